@@ -1,0 +1,103 @@
+"""Every error that cortext raises on purpose, one tree:
+
+CortextError
+├── UsageError                 the command was not understood                     exit 2
+│   ├── InvalidId              an id that could not be a file name of ours
+│   ├── InvalidMessage         a message that cannot be stored as it is
+│   └── NotBuilt               a face that a later release brings
+├── NotFound                   nothing of that name                               exit 1
+│   ├── SessionNotFound
+│   └── AmbiguousId            more than one of that name
+├── TransitionRefused          a change of status that is not allowed             exit 1
+├── SessionExists              an id that is taken                                exit 1
+├── DamagedData                bytes on disk that are not what they should be     exit 3
+├── SessionBusy                another process is writing                         exit 4
+├── WriteFailed                the disk said no; nothing was acknowledged         exit 5
+├── UnsafePath                 a path that leads out of its store                 exit 6
+└── ConfigError                a settings file that cannot be used                exit 7
+
+An error says what happened (the message), what was kept (`kept`) and what to do next (`hint`).
+`code` is the stable word for scripts (`--json`), `exit_status` what the process ends with.
+"""
+
+from __future__ import annotations
+
+
+class CortextError(Exception):
+    """The root: catch this and you catch everything that we raise on purpose."""
+
+    code = "error"
+    exit_status = 1
+
+    def __init__(self, message: str, *, kept: str = "", hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.kept = kept
+        self.hint = hint
+
+    def as_dict(self) -> dict[str, str]:
+        """The error for `--json`: empty fields are left out."""
+        fields = {"code": self.code, "message": self.message, "kept": self.kept, "hint": self.hint}
+        return {name: value for name, value in fields.items() if value}
+
+
+class UsageError(CortextError):
+    code = "usage"
+    exit_status = 2
+
+
+class InvalidId(UsageError):
+    code = "invalid-id"
+
+
+class InvalidMessage(UsageError):
+    code = "invalid-message"
+
+
+class NotBuilt(UsageError):
+    code = "not-built"
+
+
+class NotFound(CortextError):
+    code = "not-found"
+
+
+class SessionNotFound(NotFound):
+    code = "session-not-found"
+
+
+class AmbiguousId(NotFound):
+    code = "ambiguous-id"
+
+
+class TransitionRefused(CortextError):
+    code = "transition-refused"
+
+
+class SessionExists(CortextError):
+    code = "session-exists"
+
+
+class DamagedData(CortextError):
+    code = "damaged"
+    exit_status = 3
+
+
+class SessionBusy(CortextError):
+    code = "busy"
+    exit_status = 4
+
+
+class WriteFailed(CortextError):
+    code = "write-failed"
+    exit_status = 5
+
+
+class UnsafePath(CortextError):
+    code = "unsafe-path"
+    exit_status = 6
+
+
+class ConfigError(CortextError):
+    code = "config"
+    exit_status = 7

@@ -1,0 +1,441 @@
+"""The only module that writes, syncs, renames, truncates or locks a file.
+
+Everything goes through `calls`, one thin object over the kernel, so that the tests can stop the process,
+fail or record at every single call. Rules kept here and nowhere else: new files are 0600 and folders 0700
+whatever the umask; a new name is durable only when its folder was flushed; no symlink is followed at the
+end of a path; a failed write goes back to where it began; a failed flush is never tried again.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Iterable, Iterator
+from types import TracebackType
+from typing import Self
+
+from cortext.errors import SessionBusy, UnsafePath, WriteFailed
+from cortext.model import clock
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+COPY_BLOCK = 1 << 20
+
+
+class Calls:
+    """The kernel calls that change something on disk. Tests replace `fsio.calls`."""
+
+    open = staticmethod(os.open)
+    write = staticmethod(os.write)
+    pwrite = staticmethod(os.pwrite)
+    fsync = staticmethod(os.fsync)
+    ftruncate = staticmethod(os.ftruncate)
+    rename = staticmethod(os.rename)
+    unlink = staticmethod(os.unlink)
+    rmdir = staticmethod(os.rmdir)
+    mkdir = staticmethod(os.mkdir)
+    fchmod = staticmethod(os.fchmod)
+    chmod = staticmethod(os.chmod)
+    flock = staticmethod(fcntl.flock)
+    close = staticmethod(os.close)
+
+
+calls = Calls()
+
+
+def write_failed(error: OSError, path: str, kept: str) -> WriteFailed:
+    """The kernel's refusal in our words."""
+    hints = {
+        errno.ENOSPC: "the disk is full: free some space and try again",
+        errno.EDQUOT: "your disk quota is used up: free some space and try again",
+        errno.EFBIG: "the file may not grow further (ulimit -f, or the file system's limit)",
+        errno.EROFS: "the file system is read-only",
+        errno.EACCES: "check who owns the folder and its permissions",
+        errno.EPERM: "check who owns the folder and its permissions",
+        errno.EIO: "the disk reported an error: look at the system log before going on",
+    }
+    reason = os.strerror(error.errno) if error.errno else str(error)
+    return WriteFailed(
+        f"could not write {path}: {reason}",
+        kept=kept,
+        hint=hints.get(error.errno or 0, "nothing was acknowledged: it is safe to try again"),
+    )
+
+
+def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
+    """Open without following a symlink at the end of the path."""
+    try:
+        return calls.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EMLINK):
+            raise UnsafePath(
+                f"{path} is a symbolic link",
+                kept="it was not followed",
+                hint="a store holds real files only: replace the link by what it points to",
+            ) from error
+        raise
+
+
+def sync_folder(path: str) -> None:
+    """Make the names in a folder durable."""
+    descriptor = calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        calls.fsync(descriptor)
+    finally:
+        calls.close(descriptor)
+
+
+def ensure_folder(path: str) -> None:
+    """Make the folder and those above it, private and durable. One that exists is left as it is."""
+    if os.path.isdir(path):
+        return
+    parent = os.path.dirname(path) or "."
+    if parent != path:
+        ensure_folder(parent)
+    try:
+        calls.mkdir(path, FOLDER_MODE)
+        calls.chmod(path, FOLDER_MODE)  # mkdir's mode is cut by the umask
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise write_failed(error, path, "nothing was changed") from error
+    sync_folder(parent)
+
+
+def write_all(descriptor: int, data: bytes | memoryview) -> None:
+    """Write every byte, however few the kernel takes at a time."""
+    written = calls.write(descriptor, data)
+    if written == len(data):
+        return
+    rest = memoryview(data)[written:]
+    while rest:
+        written = calls.write(descriptor, rest)
+        if written <= 0:
+            raise OSError(errno.EIO, "the kernel wrote nothing")
+        rest = rest[written:]
+
+
+class AppendFile:
+    """A log opened for appending: `append` returns only when the bytes are on disk.
+
+    The caller holds the session's lock. After an error the file ends where it ended before; where even
+    that failed, `broken` is set and the next opening finds (and quarantines) the torn tail.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.broken = False
+        try:
+            self.descriptor = open_file(path, os.O_RDWR | os.O_APPEND)
+        except FileNotFoundError:
+            self.descriptor = self._create()
+        status = os.fstat(self.descriptor)
+        self.inode = status.st_ino
+        self.end = status.st_size
+
+    def _create(self) -> int:
+        try:
+            descriptor = open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+        except OSError as error:
+            raise write_failed(error, self.path, "nothing was changed") from error
+        try:
+            calls.fchmod(descriptor, FILE_MODE)
+            calls.fsync(descriptor)
+            sync_folder(os.path.dirname(self.path) or ".")
+        except OSError as error:
+            calls.close(descriptor)
+            raise write_failed(error, self.path, "nothing was changed") from error
+        return descriptor
+
+    def current(self) -> bool:
+        """Whether the path still names this very file, and nobody else made it longer or shorter."""
+        try:
+            status = os.stat(self.path, follow_symlinks=False)
+        except FileNotFoundError:
+            return False
+        return status.st_ino == self.inode and status.st_size == self.end
+
+    def append(self, data: bytes) -> None:
+        """Write and flush; on any error, go back to the old end and raise."""
+        try:
+            write_all(self.descriptor, data)
+            calls.fsync(self.descriptor)
+        except OSError as error:
+            raise write_failed(error, self.path, self._go_back()) from error
+        except BaseException:  # Ctrl-C between the write and the flush: not acknowledged either
+            self._go_back()
+            raise
+        if os.fstat(self.descriptor).st_nlink == 0:
+            # The file was replaced (git checkout, an editor) while we wrote: the bytes are in no folder.
+            self.broken = True
+            raise WriteFailed(
+                f"{self.path} was replaced by another program while it was written",
+                kept="what that program wrote",
+                hint="try again: the message goes to the new file",
+            )
+        self.end += len(data)
+
+    def cut(self, end: int) -> None:
+        """Shorten the file, durably (the bytes beyond were put into quarantine before)."""
+        try:
+            calls.ftruncate(self.descriptor, end)
+            calls.fsync(self.descriptor)
+        except OSError as error:
+            raise write_failed(error, self.path, "the whole file is unchanged") from error
+        self.end = end
+
+    def _go_back(self) -> str:
+        try:
+            calls.ftruncate(self.descriptor, self.end)
+            calls.fsync(self.descriptor)
+        except OSError:
+            self.broken = True
+            return "every earlier message; an incomplete line may be left at the end, and is set aside"
+        return "every earlier message; the file is as it was"
+
+    def close(self) -> None:
+        calls.close(self.descriptor)
+
+
+def replace_file(path: str, pieces: Iterable[bytes]) -> None:
+    """Put new contents in place of a file, atomically: a reader sees the old or the new, never half."""
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+    descriptor = -1
+    try:
+        descriptor = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        calls.fchmod(descriptor, FILE_MODE)
+        for piece in pieces:
+            write_all(descriptor, piece)
+        calls.fsync(descriptor)
+        calls.close(descriptor)
+        descriptor = -1
+        calls.rename(temporary, path)
+    except BaseException as error:
+        if descriptor >= 0:
+            calls.close(descriptor)
+        try:
+            calls.unlink(temporary)
+        except OSError:
+            pass  # it was never made, or the disk is gone: leftovers are swept by doctor
+        if isinstance(error, OSError):
+            raise write_failed(error, path, "the old contents") from error
+        raise
+    try:
+        sync_folder(folder or ".")
+    except OSError as error:
+        raise write_failed(error, path, "the old or the new contents, whole") from error
+
+
+def append_once(path: str, data: bytes) -> None:
+    """Append a line to a small side file (a quarantine), durably; a torn last line there is ended first."""
+    file = AppendFile(path)
+    try:
+        if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
+            data = b"\n" + data
+        file.append(data)
+    finally:
+        file.close()
+
+
+def move(source: str, target: str) -> None:
+    """Rename, durably on both sides. The target must not exist (the caller holds the lock)."""
+    if os.path.lexists(target):
+        raise WriteFailed(f"{target} is there already", kept="both are unchanged", hint="choose another name")
+    try:
+        calls.rename(source, target)
+        sync_folder(os.path.dirname(target))
+        sync_folder(os.path.dirname(source))
+    except OSError as error:
+        raise write_failed(error, target, "every file, under its old or its new name") from error
+
+
+def remove(path: str) -> None:
+    """Take a file away, durably; one that is not there is no error."""
+    try:
+        calls.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise write_failed(error, path, "the file is still there") from error
+    sync_folder(os.path.dirname(path) or ".")
+
+
+def remove_tree(path: str) -> None:
+    """Take a folder away with all that is in it; symlinks are removed, never followed."""
+    try:
+        with os.scandir(path) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False):
+                    remove_tree(entry.path)
+                else:
+                    calls.unlink(entry.path)
+        calls.rmdir(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise write_failed(error, path, "what was not removed yet") from error
+
+
+def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
+    """The bytes of an open file from start to end, a block at a time."""
+    while start < end:
+        block = os.pread(descriptor, min(COPY_BLOCK, end - start), start)
+        if not block:
+            return
+        start += len(block)
+        yield block
+
+
+# ── locks ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Holder:
+    """Who holds a lock, as its file says."""
+
+    def __init__(self, pid: int, host: str, since: str, start: str) -> None:
+        self.pid, self.host, self.since, self.start = pid, host, since, start
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    def alive(self) -> bool:
+        """Whether that process still runs. Of another host we cannot know, and say yes."""
+        if self.host != _host():
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # it runs, as somebody else
+        started = _start_of(self.pid)
+        return not (started and self.start) or started == self.start
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _start_of(pid: int) -> str:
+    """When a process began, in the kernel's own count: tells a reused pid from the one that we mean."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+    except (OSError, IndexError):
+        return ""  # no /proc here (macOS): the pid alone has to do
+
+
+_own: tuple[int, bytes] = (0, b"")
+
+
+def _own_record() -> bytes:
+    """The part of the holder's record that stays the same for the life of this process."""
+    global _own
+    pid = os.getpid()
+    if _own[0] != pid:  # first use, or we are a fork
+        _own = (pid, f"held {pid} {_start_of(pid) or '-'} {_host()} ".encode())
+    return _own[1]
+
+
+def read_holder(path: str) -> Holder | None:
+    """Who holds this lock now; None where nobody alive does. Never blocks, never takes the lock."""
+    try:
+        descriptor = open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        words = os.pread(descriptor, 512, 0).decode("utf-8", "replace").split()
+    finally:
+        os.close(descriptor)
+    if len(words) < 5 or words[0] != "held" or not words[1].isdigit():
+        return None
+    holder = Holder(int(words[1]), words[3], words[4], "" if words[2] == "-" else words[2])
+    return holder if holder.alive() else None
+
+
+class Lock:
+    """One writer at a time, by `flock` on a small file that stays. The kernel frees it when we die.
+
+    The file says who holds it, for the error message and for "interrupted". On a network file system
+    flock may not reach across hosts: `doctor` says so.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def acquire(self, timeout: float, what: str) -> None:
+        """Take it, waiting up to `timeout` seconds for a live holder; then SessionBusy names that holder."""
+        deadline = time.monotonic() + timeout
+        pause = 0.0005
+        while not self._try():
+            left = deadline - time.monotonic()
+            if left <= 0:
+                holder = read_holder(self.path)
+                raise SessionBusy(
+                    f"{what} is being written by {holder or 'another process'}",
+                    kept="nothing was changed",
+                    hint=f"waited {timeout:g} s; end that process, or try again when it is done",
+                )
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.02)
+
+    def _try(self) -> bool:
+        try:
+            descriptor = open_file(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            ensure_folder(os.path.dirname(self.path))
+            try:
+                descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
+                calls.fchmod(descriptor, FILE_MODE)
+            except OSError as error:
+                raise write_failed(error, self.path, "nothing was changed") from error
+        try:
+            calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A lock file may be swept away between our open and our flock: only the one on the path counts.
+            same = os.stat(self.path, follow_symlinks=False).st_ino == os.fstat(descriptor).st_ino
+        except (BlockingIOError, FileNotFoundError):
+            same = False
+        except BaseException:
+            calls.close(descriptor)
+            raise
+        if not same:
+            calls.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        self._note(_own_record() + clock.now().encode("ascii"))
+        return True
+
+    def _note(self, words: bytes) -> None:
+        try:
+            calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
+        except OSError:
+            pass  # a full disk must not keep anyone from the lock; only the name of the holder is lost
+
+    def release(self) -> None:
+        """Let go. Safe to call twice."""
+        if self._descriptor < 0:
+            return
+        self._note(b"free")
+        calls.close(self._descriptor)  # the kernel drops the flock with the last descriptor
+        self._descriptor = -1
+
+    def sweep(self) -> None:
+        """Take the lock file away with the session that it belonged to, then let go."""
+        if self._descriptor >= 0:
+            try:
+                calls.unlink(self.path)
+            except FileNotFoundError:
+                pass
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

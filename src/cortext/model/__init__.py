@@ -1,0 +1,1 @@
+"""The nouns of the product, pure: no file, no clock but `clock`, no network."""

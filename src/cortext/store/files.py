@@ -1,0 +1,430 @@
+"""What the three file layouts have in common: locks, writers, trash, repair, and reading with counts.
+
+A layout says where its files lie and how its metadata is spelled; everything that must be right about
+writing is here, once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from cortext import fsio
+from cortext.errors import DamagedData, SessionExists, SessionNotFound
+from cortext.model import clock
+from cortext.model.ids import check_id, is_id
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.model.status import STORED, check_transition
+from cortext.store import archive, mend, quarantine
+from cortext.store.base import METADATA, TORN, Damage, Reading, RepairReport, Trashed, Writer
+from cortext.store.folders import Folders
+from cortext.store.journal import JournalReading
+from cortext.store.lines import BadLine, decode_value, encode_message, encode_pretty
+from cortext.store.log import OpenLog, Position
+from cortext.store.seek import offset_of, tail
+from cortext.store.trash import Trash
+
+LOCK_TIMEOUT = 5.0
+
+
+class Place(msgspec.Struct, frozen=True):
+    """The files of one session: what moves when it is deleted, its metadata, its log, and its archive.
+
+    `archive` holds the older messages of a layout that can be compacted; empty where it cannot.
+    """
+
+    session_id: str
+    whole: str
+    metadata: str
+    log: str
+    archive: str = ""
+
+
+class Metadata(msgspec.Struct):
+    """A metadata file as it was read: the session, its raw fields, and what is wrong with it."""
+
+    session: Session
+    fields: dict[str, Any]
+    damage: list[Damage] = []
+
+
+class FileStore:
+    """A store of files. Layouts override what is marked below, and nothing else."""
+
+    name = "files"
+    # Whether a session is active only while a process holds it (then a dead holder means interrupted).
+    leased = False
+
+    def __init__(self, root: str, *, control: str | None = None, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        self.root = os.path.abspath(root)
+        self.control = control or os.path.join(self.root, ".cortext")
+        self.lock_timeout = lock_timeout
+        self.folders = Folders(self.root)
+        self._positions: dict[str, Position] = {}
+        self._trash = Trash(self.root, os.path.join(self.control, "trash"))
+
+    # ── what a layout says ───────────────────────────────────────────────────────────────────────────
+
+    def _ids(self) -> Iterator[str]:
+        """The ids of all sessions."""
+        raise NotImplementedError
+
+    def _find(self, session_id: str) -> Place | None:
+        """Where a session lies; None where there is none. The id was checked."""
+        raise NotImplementedError
+
+    def _new_place(self, session: Session) -> Place:
+        """Where a new session will lie."""
+        raise NotImplementedError
+
+    def _load(self, place: Place) -> Metadata:
+        """Read the metadata. What cannot be read becomes damage, never an error."""
+        raise NotImplementedError
+
+    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
+        """Replace the metadata atomically; `fields` are the old ones, unknown ones among them."""
+        raise NotImplementedError
+
+    def _line_prefix(self, seq: int, place: Place) -> bytes:
+        """The keys that this layout writes before those of the message."""
+        return b""
+
+    def _to_trash(self, place: Place) -> list[str]:
+        """What moves when the session is deleted; the first is the session itself."""
+        return [place.whole]
+
+    # ── the protocol ─────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, session: Session) -> Session:
+        check_id(session.id)
+        check_transition(session.status, session.status if session.status in STORED else "")
+        created = clock.normalise(session.created_at) or clock.now()
+        session = msgspec.structs.replace(
+            session,
+            created_at=created,
+            last_active=clock.normalise(session.last_active) or created,
+            message_count=0,
+            token_count=0,
+        )
+        with self._locked(session.id):
+            if self._find(session.id) is not None:
+                raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+            place = self._new_place(session)
+            self._ensure_control()
+            self.folders.check(os.path.dirname(place.log))
+            self._make(place, session)
+        return self.get(session.id)
+
+    def _make(self, place: Place, session: Session) -> None:
+        """Write the files of a new session; the metadata last, because it is what makes it exist."""
+        fsio.ensure_folder(os.path.dirname(place.log))
+        fsio.AppendFile(place.log).close()
+        self._save(place, session, {})
+
+    def get(self, session_id: str) -> Session:
+        return self._full(self._place(session_id))
+
+    def sessions(self) -> Iterator[Session]:
+        for session_id in self._ids():
+            if not is_id(session_id):
+                continue
+            try:
+                place = self._find(session_id)
+                if place is not None:
+                    yield self._full(place)
+            except OSError:
+                # Not ours to read, or gone since: say that it is there and that something is wrong.
+                yield Session(id=session_id, status="", store=self.name, path=self.root, damage=1)
+
+    def read(self, session_id: str, start: int = 0) -> Reading:
+        return FromSequence(self._read(self._place(session_id), start), start)
+
+    def tail(self, session_id: str, count: int) -> list[Message]:
+        place = self._place(session_id)
+        newest = tail(place.log, count)
+        if len(newest) < count and archive.exists(place.archive):
+            return list(deque(self._read(place, 0), maxlen=count))
+        return newest
+
+    @contextmanager
+    def open(self, session_id: str, timeout: float | None = None) -> Iterator[Writer]:
+        with self._locked(session_id, timeout):
+            writer = FileWriter(self, self._place(session_id))
+            try:
+                yield writer
+            finally:
+                writer.close()
+
+    def append(self, session_id: str, *messages: Message) -> list[Message]:
+        with self.open(session_id) as writer:
+            return writer.append(*messages)
+
+    def update(self, session_id: str, change: Change) -> Session:
+        with self.open(session_id) as writer:
+            return writer.update(change)
+
+    def delete(self, session_id: str) -> Trashed:
+        check_id(session_id)
+        lock = self._lock(session_id)
+        with lock:
+            lock.acquire(self.lock_timeout, f"session {session_id}")
+            place = self._place(session_id)
+            self._ensure_control()
+            trashed = self._trash.put(session_id, self._to_trash(place))
+            self._positions.pop(place.log, None)
+            lock.sweep()
+        return trashed
+
+    def trash(self) -> Iterator[Trashed]:
+        return self._trash.items()
+
+    def restore(self, key: str) -> Session:
+        session_id = key.rpartition(".")[0]
+        with self._locked(check_id(session_id)):
+            if self._find(session_id) is not None:
+                raise SessionExists(
+                    f"there is a session {session_id} again",
+                    kept="both are unchanged",
+                    hint="delete the one that is there, then restore",
+                )
+            self._trash.take_back(key)
+        return self.get(session_id)
+
+    def check(self, session_id: str) -> list[Damage]:
+        place = self._place(session_id)
+        return [*self._load(place).damage, *self._settled(place, self._survey(place)[1])]
+
+    def compact(self, session_id: str, before: int) -> int:
+        """See base.Compacts. Only layouts with an archive can."""
+        with self._locked(session_id):
+            place = self._place(session_id)
+            damage = self.check(session_id)
+            if damage:
+                raise DamagedData(
+                    f"session {session_id} is damaged ({damage[0].reason})",
+                    kept="everything, unchanged",
+                    hint=f"run `cortext repair {session_id}` first",
+                )
+            moved = archive.compact(place.archive, place.log, before, numbered=bool(self._line_prefix(0, place)))
+            self._positions.pop(place.log, None)
+            if moved:
+                self._update(place, Change())
+        return moved
+
+    def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
+        with self._locked(session_id):
+            place = self._place(session_id)
+            metadata = self._load(place)
+            report = RepairReport(
+                session=session_id,
+                damage=[*metadata.damage],
+                kept_messages=0,
+                quarantined_bytes=0,
+                quarantine="",
+                changed=False,
+                dry_run=dry_run,
+            )
+            first = 0
+            for path in (place.archive, place.log) if archive.exists(place.archive) else (place.log,):
+                found = mend.survey(path, first) if dry_run else mend.mend(path, first)
+                report.damage += found.damage
+                report.kept_messages += found.messages
+                report.quarantined_bytes += found.quarantined
+                first = archive.first_seq(place.archive, place.log)
+            if metadata.damage:
+                report.quarantined_bytes += sum(item.length for item in metadata.damage)
+                if not dry_run:
+                    self._update(place, Change())
+            if report.damage:
+                report.quarantine = quarantine.path_of(place.log)
+                report.changed = not dry_run
+            self._positions.pop(place.log, None)
+        return report
+
+    # ── the parts that these are made of ─────────────────────────────────────────────────────────────
+
+    def _place(self, session_id: str) -> Place:
+        place = self._find(check_id(session_id))
+        if place is None:
+            raise SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+        self.folders.check(os.path.dirname(place.log))
+        return place
+
+    def _lock(self, session_id: str) -> fsio.Lock:
+        return fsio.Lock(self._lock_path(session_id))
+
+    def _lock_path(self, session_id: str) -> str:
+        return os.path.join(self.control, "locks", f"{check_id(session_id)}.lock")
+
+    @contextmanager
+    def _locked(self, session_id: str, timeout: float | None = None) -> Iterator[None]:
+        lock = self._lock(session_id)
+        lock.acquire(self.lock_timeout if timeout is None else timeout, f"session {session_id}")
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _ensure_control(self) -> None:
+        """The folder for locks and trash; it keeps itself out of git."""
+        ignore = os.path.join(self.control, ".gitignore")
+        if not os.path.exists(ignore):
+            fsio.ensure_folder(self.control)
+            fsio.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
+
+    def _full(self, place: Place) -> Session:
+        """The session with everything that comes from the log."""
+        metadata = self._load(place)
+        (count, tokens, last), damage = self._survey(place)
+        session = metadata.session
+        return msgspec.structs.replace(
+            session,
+            message_count=count,
+            token_count=tokens,
+            last_active=max(session.last_active, last),
+            store=self.name,
+            path=place.whole,
+            damage=len(metadata.damage) + len(self._settled(place, damage)),
+            leased=self._held(place) if self.leased else None,
+        )
+
+    def _read(self, place: Place, start: int) -> Reading:
+        if archive.exists(place.archive):
+            return archive.ArchivedReading(place.archive, place.log)
+        return JournalReading(place.log, offset_of(place.log, start))
+
+    def _survey(self, place: Place) -> tuple[tuple[int, int, str], list[Damage]]:
+        reading = self._read(place, 0)
+        count, tokens, last = 0, 0, ""
+        for message in reading:
+            count += 1
+            tokens += message.tokens or 0
+            if message.timestamp > last:
+                last = message.timestamp
+        return (count, tokens, clock.normalise(last)), reading.damage
+
+    def _held(self, place: Place) -> bool:
+        return fsio.read_holder(self._lock_path(place.session_id)) is not None
+
+    def _settled(self, place: Place, damage: list[Damage]) -> list[Damage]:
+        """The damage without a last line that somebody is writing at this moment."""
+        if any(item.kind == TORN for item in damage) and self._held(place):
+            return [item for item in damage if item.kind != TORN]
+        return damage
+
+    def _update(self, place: Place, change: Change) -> Session:
+        metadata = self._load(place)
+        full = self._full(place)
+        if metadata.damage:
+            descriptor = fsio.open_file(place.metadata, os.O_RDONLY)
+            try:
+                quarantine.keep(place.log, descriptor, [(d.offset, d.length, d.reason) for d in metadata.damage])
+            finally:
+                os.close(descriptor)
+        self._save(place, change.apply(full), metadata.fields)
+        return self._full(place)
+
+    def _open_log(self, place: Place) -> OpenLog:
+        def encode_line(message: Message) -> bytes:
+            return encode_message(message, self._line_prefix(message.seq, place))
+
+        known = self._positions.get(place.log)
+        first = 0 if known or not place.archive else archive.first_seq(place.archive, place.log)
+        return OpenLog(place.log, encode_line, first_seq=first, known=known)
+
+
+class FileWriter:
+    """A session held open: see base.Writer."""
+
+    def __init__(self, store: FileStore, place: Place) -> None:
+        self._store = store
+        self._place = place
+        self._log: OpenLog | None = None
+
+    def append(self, *messages: Message) -> list[Message]:
+        if self._log is None:
+            self._log = self._store._open_log(self._place)
+        return self._log.append(messages)
+
+    def append_raw(self, lines: list[bytes]) -> None:
+        """Append records that are no messages."""
+        if self._log is None:
+            self._log = self._store._open_log(self._place)
+        self._log.append_raw(lines)
+
+    def update(self, change: Change) -> Session:
+        return self._store._update(self._place, change)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._store._positions[self._place.log] = self._log.position
+            self._log.close()
+
+
+class FromSequence:
+    """A reading without the messages before a number (a block may begin before it)."""
+
+    def __init__(self, reading: Reading, start: int) -> None:
+        self._reading = reading
+        self._start = start
+
+    @property
+    def damage(self) -> list[Damage]:
+        return self._reading.damage
+
+    def __iter__(self) -> Iterator[Message]:
+        if not self._start:
+            return iter(self._reading)
+        return (message for message in self._reading if message.seq >= self._start)
+
+
+def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
+    """The fields of a JSON metadata file, and what is wrong with it. A missing file has no fields."""
+    name = os.path.basename(path)
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return {}, [Damage(name, 0, 0, METADATA, "the file is missing")]
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > 16 << 20:
+            return {}, [Damage(name, 0, size, METADATA, "too large for metadata")]
+        raw = b"".join(fsio.read_blocks(descriptor, 0, size))
+    finally:
+        os.close(descriptor)
+    try:
+        fields = decode_value(raw.removeprefix(b"\xef\xbb\xbf"))
+    except BadLine as error:
+        return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
+    if not isinstance(fields, dict):
+        return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
+    return fields, []
+
+
+def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:
+    """A field that should be a text; anything else is left for the unknown fields."""
+    value = fields.get(name)
+    return value if isinstance(value, str) else default
+
+
+def number_field(fields: dict[str, Any], name: str) -> int:
+    """A field that should be a whole number."""
+    value = fields.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def without(fields: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
+    """The fields that we do not know."""
+    drop = set(known)
+    return {name: value for name, value in fields.items() if name not in drop}
+
+
+def save_fields(path: str, fields: dict[str, Any]) -> None:
+    """Write a metadata file, atomically."""
+    fsio.replace_file(path, [encode_pretty(fields)])

@@ -1,0 +1,206 @@
+"""Reading a journal: whole, from a place, from the end; what is damaged is told, never silently skipped.
+
+The fast way decodes a block of lines at once. Where a block holds one line that is not plainly ours,
+that block alone is taken line by line. Memory does not grow with the file: a block, or the longest line.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import msgspec
+
+from cortext import fsio
+from cortext.model.message import Message
+from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE, Damage
+from cortext.store.lines import (
+    MAX_LINE,
+    MESSAGE_TYPES,
+    BadLine,
+    StoredMessage,
+    coerce,
+    decode_line,
+    derived_id,
+    encode,
+    line_decoder,
+    salvage,
+)
+
+BLOCK = 1 << 20
+
+# A piece of a file: where it begins, its bytes (None where it is longer than a line may be), its length.
+Piece = tuple[int, bytes | None, int]
+
+
+def blocks(descriptor: int, start: int, end: int) -> Iterator[Piece]:
+    """The file as pieces that end with a newline (the last may not): many lines a piece."""
+    pending: list[bytes] = []
+    pending_size = 0
+    offset = start  # where `pending` begins
+    position = start
+    skipping = False
+    while position < end:
+        block = os.pread(descriptor, min(BLOCK, end - position), position)
+        if not block:
+            break  # the file became shorter while we read
+        position += len(block)
+        newline = block.rfind(b"\n")
+        if newline < 0:
+            pending_size += len(block)
+            if not skipping:
+                pending.append(block)
+            if pending_size > MAX_LINE:
+                skipping = True
+                pending.clear()
+            continue
+        head = block[: newline + 1]
+        if pending_size:
+            first = head.index(b"\n") + 1
+            length = pending_size + first
+            if skipping or length > MAX_LINE:
+                yield offset, None, length
+            else:
+                yield offset, b"".join((*pending, head[:first])), length
+            offset += length
+            head = head[first:]
+            pending.clear()
+            skipping = False
+        if head:
+            yield offset, head, len(head)
+            offset += len(head)
+        rest = block[newline + 1 :]
+        pending = [rest] if rest else []
+        pending_size = len(rest)
+    if pending_size:
+        yield offset, None if skipping else b"".join(pending), pending_size
+
+
+class JournalReading:
+    """The messages of one file in order; `damage` fills up on the way (see base.Reading).
+
+    It may begin at the offset of any line and stop before another. `first_seq` is the number that the
+    first message has if it does not say itself.
+    """
+
+    def __init__(self, path: str, start: int = 0, *, end: int | None = None, first_seq: int = 0) -> None:
+        self.path = path
+        self.damage: list[Damage] = []
+        self._name = os.path.basename(path)
+        self._start = start
+        self._end = end
+        self._last = first_seq - 1
+        self._ids: set[str] | None = None
+
+    def __iter__(self) -> Iterator[Message]:
+        for batch in self.batches():
+            yield from batch
+
+    def batches(self) -> Iterator[list[Message]]:
+        """The messages, a block at a time (the quick way to take in very many)."""
+        try:
+            descriptor = fsio.open_file(self.path, os.O_RDONLY)
+        except FileNotFoundError:
+            return
+        yield from self.batches_of(descriptor)
+
+    def batches_of(self, descriptor: int) -> Iterator[list[Message]]:
+        """The same from a file that is open already; it is closed at the end."""
+        try:
+            end = os.fstat(descriptor).st_size
+            for offset, piece, length in blocks(descriptor, self._start, min(end, self._end or end)):
+                if piece is None:
+                    self._add(offset, length, UNREADABLE, f"a line of {length:,} bytes; {MAX_LINE:,} is the limit")
+                    continue
+                batch = self._quickly(piece)
+                yield self._line_by_line(offset, piece) if batch is None else batch
+        finally:
+            os.close(descriptor)
+
+    @property
+    def last_seq(self) -> int:
+        """The number of the last message so far; -1 before the first."""
+        return self._last
+
+    def _quickly(self, piece: bytes) -> list[Message] | None:
+        """Decode many lines at once; None where one of them wants a closer look."""
+        try:
+            found = line_decoder.decode_lines(piece)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return None
+        batch: list[Message] = []
+        last = self._last
+        for message in found:
+            if message.type not in MESSAGE_TYPES:
+                continue
+            if message.seq <= last or not message.id or not message.role:
+                return None
+            last = message.seq
+            batch.append(message)
+        self._last = last
+        if self._ids is not None:
+            self._ids.update(message.id for message in batch)
+        return batch
+
+    def _line_by_line(self, offset: int, piece: bytes) -> list[Message]:
+        batch: list[Message] = []
+        for raw in split_lines(piece):
+            if raw.strip():
+                self._take(offset, raw, batch)
+            offset += len(raw)
+        return batch
+
+    def _take(self, offset: int, raw: bytes, batch: list[Message]) -> None:
+        try:
+            self._number(offset, raw, decode_line(raw), batch)
+            return
+        except BadLine as error:
+            reason = str(error)
+        records, rest, why = salvage(raw)
+        for record in records:
+            self._number(offset, encode(record), coerce(record), batch)
+        if not raw.endswith(b"\n") and not records:
+            self._add(offset, len(raw), TORN, "an incomplete last line")
+        elif rest or not records:
+            self._add(offset, len(raw), UNREADABLE, why or reason)
+        else:
+            self._add(offset, len(raw), UNREADABLE, "records glued together or padded")
+
+    def _number(self, offset: int, raw: bytes, message: StoredMessage, batch: list[Message]) -> None:
+        """Give the message its place; one that is there already is told and left out."""
+        if message.type not in MESSAGE_TYPES:
+            return
+        if not message.role:
+            raise BadLine("no role: not a message")
+        if message.seq < 0:
+            message.seq = self._last + 1
+        elif message.seq <= self._last:
+            if message.id and message.id in self._known_ids(offset, batch):
+                self._add(offset, len(raw), DOUBLED, f"message {message.id} is there already")
+                return
+            self._add(offset, len(raw), DISORDER, f"number {message.seq} comes after {self._last}")
+            message.seq = self._last + 1
+        if not message.id:
+            message.id = derived_id(message.seq, raw)
+        self._last = message.seq
+        if self._ids is not None:
+            self._ids.add(message.id)
+        batch.append(message)
+
+    def _known_ids(self, offset: int, batch: list[Message]) -> set[str]:
+        """Every id before this place. Gathered only once numbers go wrong, because it costs memory."""
+        if self._ids is None:
+            # No number went wrong before this offset, so this second reading does not come here itself.
+            before = JournalReading(self.path, self._start, end=offset) if offset else ()
+            self._ids = {message.id for message in before} | {message.id for message in batch}
+        return self._ids
+
+    def _add(self, offset: int, length: int, kind: str, reason: str) -> None:
+        self.damage.append(Damage(self._name, offset, length, kind, reason))
+
+
+def split_lines(piece: bytes) -> list[bytes]:
+    """Lines by newline alone: bytes.splitlines would also cut at a carriage return inside one."""
+    lines = piece.split(b"\n")
+    whole = [line + b"\n" for line in lines[:-1]]
+    return [*whole, lines[-1]] if lines[-1] else whole

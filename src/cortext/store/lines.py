@@ -1,0 +1,220 @@
+"""One line of a journal, both ways: strict and fast when we wrote it, lenient when somebody else did.
+
+A line of ours is a Message with, in some layouts, a key before it (`type`, `idx`). Lines are written with
+a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+import msgspec
+
+from cortext.errors import InvalidMessage
+from cortext.model.message import ROLES, TEXT, Message, Part
+
+MESSAGE_TYPES = frozenset({"", "turn", "message"})
+MAX_LINE = 256 * 1024 * 1024
+_BOM = b"\xef\xbb\xbf"
+_NESTING = "nested too deeply"
+
+
+class StoredMessage(Message, kw_only=True, omit_defaults=True):
+    """A message as it stands in a file: with the keys that only some layouts have.
+
+    `role` may be empty here: such a line is a record of another type, not a message.
+    """
+
+    role: str = ""
+    type: str = ""
+    idx: int = -1
+
+
+class BadLine(ValueError):
+    """A line, or a piece of one, that is no record. The text says why."""
+
+
+_encoder = msgspec.json.Encoder()
+line_decoder = msgspec.json.Decoder(StoredMessage)
+_any_decoder = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """One line of JSON without its newline; key order as given."""
+    try:
+        raw = _encoder.encode(value)
+    except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
+        return json.dumps(msgspec.to_builtins(value), ensure_ascii=True).encode("ascii")
+    except RecursionError as error:
+        raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
+    return msgspec.json.format(raw, indent=0)
+
+
+def encode_pretty(value: object) -> bytes:
+    """A whole metadata file: indented by two, one newline at the end."""
+    try:
+        raw = _encoder.encode(value)
+    except UnicodeEncodeError:
+        raw = json.dumps(msgspec.to_builtins(value), ensure_ascii=True).encode("ascii")
+    return msgspec.json.format(raw, indent=2) + b"\n"
+
+
+def encode_message(message: Message, prefix: bytes = b"") -> bytes:
+    """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
+    raw = encode(message)
+    if len(raw) > MAX_LINE:
+        raise InvalidMessage(
+            f"the message is {len(raw) >> 20} MiB long; a line may have {MAX_LINE >> 20}",
+            kept="nothing was written",
+            hint="store large data as a file and refer to it",
+        )
+    return b"{" + prefix + raw[1:] + b"\n"
+
+
+def decode_value(raw: bytes) -> Any:
+    """Any JSON value, as leniently as is safe; BadLine with the reason."""
+    try:
+        return _any_decoder.decode(raw)
+    except RecursionError as error:
+        raise BadLine(_NESTING) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        strict_reason = str(error)
+    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN.
+    try:
+        return json.loads(raw)
+    except RecursionError as error:
+        raise BadLine(_NESTING) from error
+    except UnicodeDecodeError as error:
+        raise BadLine("not UTF-8") from error
+    except ValueError as error:
+        raise BadLine(strict_reason) from error
+
+
+def decode_line(raw: bytes) -> StoredMessage:
+    """One line as a record, or BadLine."""
+    try:
+        return line_decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return coerce(decode_value(raw))
+
+
+def salvage(raw: bytes) -> tuple[list[dict[str, Any]], bytes, str]:
+    """What a bad line still holds: the whole records at its beginning, the bytes left over, and why.
+
+    Only records that stand one after another from the start count (two writers glued them together):
+    looking further inside a broken record could take a quoted message for a real one.
+    """
+    rest = raw.strip(b"\0 \t\r\n").removeprefix(_BOM)
+    records: list[dict[str, Any]] = []
+    try:
+        text = rest.decode("utf-8")
+    except UnicodeDecodeError as error:
+        whole = rest[: error.start].decode("utf-8")
+        records, text = _leading_records(whole)
+        return records, text.encode("utf-8") + rest[error.start :], "not UTF-8"
+    records, text = _leading_records(text)
+    reason = "" if not text else "no JSON record" if not records else "no JSON record after a whole one"
+    return records, text.encode("utf-8"), reason
+
+
+def _leading_records(text: str) -> tuple[list[dict[str, Any]], str]:
+    decoder = json.JSONDecoder()
+    records: list[dict[str, Any]] = []
+    while text.startswith("{"):
+        try:
+            value, end = decoder.raw_decode(text)
+        except (ValueError, RecursionError):
+            break
+        try:
+            coerce(value)
+        except BadLine:
+            break
+        records.append(value)
+        text = text[end:].lstrip("\0 \t\r\n")
+    return records, text
+
+
+def coerce(value: Any) -> StoredMessage:
+    """A record that another program wrote, as well as it can be understood. Nothing in it is dropped."""
+    if not isinstance(value, dict):
+        raise BadLine("not a JSON object")
+    kind = value.get("type", "")
+    if isinstance(kind, str) and kind not in MESSAGE_TYPES and not isinstance(value.get("role"), str):
+        return StoredMessage(type=kind)
+    role = value.get("role")
+    if not isinstance(role, str) or not role:
+        raise BadLine("no role: not a message")
+    content = value.get("content")
+    parts = value.get("parts")
+    return StoredMessage(
+        type=kind if isinstance(kind, str) and kind in MESSAGE_TYPES else "",
+        role=role,
+        content=_plain_text(content),
+        timestamp=_string(value.get("timestamp")),
+        tokens=_integer(value.get("tokens")),
+        id=_string(value.get("id")),
+        seq=_number(value.get("seq")),
+        idx=_number(value.get("idx")),
+        model=_string(value.get("model")),
+        parts=_parts(parts if parts is not None else content if isinstance(content, list) else None),
+        usage=value["usage"] if isinstance(value.get("usage"), dict) else None,
+        partial=value.get("partial") is True,
+        extra=value["extra"] if isinstance(value.get("extra"), dict) else None,
+    )
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> int:
+    found = _integer(value)
+    return found if found is not None and 0 <= found < 2**53 else -1
+
+
+def _plain_text(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (
+            item if isinstance(item, str) else item.get("text") if isinstance(item, dict) else None for item in content
+        )
+        return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _parts(value: Any) -> list[Part] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        return [Part(type="unknown", data=value)]
+    parts = []
+    for item in value:
+        if isinstance(item, str):
+            parts.append(Part(type=TEXT, text=item))
+            continue
+        try:
+            parts.append(msgspec.convert(item, Part))
+        except msgspec.ValidationError:
+            parts.append(Part(type="unknown", data=item))
+    return parts
+
+
+def derived_id(seq: int, raw: bytes) -> str:
+    """The id of a message that was stored without one: the same at every reading of the same line."""
+    return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
+
+
+def check_role(role: str) -> str:
+    """A role that we write ourselves is one of four."""
+    if role not in ROLES:
+        raise InvalidMessage(f"not a role: {ascii(role)[:40]}", hint=f"one of {', '.join(ROLES)}")
+    return role

@@ -1,0 +1,160 @@
+"""Writing a journal: one file, opened under the session's lock, that only ever grows at its end."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+
+from cortext import fsio
+from cortext.errors import DamagedData, InvalidMessage
+from cortext.model import clock, ids, tokens
+from cortext.model.message import Message
+from cortext.store import quarantine
+from cortext.store.lines import MAX_LINE, BadLine, check_role, decode_line, salvage
+from cortext.store.seek import tail
+
+LAST_LINE = 1 << 16
+
+# Makes the line of a message: layouts differ in the keys that come first.
+EncodeLine = Callable[[Message], bytes]
+
+
+class Position:
+    """Where a log ended when we last saw it: enough to append again without reading anything."""
+
+    __slots__ = ("end", "inode", "last_id", "next_seq")
+
+    def __init__(self, inode: int, end: int, next_seq: int, last_id: str) -> None:
+        self.inode, self.end, self.next_seq, self.last_id = inode, end, next_seq, last_id
+
+
+class OpenLog:
+    """A log held open for appending. The caller holds the lock."""
+
+    def __init__(self, path: str, encode_line: EncodeLine, *, first_seq: int = 0, known: Position | None = None):
+        self.path = path
+        self._encode_line = encode_line
+        self._first_seq = first_seq
+        self._file = fsio.AppendFile(path)
+        try:
+            if known is not None and (known.inode, known.end) == (self._file.inode, self._file.end):
+                self._next, self._last_id = known.next_seq, known.last_id
+            else:
+                self._find_end()
+        except BaseException:
+            self._file.close()
+            raise
+
+    @property
+    def position(self) -> Position:
+        """What to give to the next OpenLog of this file."""
+        return Position(self._file.inode, self._file.end, self._next, self._last_id)
+
+    @property
+    def next_seq(self) -> int:
+        return self._next
+
+    def append(self, messages: Sequence[Message]) -> list[Message]:
+        """Number the messages, write their lines at once, flush. All are there, or none.
+
+        A message whose id is that of the last one stored is there already (a caller that could not know
+        tries again): it is not written twice.
+        """
+        self._freshen()
+        stored: list[Message] = []
+        lines: list[bytes] = []
+        seq, last_id = self._next, self._last_id
+        for message in messages:
+            if message.id and message.id == last_id:
+                if not stored:
+                    stored.extend(tail(self.path, 1))
+                continue
+            complete = _complete(message, seq)
+            lines.append(self._encode_line(complete))
+            stored.append(complete)
+            seq, last_id = seq + 1, complete.id
+        if lines:
+            self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
+            self._next, self._last_id = seq, last_id
+        return stored
+
+    def append_raw(self, lines: Sequence[bytes]) -> None:
+        """Append records that are no messages (they have no number)."""
+        self._freshen()
+        self._file.append(b"".join(lines))
+
+    def close(self) -> None:
+        self._file.close()
+
+    def _freshen(self) -> None:
+        """Look again where the file ends, if it is not the one we left: git or an editor was at work."""
+        if not self._file.broken and self._file.current():
+            return
+        self._file.close()
+        self._file = fsio.AppendFile(self.path)
+        self._find_end()
+
+    def _find_end(self) -> None:
+        """Set a torn last line aside, and find the number of the last message."""
+        end = self._file.end
+        self._next, self._last_id = self._first_seq, ""
+        if not end:
+            return
+        if os.pread(self._file.descriptor, 1, end - 1) != b"\n":
+            self._mend_end()
+        last = tail(self.path, 1)
+        if last:
+            self._next, self._last_id = last[0].seq + 1, last[0].id
+
+    def _mend_end(self) -> None:
+        """The file does not end with a newline: end a whole line, quarantine a torn one."""
+        start, length = self._last_line()
+        if length <= MAX_LINE:
+            raw = os.pread(self._file.descriptor, length, start)
+            try:
+                decode_line(raw)
+            except BadLine:
+                if salvage(raw)[0]:
+                    raise DamagedData(
+                        f"{self.path} ends with a line that holds whole messages and something else",
+                        kept="everything, unchanged",
+                        hint="run `cortext repair` on this session, then go on",
+                    ) from None
+            else:
+                self._file.append(b"\n")
+                return
+        quarantine.keep(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
+        self._file.cut(start)
+
+    def _last_line(self) -> tuple[int, int]:
+        """Offset and length of what follows the last newline."""
+        end = position = self._file.end
+        while position > 0:
+            start = max(0, position - LAST_LINE)
+            newline = os.pread(self._file.descriptor, position - start, start).rfind(b"\n")
+            if newline >= 0:
+                return start + newline + 1, end - (start + newline + 1)
+            position = start
+        return 0, end
+
+
+def _complete(message: Message, seq: int) -> Message:
+    """The message as it is stored: an id, a number, a UTC time and a size in tokens, if it lacks them."""
+    if not message.content and not message.parts:
+        raise InvalidMessage("a message without any content", hint="an empty reply is not stored")
+    timestamp = clock.normalise(message.timestamp) if message.timestamp else clock.now()
+    if not timestamp:
+        raise InvalidMessage(f"not a time: {ascii(message.timestamp)[:60]}", hint="ISO-8601, as 2026-01-31T09:30:00Z")
+    return Message(
+        role=check_role(message.role),
+        content=message.content,
+        timestamp=timestamp,
+        tokens=tokens.estimate(message.text) if message.tokens is None else message.tokens,
+        id=message.id or ids.new_message_id(),
+        seq=seq,
+        model=message.model,
+        parts=message.parts,
+        usage=message.usage,
+        partial=message.partial,
+        extra=message.extra,
+    )

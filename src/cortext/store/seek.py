@@ -1,0 +1,123 @@
+"""Finding a place in a journal without reading all of it: from the end, or by sequence number.
+
+Both trust the numbers in the lines. Where a line on the way has none, or is damaged, they give up and
+the caller reads from the start: slower, and never wrong.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+
+import msgspec
+
+from cortext import fsio
+from cortext.model.message import Message
+from cortext.store.journal import BLOCK, JournalReading
+from cortext.store.lines import MAX_LINE, MESSAGE_TYPES, StoredMessage, line_decoder
+
+TAIL_BLOCK = 1 << 16
+
+
+def tail(path: str, count: int) -> list[Message]:
+    """The last `count` messages of a file."""
+    if count <= 0:
+        return []
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return []
+    try:
+        found = _tail_of(descriptor, os.fstat(descriptor).st_size, count)
+    finally:
+        os.close(descriptor)
+    if found is None:
+        return list(deque(JournalReading(path), maxlen=count))
+    return found
+
+
+def _tail_of(descriptor: int, end: int, count: int) -> list[Message] | None:
+    """Read backwards in growing steps; None where something on the way is not plainly ours."""
+    size = TAIL_BLOCK
+    while True:
+        start = max(0, end - size)
+        piece = os.pread(descriptor, end - start, start)
+        if start:  # begin at a whole line
+            newline = piece.find(b"\n")
+            piece = piece[newline + 1 :] if newline >= 0 else b""
+        messages = plain_messages(piece)
+        if messages is None or size > MAX_LINE * 2:
+            return None
+        if len(messages) >= count or not start:
+            return messages[-count:]
+        # Aim at what is missing by what was found so far, and a bit more.
+        size = max(size * 2, (end - start) * (count + 1) // max(1, len(messages)) * 9 // 8)
+
+
+def plain_messages(piece: bytes) -> list[Message] | None:
+    """The messages of some lines, if every one is plainly ours: numbered, in order, with an id."""
+    try:
+        found = line_decoder.decode_lines(piece)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    messages: list[Message] = []
+    last = -1
+    for message in found:
+        if message.type not in MESSAGE_TYPES:
+            continue
+        if message.seq <= last or not message.id or not message.role:
+            return None
+        last = message.seq
+        messages.append(message)
+    return messages
+
+
+def offset_of(path: str, seq: int) -> int:
+    """An offset at or before the line of message `seq`: where a reading of it may begin. 0 is always right."""
+    if seq <= 0:
+        return 0
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return 0
+    try:
+        low, high = 0, os.fstat(descriptor).st_size
+        while high - low > BLOCK:
+            middle = (low + high) // 2
+            found = _first_message_after(descriptor, middle, high)
+            if found is None:
+                return 0
+            place, message = found
+            if message.seq < 0 or not message.id:
+                return 0
+            if message.seq <= seq:
+                if place == low:
+                    break
+                low = place
+            else:
+                high = middle
+        return low
+    finally:
+        os.close(descriptor)
+
+
+def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredMessage] | None:
+    """The first message whose line begins after `offset`; None where it is not to be had plainly."""
+    size = TAIL_BLOCK
+    while True:
+        piece = os.pread(descriptor, min(size, end - offset), offset)
+        first = piece.find(b"\n") + 1
+        while first:
+            last = piece.find(b"\n", first)
+            if last < 0:
+                break
+            try:
+                message = line_decoder.decode(piece[first:last])
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                return None
+            if message.type in MESSAGE_TYPES:
+                return offset + first, message
+            first = last + 1
+        if offset + size >= end or size > MAX_LINE:
+            return None
+        size *= 4

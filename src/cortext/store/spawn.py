@@ -1,0 +1,131 @@
+"""The spawn layout: one `<id>.jsonl`, its first line always the current metadata, every other a turn.
+
+An append never touches what is there. A change of status replaces the whole file atomically, with the
+same lines after the first.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from itertools import chain
+from typing import Any
+
+from cortext import fsio
+from cortext.model import clock
+from cortext.model.ids import is_id
+from cortext.model.session import AgentConfig, Session
+from cortext.model.status import ACTIVE
+from cortext.store import quarantine
+from cortext.store.base import METADATA, Damage
+from cortext.store.files import FileStore, Metadata, Place, text_field, without
+from cortext.store.lines import MAX_LINE, BadLine, decode_value, encode
+
+SUFFIX = ".jsonl"
+_KNOWN = ("type", "session_id", "agent", "created_at", "status", "model", "title", "summary")
+_TURN = b'"type": "turn", '
+
+
+class SpawnStore(FileStore):
+    """Sessions of named agents, a file each."""
+
+    name = "spawn"
+    leased = True
+
+    def _ids(self) -> Iterator[str]:
+        try:
+            names = os.listdir(self.root)
+        except FileNotFoundError:
+            return
+        for name in sorted(names):
+            if name.endswith(SUFFIX) and is_id(name.removesuffix(SUFFIX)):
+                yield name.removesuffix(SUFFIX)
+
+    def _find(self, session_id: str) -> Place | None:
+        place = self._at(session_id)
+        return place if os.path.lexists(place.log) else None
+
+    def _at(self, session_id: str) -> Place:
+        path = os.path.join(self.root, session_id + SUFFIX)
+        return Place(session_id=session_id, whole=path, metadata=path, log=path)
+
+    def _new_place(self, session: Session) -> Place:
+        return self._at(session.id)
+
+    def _make(self, place: Place, session: Session) -> None:
+        fsio.ensure_folder(self.root)
+        fsio.replace_file(place.log, [_metadata_line(session, {})])
+
+    def _line_prefix(self, seq: int, place: Place) -> bytes:
+        return _TURN
+
+    def _to_trash(self, place: Place) -> list[str]:
+        return [place.whole, quarantine.path_of(place.log)]
+
+    def _load(self, place: Place) -> Metadata:
+        line = _first_line(place.log)
+        fields: dict[str, Any] = {}
+        damage = []
+        try:
+            value = decode_value(line)
+            if isinstance(value, dict) and value.get("type") == "metadata":
+                fields = value
+            else:
+                damage.append(Damage(os.path.basename(place.log), 0, 0, METADATA, "line 1 is not the metadata"))
+        except BadLine as error:
+            # The line itself is told (and set aside) as an unreadable one of the log.
+            damage.append(Damage(os.path.basename(place.log), 0, 0, METADATA, f"line 1: {error}"))
+        created = clock.normalise(text_field(fields, "created_at"))
+        if not created:
+            created = clock.from_epoch(os.stat(place.log).st_mtime)
+        session = Session(
+            id=place.session_id,
+            type="spawn",
+            agent=text_field(fields, "agent"),
+            status=text_field(fields, "status", ACTIVE),
+            created_at=created,
+            last_active=created,
+            title=text_field(fields, "title"),
+            summary=text_field(fields, "summary"),
+            agent_config=AgentConfig(model=text_field(fields, "model")),
+            extra=without(fields, _KNOWN),
+        )
+        return Metadata(session, fields, damage)
+
+    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
+        descriptor = fsio.open_file(place.log, os.O_RDONLY)
+        try:
+            size = os.fstat(descriptor).st_size
+            # Only a line that was read as metadata is replaced: any other first line stays where it is.
+            start = len(_first_line(place.log)) if fields else 0
+            rest = fsio.read_blocks(descriptor, start, size)
+            fsio.replace_file(place.log, chain([_metadata_line(session, fields)], rest))
+        finally:
+            os.close(descriptor)
+
+
+def _first_line(path: str) -> bytes:
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        line = b""
+        for block in fsio.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_LINE)):
+            newline = block.find(b"\n")
+            if newline >= 0:
+                return line + block[: newline + 1]
+            line += block
+        return line
+    finally:
+        os.close(descriptor)
+
+
+def _metadata_line(session: Session, fields: dict[str, Any]) -> bytes:
+    known: dict[str, Any] = {
+        "type": "metadata",
+        "session_id": session.id,
+        "agent": session.agent,
+        "created_at": session.created_at,
+        "status": session.status,
+    }
+    optional = {"model": session.agent_config.model, "title": session.title, "summary": session.summary}
+    known |= {name: value for name, value in optional.items() if value or name in fields}
+    return encode({**fields, **known, **session.extra}) + b"\n"

@@ -1,0 +1,161 @@
+"""The workspace layout: `conversations/<date>/<id>/.session/{session.json,messages.jsonl}` in a git repo.
+
+The folder of a conversation also holds its markdown, which is not ours. A conversation without
+`.session/` is plain markdown and no session. Pruned messages lie in `archive.jsonl` beside the log.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.model import clock
+from cortext.model.session import AgentConfig, Origin, Session
+from cortext.model.status import ACTIVE
+from cortext.store.files import (
+    LOCK_TIMEOUT,
+    FileStore,
+    Metadata,
+    Place,
+    load_fields,
+    number_field,
+    save_fields,
+    text_field,
+    without,
+)
+
+VERSION = "1.0"
+CONVERSATIONS = "conversations"
+SESSION = ".session"
+_KNOWN = (
+    "version",
+    "conversation_id",
+    "conversation_type",
+    "title",
+    "status",
+    "created_at",
+    "last_active",
+    "message_count",
+    "token_count",
+    "context_summary",
+    "summary_covers",
+    "summary_by",
+    "agent",
+    "agent_config",
+    "continuation",
+)
+
+
+class WorkspaceStore(FileStore):
+    """Sessions in the conversation folders of a workspace."""
+
+    name = "workspace"
+
+    def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        super().__init__(root, control=os.path.join(root, ".workspace", "state"), lock_timeout=lock_timeout)
+        self._conversations = os.path.join(self.root, CONVERSATIONS)
+        self._found: dict[str, str] = {}
+
+    def _ids(self) -> Iterator[str]:
+        for date in self.folders.names(self._conversations):
+            day = os.path.join(self._conversations, date)
+            for name in self.folders.names(day):
+                # Only one conversation can own an id: a second one of that name is told by doctor.
+                if self._is_session(os.path.join(day, name)) and self._found.setdefault(name, day) == day:
+                    yield name
+
+    def _find(self, session_id: str) -> Place | None:
+        day = self._found.get(session_id)
+        if day is not None and self._is_session(os.path.join(day, session_id)):
+            return self._at(day, session_id)
+        for date in self.folders.names(self._conversations):
+            day = os.path.join(self._conversations, date)
+            if self._is_session(os.path.join(day, session_id)):
+                self._found[session_id] = day
+                return self._at(day, session_id)
+        self._found.pop(session_id, None)
+        return None
+
+    def _is_session(self, folder: str) -> bool:
+        session = os.path.join(folder, SESSION)
+        return os.path.exists(os.path.join(session, "session.json")) or os.path.exists(
+            os.path.join(session, "messages.jsonl")
+        )
+
+    def _at(self, day: str, session_id: str) -> Place:
+        whole = os.path.join(day, session_id)
+        folder = os.path.join(whole, SESSION)
+        return Place(
+            session_id=session_id,
+            whole=whole,
+            metadata=os.path.join(folder, "session.json"),
+            log=os.path.join(folder, "messages.jsonl"),
+            archive=os.path.join(folder, "archive.jsonl"),
+        )
+
+    def _new_place(self, session: Session) -> Place:
+        return self._at(os.path.join(self._conversations, session.created_at[:10]), session.id)
+
+    def _load(self, place: Place) -> Metadata:
+        fields, damage = load_fields(place.metadata)
+        config = fields.get("agent_config")
+        try:
+            agent_config = msgspec.convert(config if isinstance(config, dict) else {}, AgentConfig)
+        except msgspec.ValidationError:
+            agent_config = AgentConfig()
+        origin = fields.get("continuation")
+        origin = origin if isinstance(origin, dict) else {}
+        session = Session(
+            id=place.session_id,
+            type=text_field(fields, "conversation_type"),
+            title=text_field(fields, "title"),
+            status=text_field(fields, "status", ACTIVE),
+            created_at=clock.normalise(text_field(fields, "created_at")) or _date_of(place),
+            last_active=clock.normalise(text_field(fields, "last_active")),
+            summary=text_field(fields, "context_summary"),
+            summary_covers=number_field(fields, "summary_covers"),
+            summary_by=text_field(fields, "summary_by"),
+            agent=text_field(fields, "agent"),
+            agent_config=agent_config,
+            origin=Origin(tool=text_field(origin, "tool"), session_id=text_field(origin, "session_id")),
+            extra=without(fields, _KNOWN),
+        )
+        return Metadata(session, fields, damage)
+
+    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
+        old_config = fields.get("agent_config")
+        old_origin = fields.get("continuation")
+        known: dict[str, Any] = {
+            "version": text_field(fields, "version", VERSION),
+            "conversation_id": session.id,
+            "conversation_type": session.type,
+            "title": session.title,
+            "status": session.status,
+            "created_at": session.created_at,
+            "last_active": session.last_active,
+            "message_count": session.message_count,
+            "token_count": session.token_count,
+            "agent_config": {
+                **(old_config if isinstance(old_config, dict) else {}),
+                **msgspec.to_builtins(session.agent_config),
+            },
+            "context_summary": session.summary,
+        }
+        if session.summary_by:
+            known |= {"summary_covers": session.summary_covers, "summary_by": session.summary_by}
+        if session.agent:
+            known["agent"] = session.agent
+        if session.origin.tool:
+            known["continuation"] = {
+                **(old_origin if isinstance(old_origin, dict) else {}),
+                **msgspec.to_builtins(session.origin),
+            }
+        save_fields(place.metadata, {**fields, **known, **session.extra})
+
+
+def _date_of(place: Place) -> str:
+    """When a conversation without readable metadata began: the day that its folder is filed under."""
+    return clock.normalise(os.path.basename(os.path.dirname(place.whole)))

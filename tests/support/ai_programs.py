@@ -1,0 +1,182 @@
+"""The real AI programs that the tests drive, installed by exact version into a folder of our own.
+
+`ensure("claude-code")` gives the path of the program and installs it when it is missing;
+`python -m tests.support.ai_programs` installs all four and prints what each says its version is.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).resolve().parents[2]
+_INSTALL_SECONDS = 900
+_VERSION_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class Program:
+    """One npm package at one version, and where its executable lies once unpacked."""
+
+    name: str
+    package: str
+    version: str
+    # Globs below node_modules, best first. The native binaries are named directly: the packages' own
+    # launchers only work after their install scripts ran, and we run no install scripts (see _install).
+    executables: tuple[str, ...]
+
+    @property
+    def folder(self) -> Path:
+        """The folder that holds this version once it is installed."""
+        return programs_folder() / f"{self.name}-{self.version}"
+
+    def find(self, folder: Path) -> Path | None:
+        """The executable below an installed folder, or None when it is not there."""
+        for pattern in self.executables:
+            for path in sorted((folder / "node_modules").glob(pattern)):
+                if path.is_file() and os.access(path, os.X_OK):
+                    return path
+        return None
+
+
+PROGRAMS: dict[str, Program] = {
+    program.name: program
+    for program in (
+        Program(
+            "claude-code", "@anthropic-ai/claude-code", "2.1.325", ("@anthropic-ai/claude-code-*/claude",)
+        ),
+        Program("gemini-cli", "@google/gemini-cli", "0.61.0", (".bin/gemini",)),
+        # On x64 npm fetches two builds; the baseline one runs on every processor.
+        Program(
+            "opencode",
+            "opencode-ai",
+            "1.18.18",
+            ("opencode-*-baseline/bin/opencode", "opencode-*/bin/opencode"),
+        ),
+        Program("codex", "@openai/codex", "0.166.0", ("@openai/codex-*/vendor/*/bin/codex",)),
+    )
+}
+
+
+def programs_folder() -> Path:
+    """Where the programs live: CORTEXT_AI_PROGRAMS_DIR, else .cache/ai-programs in the repository."""
+    chosen = os.environ.get("CORTEXT_AI_PROGRAMS_DIR")
+    return Path(chosen).resolve() if chosen else _REPOSITORY / ".cache" / "ai-programs"
+
+
+def ensure(name: str) -> str:
+    """The path of the program's executable, installed first when needed. Many processes may call it."""
+    program = PROGRAMS[name]
+    found = program.find(program.folder)
+    if found is None:
+        with _lock(program):
+            # Another process may have finished while we waited for the lock.
+            found = program.find(program.folder) or _install(program)
+    return str(found)
+
+
+def version(name: str) -> str:
+    """What the installed program itself says its version is."""
+    with tempfile.TemporaryDirectory(prefix="version-") as home:
+        done = subprocess.run(
+            [ensure(name), "--version"],
+            env={"PATH": os.environ.get("PATH", os.defpath), "HOME": home, "TMPDIR": home},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=_VERSION_SECONDS,
+            check=True,
+        )
+    return done.stdout.strip()
+
+
+@contextmanager
+def _lock(program: Program) -> Iterator[None]:
+    """Hold the program's install lock; the lock file stays, since removing it would let two in."""
+    folder = programs_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / f".{program.name}-{program.version}.lock", "w", encoding="utf-8") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _install(program: Program) -> Path:
+    """Install beside the final folder and rename, so that half an install is never seen as a whole one."""
+    staging = Path(tempfile.mkdtemp(prefix=f".{program.name}-", dir=programs_folder()))
+    try:
+        _npm_install(program, staging)
+        shutil.rmtree(staging / "npm-cache", ignore_errors=True)
+        # npm's own note of what it installed may name the registry it came from; nothing needs it.
+        (staging / "node_modules" / ".package-lock.json").unlink(missing_ok=True)
+        if program.find(staging) is None:
+            raise RuntimeError(f"{program.package}@{program.version} has no executable for this machine")
+        # We hold the lock and found no executable there, so whatever is in the way is broken.
+        shutil.rmtree(program.folder, ignore_errors=True)
+        staging.rename(program.folder)
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    installed = program.find(program.folder)
+    assert installed is not None
+    return installed
+
+
+def _npm_install(program: Program, prefix: Path) -> None:
+    command = [
+        "npm",
+        "install",
+        f"--prefix={prefix}",
+        # npm's cache would double the size and lives in the real HOME; we keep neither.
+        f"--cache={prefix / 'npm-cache'}",
+        "--no-save",
+        "--no-package-lock",
+        "--no-audit",
+        "--no-fund",
+        "--no-update-notifier",
+        # The scripts only link a binary that we call directly, and no code should run at install time.
+        "--ignore-scripts",
+        # Claude Code asks for node 22 although its native binary needs no node at all.
+        "--engine-strict=false",
+        "--loglevel=error",
+        f"{program.package}@{program.version}",
+    ]
+    done = subprocess.run(
+        command,
+        cwd=prefix,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=_INSTALL_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        said = re.sub(r"\w+://\S+", "<address>", done.stdout[-2000:])
+        raise RuntimeError(f"npm could not install {program.package}@{program.version}:\n{said}")
+
+
+def main() -> int:
+    """Install all programs and print one line for each."""
+    for name, program in PROGRAMS.items():
+        started = time.monotonic()
+        ensure(name)
+        seconds = time.monotonic() - started
+        size = sum(path.lstat().st_size for path in program.folder.rglob("*") if path.is_file()) / 1e6
+        sys.stdout.write(f"{name:12} {version(name):28} {size:5.0f} MB  {seconds:5.1f} s  {program.folder}\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

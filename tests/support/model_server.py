@@ -1,0 +1,360 @@
+"""A model on loopback that answers as four providers do, writes down what it was asked, and can be scripted.
+
+    with ModelServer() as server:
+        server.push(Reply.call("Bash", command="cat a.txt"), "all done")
+        ...                                        # run a program against server.url
+        server.wait_for(lambda request: request.protocol == "anthropic", timeout=10)
+        assert server.turns[-1].conversation[-1].text == "..."
+
+As the HTTPS proxy of a program it refuses every CONNECT, and writes down who was to be called.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import socket
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from types import TracebackType
+from typing import Any, Self, cast
+
+from tests.support.model_protocols import ANTHROPIC, CHAT, GEMINI, RESPONSES, Event, Protocol
+from tests.support.model_reply import Json, Reply, ToolCall, Turn, directive
+
+__all__ = ["ModelServer", "Reply", "Request", "ToolCall", "Turn"]
+
+_HOLD_SECONDS = 120.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request as it arrived. `errand` marks the program's own side calls: titles, routing, counting."""
+
+    number: int
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+    protocol: str
+    errand: bool
+    conversation: tuple[Turn, ...]
+
+    @property
+    def is_turn(self) -> bool:
+        """Whether this asks the model for the next turn of the conversation."""
+        return bool(self.protocol) and not self.errand
+
+    def texts(self, role: str | None = None) -> list[str]:
+        """The plain texts of the conversation, of one role when it is given."""
+        return [turn.text for turn in self.conversation if turn.kind == "text" and role in (None, turn.role)]
+
+
+class ModelServer:
+    """The server; use it as a context manager. All methods may be called from any thread."""
+
+    def __init__(self, default_text: str = "Hello from the test model.") -> None:
+        self._default_text = default_text
+        self._changed = threading.Condition()
+        self._requests: list[Request] = []
+        self._script: deque[Reply] = deque()
+        self._answered = 0
+        self._closing = threading.Event()
+        self._http = _HttpServer(("127.0.0.1", 0), _Handler)
+        self._http.model = self
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving, and break the connections that are still open."""
+        self._closing.set()
+        self._http.shutdown()
+        self._http.server_close()
+        self._http.break_connections()
+        self._thread.join(timeout=5)
+
+    @property
+    def port(self) -> int:
+        """The port on 127.0.0.1."""
+        return int(self._http.server_address[1])
+
+    @property
+    def url(self) -> str:
+        """The address without a path and without a slash at the end."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def requests(self) -> list[Request]:
+        """Every request so far, in the order of arrival."""
+        with self._changed:
+            return list(self._requests)
+
+    @property
+    def turns(self) -> list[Request]:
+        """The requests that asked for a turn of a conversation: no errands, no listings."""
+        return [request for request in self.requests if request.is_turn]
+
+    @property
+    def refused(self) -> list[str]:
+        """The hosts that a program wanted to reach through us as its proxy."""
+        return [request.path for request in self.requests if request.method == "CONNECT"]
+
+    def push(self, *replies: Reply | str) -> None:
+        """Queue the answers to the next turns; a string is a plain text."""
+        with self._changed:
+            self._script.extend(Reply(text=reply) if isinstance(reply, str) else reply for reply in replies)
+
+    @property
+    def pending(self) -> int:
+        """How many queued answers were not asked for yet."""
+        with self._changed:
+            return len(self._script)
+
+    def forget(self) -> None:
+        """Drop the requests and the queued answers, to begin the next act of a test."""
+        with self._changed:
+            self._requests.clear()
+            self._script.clear()
+
+    def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 30.0) -> Request:
+        """The first request that the predicate accepts, past or to come; TimeoutError when none does."""
+        deadline = time.monotonic() + timeout
+        seen = 0
+        with self._changed:
+            while True:
+                for request in self._requests[seen:]:
+                    if predicate(request):
+                        return request
+                seen = len(self._requests)
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    paths = [f"{request.method} {request.path}" for request in self._requests]
+                    raise TimeoutError(f"no such request within {timeout} s; there were {paths}")
+                self._changed.wait(left)
+
+    # --- what the handler asks ---------------------------------------------------------------------------
+
+    def record(self, method: str, path: str, headers: dict[str, str], body: Any) -> Reply | None:
+        """Write a request down and choose its answer, in one step, so that two threads cannot swap."""
+        protocol = _protocol_of(path)
+        errand_text = protocol.errand(body) if protocol and isinstance(body, dict) else None
+        conversation = tuple(protocol.turns(body)) if protocol and isinstance(body, dict) else ()
+        with self._changed:
+            request = Request(
+                number=len(self._requests) + 1,
+                method=method,
+                path=path,
+                headers=headers,
+                body=body,
+                protocol=protocol.name if protocol else "",
+                errand=protocol is None or errand_text is not None,
+                conversation=conversation,
+            )
+            reply = None
+            if errand_text is not None:
+                reply = Reply(text=errand_text)
+            elif protocol is not None:
+                reply = self._next_reply(conversation)
+            self._requests.append(request)
+            self._changed.notify_all()
+        return reply
+
+    def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
+        self._answered += 1
+        scripted = self._script.popleft() if self._script else None
+        reply = scripted or directive(_newest_prompt(conversation)) or Reply()
+        return reply.with_default(f"{self._default_text} (#{self._answered})")
+
+    def wait_while_held(self, hold: threading.Event) -> None:
+        """Wait for the test to let a held answer go; closing the server lets all go."""
+        deadline = time.monotonic() + _HOLD_SECONDS
+        while not hold.wait(0.05) and not self._closing.is_set() and time.monotonic() < deadline:
+            pass
+
+
+def _newest_prompt(conversation: tuple[Turn, ...]) -> str:
+    """The user's text at the end of the conversation; empty when it stands beside a tool's result."""
+    texts: list[str] = []
+    for turn in reversed(conversation):
+        if turn.kind == "tool_result":
+            return ""
+        if turn.role == "system":  # Claude Code puts notes of its own between the messages
+            continue
+        if turn.role != "user":
+            break
+        texts.append(turn.text)
+    return "\n".join(reversed(texts))
+
+
+def _protocol_of(path: str) -> Protocol | None:
+    """Which protocol a path speaks; None for everything that is not a question to the model."""
+    plain = path.split("?")[0]
+    if plain.endswith("/messages"):
+        return ANTHROPIC
+    if plain.endswith("/chat/completions"):
+        return CHAT
+    if plain.endswith("/responses"):
+        return RESPONSES
+    if plain.endswith((":generateContent", ":streamGenerateContent")):
+        return GEMINI
+    return None
+
+
+class _HttpServer(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 64
+    model: ModelServer
+
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        super().__init__(address, handler)
+        self._open: set[socket.socket] = set()
+        self._guard = threading.Lock()
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        with self._guard:
+            self._open.add(request)
+        super().process_request(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        with self._guard:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A program that hangs up is no error of ours; anything else would show in the test's assertions."""
+
+    def break_connections(self) -> None:
+        """Close what clients keep open, so that no thread of ours outlives the test."""
+        with self._guard:
+            for connection in self._open:
+                with suppress(OSError):  # the client may have been faster
+                    connection.shutdown(socket.SHUT_RDWR)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    @property
+    def model(self) -> ModelServer:
+        return cast(_HttpServer, self.server).model
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Say nothing: the requests are in the list."""
+
+    def do_GET(self) -> None:
+        self._record(None)
+        path = self.path.split("?")[0]
+        if path.endswith("/models"):
+            # Both spellings at once: OpenAI's and Anthropic's `data`, Gemini's and Codex's `models`.
+            self._send_json(
+                {"object": "list", "data": [{"id": "test-model", "object": "model"}], "models": []}
+            )
+        else:
+            self._send_json({"error": {"message": "there is nothing here"}}, 404)
+
+    def do_HEAD(self) -> None:
+        self._record(None)
+        self._send_json({})
+
+    def do_CONNECT(self) -> None:
+        self._record(None)
+        self.close_connection = True
+        self._send_json({"error": {"message": "tests reach nothing but loopback"}}, 403)
+
+    def do_POST(self) -> None:
+        raw = self._read_body()
+        body = _parse(raw)
+        reply = self._record(body)
+        path = self.path.split("?")[0]
+        protocol = _protocol_of(path)
+        if protocol is None or reply is None:
+            if path.endswith("/count_tokens"):
+                self._send_json({"input_tokens": len(raw) // 4 + 1})
+            elif path.endswith(":countTokens"):
+                self._send_json({"totalTokens": len(raw) // 4 + 1})
+            else:
+                self._send_json({})
+        elif reply.status != 200:
+            self._send_json(protocol.error(reply.status, reply.text or ""), reply.status)
+        elif ":streamGenerateContent" in path or body.get("stream"):
+            self._send_stream(protocol.stream(body, reply), reply)
+        else:
+            self._send_json(protocol.whole(body, reply))
+
+    def _record(self, body: Any) -> Reply | None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        return self.model.record(self.command, self.path, headers, body)
+
+    def _read_body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding", "").lower() == "chunked":
+            raw = b"".join(self._chunks())
+        else:
+            raw = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        encoding = self.headers.get("Content-Encoding", "").lower()
+        if encoding == "gzip":
+            return gzip.decompress(raw)
+        return zlib.decompress(raw) if encoding == "deflate" else raw
+
+    def _chunks(self) -> Iterable[bytes]:
+        while size := int(self.rfile.readline().split(b";")[0], 16):
+            yield self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+
+    def _send_json(self, answer: Json, status: int = 200) -> None:
+        data = json.dumps(answer).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        if status >= 500:
+            # Programs wait between their retries; this keeps a test of a failing model short.
+            self.send_header("Retry-After", "0")
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(data)
+
+    def _send_stream(self, events: list[Event], reply: Reply) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Cache-Control", "no-cache")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for number, (name, data) in enumerate(events):
+            if number == 1 and reply.hold is not None:
+                self.model.wait_while_held(reply.hold)
+            if number == reply.cut_after:
+                self.close_connection = True
+                return
+            self._send_event(name, data)
+        if reply.hold is not None and len(events) == 1:
+            self.model.wait_while_held(reply.hold)
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _send_event(self, name: str | None, data: Json | str) -> None:
+        content = data if isinstance(data, str) else json.dumps(data)
+        raw = ((f"event: {name}\n" if name else "") + f"data: {content}\n\n").encode()
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
+        self.wfile.flush()
+
+
+def _parse(raw: bytes) -> Any:
+    """The body as JSON; what is no JSON is kept as text for the test to see."""
+    try:
+        return json.loads(raw or b"{}")
+    except ValueError:
+        return {"not_json": raw.decode("latin-1")}
