@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -45,7 +46,9 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     `seq` is the place in the session, from 0, given by the store; `id` never changes.
     `tokens` is the size of this message: told by the provider where `usage` is there, else estimated.
-    `partial` marks a reply that was cut off: it is kept, and stays out of the context.
+    `parent` is the id of the message that this one follows, where that is not the one before it in the file
+    (the talk went back and took another way). `partial` marks a reply that was cut off, `aside` what was not
+    part of the talk itself (a side agent's work): both are kept, and stay out of the context.
     """
 
     role: str
@@ -57,7 +60,9 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
     model: str = ""
     parts: list[Part] | None = None
     usage: dict[str, Any] | None = None
+    parent: str = ""
     partial: bool = False
+    aside: bool = False
     extra: dict[str, Any] | None = None
 
     @property
@@ -80,3 +85,20 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
 def said(parts: list[Part]) -> str:
     """The `content` that belongs to these parts: their texts, a blank line between."""
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)
+
+
+def thread(messages: Iterable[Message]) -> list[Message]:
+    """The talk as it stands: from the last message back by `parent`, without cut replies and asides."""
+    kept = [message for message in messages if not message.aside]
+    if any(message.parent for message in kept):
+        places = {message.id: place for place, message in enumerate(kept)}
+        way: list[Message] = []
+        place = len(kept) - 1
+        while place >= 0:
+            message = kept[place]
+            way.append(message)
+            # A parent is always earlier: a file that says otherwise must not send us round in a circle.
+            before = places.get(message.parent, place - 1) if message.parent else place - 1
+            place = before if before < place else place - 1
+        kept = way[::-1]
+    return [message for message in kept if not message.partial]

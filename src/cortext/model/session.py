@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.status import ACTIVE
+from cortext.model.status import ACTIVE, check_transition, shown
 
 
 class AgentConfig(msgspec.Struct, kw_only=True):
@@ -51,6 +51,11 @@ class Session(msgspec.Struct, kw_only=True):
     damage: int = 0
     leased: bool | None = None
 
+    @property
+    def shown_status(self) -> str:
+        """The status as people see it: a session that nobody holds any more was interrupted."""
+        return shown(self.status, leased=self.leased)
+
 
 class Change(msgspec.Struct, kw_only=True):
     """A change of metadata: only what is set here changes. `force` allows completed → active."""
@@ -68,8 +73,6 @@ class Change(msgspec.Struct, kw_only=True):
 
     def apply(self, session: Session) -> Session:
         """A copy of the session with the change made; the status machine is asked first."""
-        from cortext.model.status import check_transition
-
         if isinstance(self.status, str):
             check_transition(session.status, self.status, force=self.force)
         changed = {

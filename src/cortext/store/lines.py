@@ -160,7 +160,9 @@ def coerce(value: Any) -> StoredMessage:
         model=_string(value.get("model")),
         parts=_parts(parts if parts is not None else content if isinstance(content, list) else None),
         usage=value["usage"] if isinstance(value.get("usage"), dict) else None,
+        parent=_string(value.get("parent")),
         partial=value.get("partial") is True,
+        aside=value.get("aside") is True,
         extra=value["extra"] if isinstance(value.get("extra"), dict) else None,
     )
 

@@ -155,6 +155,8 @@ def _complete(message: Message, seq: int) -> Message:
         model=message.model,
         parts=message.parts,
         usage=message.usage,
+        parent=message.parent,
         partial=message.partial,
+        aside=message.aside,
         extra=message.extra,
     )

@@ -1,0 +1,164 @@
+"""Settings: what they are, where they come from, and which of them a repository may set.
+
+Precedence, the later wins: built in, the user's `config.toml`, the workspace's `.workspace/config.toml`,
+the environment, the command line. A workspace comes from git, so from strangers: of its file only the
+settings marked `anywhere` count until the user trusts it (they change how things look and how long they
+take, never what is run, where data goes or who is asked).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from cortext.errors import ConfigError
+
+Value = str | int | float | bool
+
+
+class Setting:
+    """One setting: its dotted name in the file, its default, and whether a repository may set it."""
+
+    def __init__(self, name: str, default: Value, help_text: str, *, anywhere: bool = False, env: str = "") -> None:
+        self.name, self.default, self.help = name, default, help_text
+        self.anywhere, self.env = anywhere, env
+
+    def parse(self, value: Any, source: str) -> Value:
+        """The value in its right type, or ConfigError."""
+        kind = type(self.default)
+        try:
+            if kind is bool:
+                if not isinstance(value, str):
+                    return bool(value)
+                return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
+            if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+                raise TypeError
+            return kind(value)
+        except (KeyError, ValueError, TypeError):
+            raise ConfigError(
+                f"{source}: {self.name} = {value!r} is not a {kind.__name__}",
+                kept="nothing was changed",
+                hint=f"{self.help}; built in: {self.default!r}",
+            ) from None
+
+
+SETTINGS = {
+    setting.name: setting
+    for setting in (
+        Setting("store.lock_timeout", 5.0, "seconds to wait for another writer", anywhere=True),
+        Setting("session.sessions_dir", "", "where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR"),
+        Setting("session.idle_minutes", 30, "minutes until a quiet chat is summarised", anywhere=True),
+        Setting("workspace.pause_minutes", 5, "minutes until a quiet conversation is paused", anywhere=True),
+        Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),
+        Setting("resume.tokens", 60_000, "how large a resume packet may be", anywhere=True),
+    )
+}
+
+
+class Settings:
+    """The settings in force; `settings["store.lock_timeout"]`."""
+
+    def __init__(self, values: dict[str, Value], ignored: dict[str, str]) -> None:
+        self._values = values
+        # Settings that a workspace asked for and did not get: name and the file that asked.
+        self.ignored = ignored
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values.get(name, SETTINGS[name].default)
+
+
+def load(workspace: str = "", *, trusted: bool = False) -> Settings:
+    """Read every source that is there."""
+    values: dict[str, Value] = {}
+    ignored: dict[str, str] = {}
+    _take(_read(user_file()), user_file(), values, lambda setting: True, ignored)
+    if workspace:
+        path = os.path.join(workspace, ".workspace", "config.toml")
+        _take(_read(path), path, values, lambda setting: trusted or setting.anywhere, ignored)
+    for setting in SETTINGS.values():
+        name = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
+        if os.environ.get(name):
+            values[setting.name] = setting.parse(os.environ[name], f"${name}")
+    return Settings(values, ignored)
+
+
+def _take(found: dict[str, Any], source: str, values: dict[str, Value], allowed: Any, ignored: dict[str, str]) -> None:
+    for name, value in _flatten(found):
+        setting = SETTINGS.get(name)
+        if setting is None:
+            raise ConfigError(f"{source}: unknown setting {name}", hint=f"known are: {', '.join(sorted(SETTINGS))}")
+        if allowed(setting):
+            values[name] = setting.parse(value, source)
+        else:
+            ignored[name] = source
+
+
+def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            pairs += _flatten(value, f"{prefix}{name}.")
+        else:
+            pairs.append((prefix + name, value))
+    return pairs
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+    import tomllib  # a third of our start-up time: only where there is a file
+
+    try:
+        return tomllib.loads(raw.decode("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(f"{path} is not TOML: {error}", kept="nothing was changed", hint="mend the line") from error
+
+
+# ── folders ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _home(*parts: str) -> str:
+    return os.path.join(os.path.expanduser("~"), *parts)
+
+
+def _xdg(variable: str, *fallback: str) -> str:
+    value = os.environ.get(variable, "")
+    return value if os.path.isabs(value) else _home(*fallback)
+
+
+def user_file() -> str:
+    """The user's settings file."""
+    return os.environ.get("CORTEXT_CONFIG") or os.path.join(
+        _xdg("XDG_CONFIG_HOME", ".config"), "cortext", "config.toml"
+    )
+
+
+def data_folder() -> str:
+    """Where what the user must not lose lies: the home store, the list of workspaces."""
+    return os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "cortext")
+
+
+def state_folder() -> str:
+    """Where logs lie."""
+    return os.path.join(_xdg("XDG_STATE_HOME", ".local", "state"), "cortext")
+
+
+def cache_folder() -> str:
+    """Where everything lies that can be deleted and comes back."""
+    return os.path.join(_xdg("XDG_CACHE_HOME", ".cache"), "cortext")
+
+
+def spawn_folder(settings: Settings) -> str:
+    """The sessions of `aur spawn`."""
+    return os.path.expanduser(settings["spawner.sessions_dir"]) or _home(".aurora", "spawn", "sessions")
+
+
+def chat_folder(settings: Settings) -> str:
+    """The sessions of `alfred`."""
+    chosen = os.path.expanduser(settings["session.sessions_dir"])
+    return chosen or os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "alfred", "sessions")

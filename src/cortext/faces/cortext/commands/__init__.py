@@ -1,0 +1,1 @@
+"""The commands of `cortext`, a module each: `run(arguments) -> exit code`."""

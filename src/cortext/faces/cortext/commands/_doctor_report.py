@@ -1,0 +1,35 @@
+"""The report of `cortext doctor` where there is something to look at."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
+from cortext.services.doctor import Examined, examine
+from cortext.wiring import Wiring
+
+
+def run_full(*, as_json: bool) -> int:
+    """Examine every store that exists."""
+    examined = [examine(place) for place in Wiring().stores()]
+    damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
+    if as_json:
+        print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
+    else:
+        for store in examined:
+            _print(store)
+        print("Something is damaged: see the commands above." if damaged else "All is well.")
+    return 3 if damaged else 0
+
+
+def _print(store: Examined) -> None:
+    mark = paint("✗", "red") if any(f.level == "damage" for f in store.findings) else paint("✓", "green")
+    print(f"{mark} {paint(store.store, 'bold')} ({store.kind}): {store.sessions} sessions, {store.messages} messages")
+    print(paint(f"    {terminal.line(store.path)}", "dim"))
+    for finding in store.findings:
+        colour = "red" if finding.level == "damage" else "yellow"
+        what = f"{finding.session}: {finding.what}" if finding.session else finding.what
+        print(f"    {paint(finding.level, colour)}  {terminal.line(what)}")
+        if finding.todo:
+            print(f"            {paint('do:', 'dim')} {terminal.line(finding.todo)}")

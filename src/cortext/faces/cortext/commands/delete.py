@@ -1,0 +1,35 @@
+"""`cortext delete`: to the trash, from where it can come back."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.safety import terminal
+from cortext.services.stores import find
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext delete",
+        description="Move a session to the trash of its store. Bring it back with `cortext restore`.",
+    )
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("--json", action="store_true", help="what was moved, as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Delete one session."""
+    options = parser().parse_args(arguments)
+    found = find(Wiring().stores(), options.session)
+    trashed = found.place.store.delete(found.session.id)
+    if options.json:
+        import json
+
+        print(json.dumps({"session": trashed.session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
+        return 0
+    print(terminal.line(f"Moved {trashed.session_id} ({found.session.message_count} messages) to the trash."))
+    print(f"Undo: cortext restore {trashed.key}")
+    return 0

@@ -1,0 +1,73 @@
+"""`cortext demo`: a workspace to play with."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from argparse import ArgumentParser
+
+from cortext.errors import UsageError
+from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
+from cortext.services import demo
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext demo",
+        description="Make a workspace with a dozen conversations, in git, and show what can be done with them. "
+        "No account, key or network is needed.",
+    )
+    made.add_argument("folder", nargs="?", default="cortext-demo", help="where (default: ./cortext-demo)")
+    made.add_argument("--quiet", action="store_true", help="only make it")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Make it, then list, show and resume."""
+    options = parser().parse_args(arguments)
+    folder = os.path.abspath(options.folder)
+    if os.path.isdir(folder) and os.listdir(folder) and not os.path.isdir(os.path.join(folder, ".workspace")):
+        raise UsageError(
+            f"{folder} is there already and is no workspace", kept="it is unchanged", hint="name another folder"
+        )
+    demo.prepare(folder)
+    made = demo.fill(folder, Wiring(folder).workspace_store().store)
+    _into_git(folder)
+    print(terminal.line(f"{len(made)} conversations written to {folder}, as plain files in git."))
+    if not options.quiet:
+        _tour(folder)
+    return 0
+
+
+def _into_git(folder: str) -> None:
+    """One commit, with a name of the demo's own, so that it works on a machine where git knows nobody."""
+    name = ["-c", "user.name=cortext demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false"]
+    steps = [["init", "-q"], ["add", "."], [*name, "commit", "-q", "-m", "A dozen conversations (session state saved)"]]
+    if os.path.isdir(os.path.join(folder, ".git")):
+        return
+    for step in steps:
+        try:
+            subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            print("(git is not here or would not commit: the files are written all the same)")
+            return
+
+
+def _tour(folder: str) -> None:
+    """The main job, with the same commands that a person would type."""
+    from cortext.faces.cortext.main import main
+
+    os.chdir(folder)
+    os.environ["CORTEXT_WORKSPACE"] = folder
+    steps = (
+        (["list", "--here"], "Everything that was said, found again:"),
+        (["show", "002", "--tail", "6"], "One of them, word for word:"),
+        (["resume", "api", "design", "--print", "--tokens", "1500"], "And what an agent receives to go on with one:"),
+    )
+    for words, why in steps:
+        print(f"\n{paint(why, 'bold')}\n{paint('$ cortext ' + ' '.join(words), 'green')}\n")
+        main(list(words))
+    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && cortext resume")

@@ -1,0 +1,32 @@
+"""`cortext doctor`: check every store that we know."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext doctor",
+        description="Check every store that is known on this machine: read each session whole, tell what is "
+        "damaged and what to do about it. Nothing is changed.",
+        epilog="Exit code 0: all is well (warnings aside); 3: something is damaged.",
+    )
+    made.add_argument("--json", action="store_true", help="the findings as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Examine, print, and exit 3 where something is damaged."""
+    options = parser().parse_args(arguments)
+    places = Wiring().places()
+    if not any(place.exists for place in places):
+        # The usual first sight: answered without loading anything that reads a store.
+        print("[]" if options.json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
+        return 0
+    from cortext.faces.cortext.commands._doctor_report import run_full
+
+    return run_full(as_json=options.json)

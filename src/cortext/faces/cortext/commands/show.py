@@ -1,0 +1,97 @@
+"""`cortext show`: read a conversation."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.faces.terminal.style import paint
+from cortext.model import clock
+from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
+from cortext.safety import terminal
+from cortext.services.stores import find
+from cortext.services.views import message_row, session_row
+from cortext.wiring import Wiring
+
+_COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(prog="cortext show", description="Read a conversation, word for word.")
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("--tail", type=int, metavar="N", help="only the last N messages")
+    made.add_argument("--tools", action="store_true", help="tool calls and their results in full")
+    made.add_argument("--json", action="store_true", help="the session and its messages as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print the session."""
+    options = parser().parse_args(arguments)
+    found = find(Wiring().stores(), options.session)
+    session, store = found.session, found.place.store
+    messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
+    if options.json:
+        import json
+
+        print(
+            json.dumps(
+                {**session_row(found), "messages": [message_row(m) for m in messages]}, ensure_ascii=False, indent=2
+            )
+        )
+        return 0
+    print(paint(terminal.line(session.title or session.id), "bold"))
+    facts = [
+        session.id,
+        session.type,
+        session.shown_status,
+        f"{session.message_count} messages",
+        f"last active {clock.ago(session.last_active)}",
+    ]
+    print(paint(terminal.line(" · ".join(fact for fact in facts if fact)), "dim"))
+    if session.summary:
+        print(terminal.block(session.summary))
+    for message in messages:
+        print()
+        print(_heading(message))
+        print(_body(message, whole=options.tools))
+    if session.damage:
+        todo = f"see `cortext repair {session.id} --dry-run`"
+        print(f"\n{paint('damaged', 'red')}: some of this session cannot be read; {todo}")
+    return 0
+
+
+def _heading(message: Message) -> str:
+    marks = [mark for mark, there in (("cut off", message.partial), ("aside", message.aside)) if there]
+    words = " ".join([message.role, *(f"({mark})" for mark in marks)])
+    when = paint(f"#{message.seq}  {terminal.line(message.timestamp)}", "dim")
+    return f"{paint(terminal.line(words), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
+
+
+def _body(message: Message, *, whole: bool) -> str:
+    lines = [terminal.block(message.content)] if message.content else []
+    for part in message.parts or ():
+        if part.type == TOOL_CALL:
+            lines.append(paint(terminal.line(f"→ {part.name} {_short(part.input)}"), "yellow"))
+        elif part.type == TOOL_RESULT:
+            output = part.output if whole else _first_lines(part.output)
+            lines.append(paint(terminal.block(f"← {output}"), "red" if part.is_error else "dim"))
+        elif part.type == THINKING and whole:
+            lines.append(paint(terminal.block(f"(thinking) {part.text}"), "dim"))
+        elif part.ref:
+            lines.append(paint(terminal.line(f"[{part.type} {part.ref}]"), "magenta"))
+    return "\n".join(lines)
+
+
+def _short(value: object) -> str:
+    import json
+
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 160 else text[:159] + "…"
+
+
+def _first_lines(text: str, count: int = 4) -> str:
+    lines = text.splitlines()
+    if len(lines) <= count:
+        return text
+    return "\n".join(lines[:count]) + f"\n  … {len(lines) - count} more lines (--tools shows them)"

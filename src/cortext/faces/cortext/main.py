@@ -1,0 +1,70 @@
+"""`cortext`: finds the command and runs it. Only that command's module is imported."""
+
+from __future__ import annotations
+
+import sys
+
+from cortext import __version__
+from cortext.faces.terminal.run import run_command, unknown_command
+
+PACKAGE = "cortext.faces.cortext.commands"
+
+# Name, module and one line of help, in the order and the groups in which `--help` shows them.
+COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
+    (
+        "Your conversations",
+        (
+            ("list", "list_", "what there is, the last active first"),
+            ("show", "show", "read a conversation"),
+            ("resume", "resume", "continue one: pick it by number, id or words"),
+            ("delete", "delete", "move one to the trash"),
+            ("restore", "restore", "bring one back from the trash"),
+        ),
+    ),
+    (
+        "Looking after them",
+        (
+            ("doctor", "doctor", "check every store, say what is wrong and what to do"),
+            ("repair", "repair", "mend a damaged session; nothing is thrown away"),
+            ("demo", "demo", "make a workspace with a dozen conversations to play with"),
+        ),
+    ),
+)
+
+HELP = """\
+cortext keeps every conversation you have with an AI agent, and continues it in any tool.
+
+usage: cortext COMMAND [options]          `cortext COMMAND --help` teaches each one
+{commands}
+
+Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 not understood,
+3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings.
+"""
+
+
+def help_text() -> str:
+    """All commands, grouped."""
+    lines = []
+    for group, commands in COMMANDS:
+        lines.append(f"\n{group}:")
+        lines += [f"  {name:<10} {text}" for name, _, text in commands]
+    return HELP.format(commands="\n".join(lines))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """The entry point: returns the exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not words or words[0] in ("-h", "--help", "help"):
+        print(help_text(), end="")
+        return 0
+    if words[0] in ("-V", "--version"):
+        print(f"cortext {__version__}")
+        return 0
+    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands}
+    if words[0] not in modules:
+        return unknown_command("cortext", words[0], list(modules))
+    return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

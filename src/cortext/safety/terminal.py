@@ -1,0 +1,37 @@
+"""Text that cannot control the terminal it is shown on. Stored text is never changed, only what is shown.
+
+Escape sequences, other control characters and the characters that turn the direction of text (or hide
+some of it) become visible marks. It does not judge letters that merely look alike.
+"""
+
+from __future__ import annotations
+
+import re
+
+# Control characters but newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates;
+# line and paragraph separators; zero-width joiners stay (emoji need them), other invisible ones do not.
+_UNSAFE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+)
+_UNSAFE_IN_LINE = re.compile(_UNSAFE.pattern[:-1] + "\t\n]")
+
+
+def _mark(match: re.Match[str]) -> str:
+    code = ord(match.group())
+    if code == 0x0A:
+        return " "
+    if code == 0x09:
+        return " "
+    if code < 0x20:
+        return chr(0x2400 + code)  # the picture of the control character: ␛
+    return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
+
+
+def block(text: str) -> str:
+    """A text of several lines: newlines and tabs stay; a carriage return that ends a line goes."""
+    return _UNSAFE.sub(_mark, text.replace("\r\n", "\n"))
+
+
+def line(text: str) -> str:
+    """A text for one line, a title or a name: newlines and tabs become blanks."""
+    return _UNSAFE_IN_LINE.sub(_mark, text)

@@ -1,0 +1,147 @@
+"""Looking after the stores: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from cortext.errors import CortextError
+from cortext.model.ids import is_id
+from cortext.services.stores import NamedStore
+from cortext.store.base import Damage, RepairReport
+
+# File systems on which flock may not reach other hosts, or not be honest.
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
+)
+
+
+class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One thing that is wrong (or, as `warning`, that cannot be promised)."""
+
+    store: str
+    level: str
+    what: str
+    session: str = ""
+    todo: str = ""
+    damage: list[Damage] = []
+
+
+class Examined(msgspec.Struct, kw_only=True):
+    """What doctor saw of one store."""
+
+    store: str
+    kind: str
+    path: str
+    sessions: int
+    messages: int
+    findings: list[Finding]
+
+
+def examine(place: NamedStore) -> Examined:
+    """Check every session of a store, and the folder that it lies in."""
+    findings = list(_folder_findings(place))
+    sessions = messages = 0
+    for session in place.store.sessions():
+        sessions += 1
+        messages += session.message_count
+        if not session.damage:
+            continue
+        try:
+            damage = place.store.check(session.id)
+            what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
+        except (CortextError, OSError) as error:
+            damage, what = [], str(error)
+        findings.append(
+            Finding(
+                store=place.label,
+                level="damage",
+                session=session.id,
+                what=what or "cannot be read",
+                todo=f"cortext repair {session.id}",
+                damage=damage,
+            )
+        )
+    return Examined(
+        store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
+    )
+
+
+def _folder_findings(place: NamedStore) -> Iterator[Finding]:
+    if not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            store=place.label,
+            level="damage",
+            what=f"{place.root} is not ours to read and write",
+            todo="check who owns the folder and its permissions",
+        )
+    kind = file_system_of(place.root)
+    if kind in _NETWORK:
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} is on a network file system ({kind})",
+            todo="one writer at a time is promised on one host only: do not write from two at once",
+        )
+    if os.stat(place.root).st_mode & 0o077 and place.kind != "workspace":
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} can be read by other users",
+            todo=f"chmod 700 {place.root}",
+        )
+    yield from _strange_names(place)
+
+
+def _strange_names(place: NamedStore) -> Iterator[Finding]:
+    """Conversations that cannot be reached because of their name, or that share one."""
+    if place.kind not in ("workspace", "home"):
+        return
+    seen: dict[str, str] = {}
+    top = os.path.join(place.root, "conversations")
+    for folder, names, _ in os.walk(top):
+        if ".session" in names:
+            name = os.path.basename(folder)
+            if not is_id(name):
+                yield Finding(
+                    store=place.label,
+                    level="damage",
+                    what=f"{folder}: the name is not a legal id",
+                    todo="rename the folder: a-z, 0-9, _ and - only",
+                )
+            elif name in seen:
+                yield Finding(
+                    store=place.label,
+                    level="damage",
+                    session=name,
+                    what=f"two conversations have this id: {seen[name]} and {folder}",
+                    todo="rename one of the two folders",
+                )
+            seen.setdefault(name, folder)
+            names.clear()
+
+
+def file_system_of(path: str) -> str:
+    """The kind of file system that a path lies on; empty where the system does not tell."""
+    try:
+        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
+            mounts = [line.split()[1:3] for line in file]
+    except OSError:
+        return ""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    for point, name in mounts:
+        point = point.replace("\\040", " ")
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, name
+    return kind
+
+
+def repair(places: Iterable[NamedStore], session_id: str, *, dry_run: bool) -> RepairReport:
+    """Repair one session, wherever it is."""
+    from cortext.services.stores import find
+
+    found = find(places, session_id)
+    return found.place.store.repair(found.session.id, dry_run=dry_run)

@@ -1,0 +1,72 @@
+"""Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import msgspec
+
+from cortext import fsio
+from cortext.errors import ConfigError
+from cortext.safety.paths import is_plain_name
+
+
+class ConversationType(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One type: its slash command, the files of its prompt and template, and whether sessions are kept."""
+
+    command: str
+    command_file: str = ""
+    template: str = ""
+    description: str = ""
+    sessions: bool = True
+
+
+class Registry(msgspec.Struct, kw_only=True):
+    """Every type of a workspace, by name."""
+
+    version: str = "1.0"
+    types: dict[str, ConversationType] = {}
+
+
+def path_of(workspace: str) -> str:
+    """The registry file of a workspace."""
+    return os.path.join(workspace, ".workspace", "registry.json")
+
+
+def load(workspace: str) -> Registry:
+    """The registry; an empty one where there is none."""
+    try:
+        with open(path_of(workspace), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Registry)
+    except FileNotFoundError:
+        return Registry()
+    except msgspec.DecodeError as error:
+        raise ConfigError(
+            f"{path_of(workspace)} cannot be used: {error}",
+            kept="it is unchanged",
+            hint="mend it, or restore it from git",
+        ) from error
+
+
+def save(workspace: str, registry: Registry) -> None:
+    """Write the registry, atomically."""
+    fsio.ensure_folder(os.path.dirname(path_of(workspace)))
+    fsio.replace_file(path_of(workspace), [msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n"])
+
+
+def command_text(workspace: str, kind: str) -> tuple[str, str]:
+    """The current prompt of a conversation type and its hash (`sha256:…`); empty where it has none."""
+    entry = load(workspace).types.get(kind)
+    if entry is None or not entry.command_file:
+        return "", ""
+    parts = entry.command_file.split("/")
+    # The registry comes from a repository: it may name files of the workspace only.
+    if not all(is_plain_name(part) for part in parts):
+        raise ConfigError(f"the command file of {kind} is outside the workspace", kept="it was not read")
+    try:
+        with open(os.path.join(workspace, *parts), "rb") as file:
+            raw = file.read(1 << 20)
+    except OSError:
+        return "", ""
+    return raw.decode("utf-8", "replace"), f"sha256:{hashlib.sha256(raw).hexdigest()}"

@@ -1,0 +1,131 @@
+"""What came before, in few words and without a model: goal, decisions, files, identifiers, open asks.
+
+Built by code from the messages and the tool calls, so every name in it is exact. The model writes the
+reasons; code keeps the facts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
+
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_DECIDED = re.compile(
+    r"\b(decid|agreed|we(?:'ll| will)|let's|going with|go with|settled|chose|conclu|instead of|must|never|always"
+    r"|use |root cause|turns out|fixed|works now)",
+    re.IGNORECASE,
+)
+_CODE = re.compile(r"`([^`\n]{2,80})`")
+_IDENTIFIER = re.compile(
+    r"\b(?:[A-Za-z_]\w*(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[0-9a-f]{7,40}|[A-Z]{2,}-\d+|[\w.-]+/[\w./-]+\.\w+)\b"
+)
+_PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename")
+_WRITES = re.compile(r"write|edit|replace|patch|create|update", re.IGNORECASE)
+
+
+class Digest(msgspec.Struct, kw_only=True):
+    """The facts of a stretch of conversation."""
+
+    goal: str = ""
+    decisions: list[str] = []
+    changed_files: list[str] = []
+    read_files: list[str] = []
+    identifiers: list[str] = []
+    open_asks: list[str] = []
+
+    def text(self) -> str:
+        """The digest as a few labelled lines; empty sections are left out."""
+        sections = (
+            ("Goal", [self.goal] if self.goal else []),
+            ("Decisions and findings", self.decisions),
+            ("Files changed", self.changed_files),
+            ("Files read", self.read_files),
+            ("Exact names", self.identifiers),
+            ("Asked, word for word, and still open", self.open_asks),
+        )
+        lines = []
+        for label, entries in sections:
+            if label.startswith(("Files", "Exact")) and entries:
+                lines.append(f"{label}: {', '.join(entries)}")
+            elif len(entries) == 1:
+                lines.append(f"{label}: {entries[0]}")
+            elif entries:
+                lines.append(f"{label}:")
+                lines += [f"- {entry}" for entry in entries]
+        return "\n".join(lines)
+
+
+def digest(messages: Sequence[Message], *, decisions: int = 12, names: int = 40, files: int = 40) -> Digest:
+    """The facts of these messages, the newest favoured where there are too many."""
+    changed, read = _files(messages)
+    return Digest(
+        goal=_goal(messages),
+        decisions=_decisions(messages, decisions),
+        changed_files=changed[:files],
+        read_files=[path for path in read if path not in set(changed)][:files],
+        identifiers=_identifiers(messages, names),
+        open_asks=_open_asks(messages),
+    )
+
+
+def _clip(text: str, longest: int = 240) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _goal(messages: Iterable[Message]) -> str:
+    return next((_clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
+
+
+def _decisions(messages: Sequence[Message], most: int) -> list[str]:
+    found: list[str] = []
+    for message in reversed(messages):
+        if message.role not in (USER, ASSISTANT) or not _DECIDED.search(message.content):
+            continue
+        for sentence in reversed(_SENTENCE.split(message.content)):
+            if 20 <= len(sentence) <= 400 and not sentence.endswith("?") and _DECIDED.search(sentence):
+                found.append(_clip(sentence.lstrip("-*# >0123456789.")))
+        if len(found) >= most:
+            break
+    return list(dict.fromkeys(found))[:most][::-1]
+
+
+def _files(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
+    """Files that tools changed and read, the newest first."""
+    changed: dict[str, None] = {}
+    read: dict[str, None] = {}
+    for message in reversed(messages):
+        for part in message.parts or ():
+            if part.type != TOOL_CALL or not isinstance(part.input, dict):
+                continue
+            for key in _PATH_KEYS:
+                path = part.input.get(key)
+                if isinstance(path, str) and path:
+                    (changed if _WRITES.search(part.name) else read).setdefault(path)
+    return list(changed), list(read)
+
+
+def _identifiers(messages: Sequence[Message], most: int) -> list[str]:
+    """The names used most, of the newest messages: what a successor must spell exactly."""
+    counts: Counter[str] = Counter()
+    for message in messages[-200:]:
+        text = message.content[:20_000]
+        counts.update(_CODE.findall(text))
+        counts.update(_IDENTIFIER.findall(text))
+    return [name for name, _ in counts.most_common(most)]
+
+
+def _open_asks(messages: Sequence[Message]) -> list[str]:
+    """What the user asked last and nobody answered; else the last question that the agent asked back."""
+    asks: list[str] = []
+    for message in reversed(messages):
+        if message.role == ASSISTANT and message.content:
+            break
+        if message.role == USER and message.content:
+            asks.append(_clip(message.content, 600))
+    return asks[::-1]

@@ -1,0 +1,65 @@
+"""Messages as text for a model: delimited as data from a past conversation, never as instructions.
+
+Every message stands between fence lines that carry a mark which occurs nowhere in the conversation, so
+no text in it can pretend to be a border, an end of the history, or a message of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+
+# A tool result that had to be cut shows its beginning and its end: errors stand at the end.
+CUT_HEAD = 300
+CUT_TAIL = 100
+
+
+def fence_for(messages: Sequence[Message]) -> str:
+    """A short mark that no message contains; the same for the same messages."""
+    text = "\0".join(message.id for message in messages)
+    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+    whole = [message.text for message in messages]
+    for size in range(6, 64):
+        if not any(mark[:size] in said for said in whole):
+            return mark[:size]
+    return mark
+
+
+def message_text(message: Message, fence: str, *, cut_results: bool = False) -> str:
+    """One message with its fence line above it."""
+    when = f" · {message.timestamp}" if message.timestamp else ""
+    return f"---{fence} message {message.seq} · {message.role}{when}\n{body(message, cut_results=cut_results)}"
+
+
+def body(message: Message, *, cut_results: bool = False) -> str:
+    """What was said and done in a message, as text. Thinking is left out: it was never said."""
+    if not message.parts:
+        return message.content
+    pieces = [text for part in message.parts if (text := _part(part, cut_results=cut_results))]
+    if message.content and not message.parts_of(TEXT):
+        pieces.insert(0, message.content)
+    return "\n".join(pieces)
+
+
+def _part(part: Part, *, cut_results: bool) -> str:
+    if part.type == TEXT:
+        return part.text
+    if part.type == TOOL_CALL:
+        return f"[called {part.name} with {json.dumps(part.input, ensure_ascii=False)}]"
+    if part.type == TOOL_RESULT:
+        output = shorten(part.output) if cut_results else part.output
+        return f"[{part.name or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
+    if part.type == IMAGE or part.ref:
+        return f"[{part.type}: {part.ref}]"
+    return "" if part.type == THINKING else part.text
+
+
+def shorten(output: str) -> str:
+    """A long tool result as its beginning and its end, with a note of what is missing."""
+    missing = len(output) - CUT_HEAD - CUT_TAIL
+    if missing < 80:
+        return output
+    return f"{output[:CUT_HEAD]}\n[… {missing:,} characters of this result left out …]\n{output[-CUT_TAIL:]}"

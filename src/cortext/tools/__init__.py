@@ -1,0 +1,1 @@
+"""The AI tools: one adapter each, behind the protocol in `base`."""

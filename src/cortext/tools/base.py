@@ -1,0 +1,159 @@
+"""What an adapter does for one AI tool, on one page.
+
+An adapter reads leniently (formats belong to the tools, and change) and writes strictly (what it wrote it
+reads back). It never writes to a file that the tool wrote. Everything it touches lies under `Homes` or the
+project folder that it is given, so a test can point it anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from cortext.model.message import Message
+
+
+class Detected(msgspec.Struct, kw_only=True):
+    """A tool that is installed here."""
+
+    program: str
+    version: str
+    tested: bool  # whether this is a version that our tests ran
+
+
+class Transcript(msgspec.Struct, kw_only=True):
+    """A conversation in a tool's own store. `key` is the tool's session id.
+
+    `size` and `changed` are cheap signs of change: equal signs, equal contents.
+    """
+
+    tool: str
+    key: str
+    path: str
+    project: str = ""
+    size: int = 0
+    changed: int = 0
+
+
+class Counts(msgspec.Struct, kw_only=True):
+    """What a reading met besides messages, counted by kind, and the first few places of damage."""
+
+    skipped: dict[str, int] = {}  # bookkeeping records that are known and not part of the talk
+    unknown: dict[str, int] = {}  # record types that this adapter has never seen
+    damaged: dict[str, int] = {}  # records that could not be read, by reason
+    places: list[str] = []  # where: "file:line", at most 20
+
+
+class About(msgspec.Struct, kw_only=True):
+    """What a transcript tells about itself."""
+
+    title: str = ""
+    model: str = ""
+    project: str = ""
+    created_at: str = ""
+    command: str = ""  # the slash command that it began with: /workspace.brainstorm
+    summary: str = ""  # the tool's own summary (a compaction), if any
+    tools: list[str] = []  # tools that were called
+
+
+class TranscriptReading(Protocol):
+    """The messages of a transcript, streaming; the rest is complete when the iteration is.
+
+    Message ids are stable: the tool's own, or derived from the record. Where the talk went back and took
+    another way, `Message.parent` says so; side agents' messages are `aside`. `cursor` is what to hand to
+    the next reading to get only what was added since (None where the tool's format does not allow it).
+    """
+
+    about: About
+    counts: Counts
+    cursor: dict[str, Any] | None
+
+    def __iter__(self) -> Iterator[Message]: ...
+
+
+class Written(msgspec.Struct, kw_only=True):
+    """A native session that an adapter wrote, and what had to change on the way, by kind."""
+
+    key: str
+    path: str
+    messages: int
+    tool_calls: int
+    changed: dict[str, int] = {}  # e.g. {"thinking dropped": 2, "leading slash guarded": 1}
+
+
+class Launch(msgspec.Struct, kw_only=True):
+    """How to start a tool: the caller execs this, so that the terminal belongs to the tool."""
+
+    argv: list[str]
+    cwd: str
+    env: dict[str, str] = {}  # added to the caller's
+
+
+class HookEvent(msgspec.Struct, kw_only=True):
+    """A tool's hook payload in our words."""
+
+    kind: str  # started | prompt | command | answered | compacted | ended | other
+    key: str  # the tool's session id
+    path: str = ""  # its transcript, where the payload says
+    project: str = ""
+    text: str = ""  # the prompt, or the answer
+    command: str = ""  # workspace.brainstorm
+    arguments: str = ""
+
+
+class CommandFile(msgspec.Struct, kw_only=True):
+    """A slash command to install: `name` without the slash; `text` has {arguments} where they go.
+
+    `run` is a command line of ours whose output becomes part of the prompt, where the tool can do that.
+    """
+
+    name: str
+    description: str
+    text: str
+    run: Sequence[str] = ()
+
+
+class Tool(Protocol):
+    """One AI tool."""
+
+    name: str  # claude, gemini, opencode, codex
+    title: str  # Claude Code
+    tested_version: str
+
+    def detect(self) -> Detected | None:
+        """Whether it is installed here, and which version."""
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Its conversations on this machine (of one project, if given), in no order."""
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """A transcript given by its file: a copy that lies somewhere else. None where it is not one of ours."""
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
+        """The messages; with a cursor only those since."""
+
+    def write(
+        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+    ) -> Written:
+        """Write a new native session of this project that holds these messages as real turns.
+
+        Never over an existing one; verified by reading it back. With `key` it gets that id where it is free.
+        """
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """How to open that session interactively, the prompt (if any) sent first."""
+
+    def install(self, project: str, commands: Sequence[CommandFile], program: Sequence[str]) -> list[str]:
+        """Put commands, hooks and the MCP entry into the project's config; the files that it touched.
+
+        `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
+        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing.
+        """
+
+    def uninstall(self, project: str) -> list[str]:
+        """Take out exactly what install put in."""
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """A hook's payload in our words; None where it does not concern us."""

@@ -1,0 +1,129 @@
+"""The one place that builds the objects: which stores there are, and what each is made of.
+
+Nothing heavy is imported at the top: a command that needs no store must not pay for one.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cortext import config
+from cortext.errors import NotFound
+
+if TYPE_CHECKING:
+    from cortext.services.stores import NamedStore
+    from cortext.store.base import Store
+
+WORKSPACE = "workspace"
+HOME = "home"
+SPAWN = "spawn"
+CHAT = "chat"
+
+
+class StorePlace:
+    """A store that we know of: its kind, its folder, and what to call it. It need not exist yet."""
+
+    def __init__(self, kind: str, root: str, label: str) -> None:
+        self.kind, self.root, self.label = kind, root, label
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever stored there."""
+        return os.path.isdir(self.root)
+
+
+class Wiring:
+    """Settings and stores of one run of a command."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self.folder = os.path.abspath(folder or os.getcwd())
+        self.workspace = find_workspace(self.folder)
+        self.settings = config.load(self.workspace)
+
+    def places(self) -> list[StorePlace]:
+        """Every store that we know: this workspace, the home store, the faces' stores, other workspaces."""
+        places = []
+        if self.workspace:
+            places.append(StorePlace(WORKSPACE, self.workspace, os.path.basename(self.workspace)))
+        places.append(StorePlace(HOME, os.path.join(config.data_folder(), "home"), "home"))
+        places.append(StorePlace(SPAWN, config.spawn_folder(self.settings), "aur"))
+        places.append(StorePlace(CHAT, config.chat_folder(self.settings), "alfred"))
+        known = {place.root for place in places}
+        places += [
+            StorePlace(WORKSPACE, root, os.path.basename(root)) for root in known_workspaces() if root not in known
+        ]
+        return places
+
+    def open(self, place: StorePlace) -> Store:
+        """The store itself."""
+        timeout = self.settings["store.lock_timeout"]
+        if place.kind in (WORKSPACE, HOME):
+            from cortext.store.workspace import WorkspaceStore
+
+            return WorkspaceStore(place.root, lock_timeout=timeout)
+        if place.kind == SPAWN:
+            from cortext.store.spawn import SpawnStore
+
+            return SpawnStore(place.root, lock_timeout=timeout)
+        from cortext.store.chat import ChatStore
+
+        return ChatStore(place.root, lock_timeout=timeout)
+
+    def stores(self) -> list[NamedStore]:
+        """Every store that exists."""
+        from cortext.services.stores import NamedStore
+
+        return [
+            NamedStore(place.label, place.kind, place.root, self.open(place)) for place in self.places() if place.exists
+        ]
+
+    def workspace_store(self) -> NamedStore:
+        """The store of the workspace that we stand in."""
+        from cortext.services.stores import NamedStore
+
+        if not self.workspace:
+            raise NotFound(
+                f"no workspace here ({self.folder})",
+                kept="nothing was changed",
+                hint="go to one, or see it at work with `cortext demo`",
+            )
+        place = self.places()[0]
+        return NamedStore(place.label, place.kind, place.root, self.open(place))
+
+
+def find_workspace(folder: str) -> str:
+    """The nearest folder upwards that is a workspace (it has `.workspace/`); empty where there is none."""
+    chosen = os.environ.get("CORTEXT_WORKSPACE")
+    if chosen:
+        return os.path.abspath(chosen)
+    while True:
+        if os.path.isdir(os.path.join(folder, ".workspace")):
+            return folder
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+
+
+def _list_of_workspaces() -> str:
+    return os.path.join(config.data_folder(), "workspaces")
+
+
+def known_workspaces() -> list[str]:
+    """Workspaces that were made or used on this machine; one path a line, those that are gone left out."""
+    try:
+        with open(_list_of_workspaces(), encoding="utf-8", errors="surrogateescape") as file:
+            paths = file.read().split("\n")
+    except OSError:
+        return []
+    return [path for path in dict.fromkeys(paths) if path and os.path.isdir(os.path.join(path, ".workspace"))]
+
+
+def remember_workspace(root: str) -> None:
+    """Add a workspace to the list, so that `list`, `search` and `doctor` find it from everywhere."""
+    from cortext import fsio
+
+    if root not in known_workspaces() and "\n" not in root:
+        fsio.ensure_folder(config.data_folder())
+        fsio.append_once(_list_of_workspaces(), os.fsencode(root) + b"\n")
