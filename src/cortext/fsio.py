@@ -177,6 +177,22 @@ class AppendFile:
             )
         self.end += len(data)
 
+    def append_pieces(self, pieces: Iterable[bytes]) -> None:
+        """Append much, flushed once at the end; on any error, go back to the old end and raise."""
+        size = 0
+        try:
+            for piece in pieces:
+                write_all(self.descriptor, piece)
+                size += len(piece)
+            if size:
+                calls.fsync(self.descriptor)
+        except OSError as error:
+            raise write_failed(error, self.path, self._go_back()) from error
+        except BaseException:
+            self._go_back()
+            raise
+        self.end += size
+
     def cut(self, end: int) -> None:
         """Shorten the file, durably (the bytes beyond were put into quarantine before)."""
         try:
@@ -227,6 +243,40 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         sync_folder(folder or ".")
     except OSError as error:
         raise write_failed(error, path, "the old or the new contents, whole") from error
+
+
+def mirror_file(source: str, target: str) -> None:
+    """Make `target` the same as a file that another program appends to; only what is new is copied.
+
+    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew.
+    """
+    reading = open_file(source, os.O_RDONLY)
+    try:
+        size = os.fstat(reading).st_size
+        try:
+            file = AppendFile(target) if os.path.exists(target) else None
+        except OSError as error:
+            raise write_failed(error, target, "the old copy") from error
+        if file is not None:
+            try:
+                if file.end <= size and _same_ends(reading, file):
+                    file.append_pieces(read_blocks(reading, file.end, size))
+                    return
+            finally:
+                file.close()
+        replace_file(target, read_blocks(reading, 0, size))
+    finally:
+        calls.close(reading)
+
+
+def _same_ends(reading: int, file: AppendFile) -> bool:
+    """Whether what we have is the beginning of what is there, by its first and last 4 kB."""
+    tail = max(0, file.end - 4096)
+    return all(
+        os.pread(reading, min(4096, file.end - start), start)
+        == os.pread(file.descriptor, min(4096, file.end - start), start)
+        for start in (0, tail)
+    )
 
 
 def append_once(path: str, data: bytes) -> None:

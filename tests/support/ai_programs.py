@@ -52,9 +52,7 @@ class Program:
 PROGRAMS: dict[str, Program] = {
     program.name: program
     for program in (
-        Program(
-            "claude-code", "@anthropic-ai/claude-code", "2.1.325", ("@anthropic-ai/claude-code-*/claude",)
-        ),
+        Program("claude-code", "@anthropic-ai/claude-code", "2.1.325", ("@anthropic-ai/claude-code-*/claude",)),
         Program("gemini-cli", "@google/gemini-cli", "0.61.0", (".bin/gemini",)),
         # On x64 npm fetches two builds; the baseline one runs on every processor.
         Program(

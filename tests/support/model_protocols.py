@@ -50,9 +50,7 @@ def _anthropic_blocks(reply: Reply) -> list[Json]:
     if reply.text is not None:
         blocks.append({"type": "text", "text": reply.text})
     for call in reply.tool_calls:
-        blocks.append(
-            {"type": "tool_use", "id": _new_id("toolu_"), "name": call.name, "input": dict(call.arguments)}
-        )
+        blocks.append({"type": "tool_use", "id": _new_id("toolu_"), "name": call.name, "input": dict(call.arguments)})
     return blocks
 
 
@@ -88,17 +86,13 @@ def _anthropic_stream(body: Json, reply: Reply) -> list[Event]:
 def _anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
     """How a content block starts in a stream, and the deltas that fill it."""
     if block["type"] == "tool_use":
-        return {**block, "input": {}}, [
-            {"type": "input_json_delta", "partial_json": json.dumps(block["input"])}
-        ]
+        return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
     if block["type"] == "thinking":
         return {"type": "thinking", "thinking": "", "signature": ""}, [
             *({"type": "thinking_delta", "thinking": piece} for piece in pieces(block["thinking"])),
             {"type": "signature_delta", "signature": block["signature"]},
         ]
-    return {"type": "text", "text": ""}, [
-        {"type": "text_delta", "text": piece} for piece in pieces(block["text"])
-    ]
+    return {"type": "text", "text": ""}, [{"type": "text_delta", "text": piece} for piece in pieces(block["text"])]
 
 
 def _anthropic_turns(body: Json) -> list[Turn]:
@@ -112,9 +106,7 @@ def _anthropic_turns(body: Json) -> list[Turn]:
             elif kind == "thinking":
                 turns.append(Turn(role, "thinking", block["thinking"]))
             elif kind == "tool_use":
-                turns.append(
-                    Turn(role, "tool_call", name=block["name"], arguments=block["input"], call_id=block["id"])
-                )
+                turns.append(Turn(role, "tool_call", name=block["name"], arguments=block["input"], call_id=block["id"]))
             elif kind == "tool_result":
                 text = plain_text(block.get("content"))
                 turns.append(Turn(role, "tool_result", text, call_id=block["tool_use_id"]))
@@ -122,9 +114,8 @@ def _anthropic_turns(body: Json) -> list[Turn]:
 
 
 def _anthropic_errand(body: Json) -> str | None:
-    output = (body.get("output_config") or {}).get("format") or body.get("output_format")
-    if output:
-        return json.dumps(_from_schema(output.get("schema") or {}))
+    if title := _title((body.get("output_config") or {}).get("format")):
+        return title
     # The start-up check of the key asks for a single token.
     return "ok" if body.get("max_tokens") == 1 else None
 
@@ -190,9 +181,7 @@ def _chat_turns(body: Json) -> list[Turn]:
         for call in message.get("tool_calls") or []:
             function = call["function"]
             arguments = json.loads(function["arguments"] or "{}")
-            turns.append(
-                Turn(role, "tool_call", name=function["name"], arguments=arguments, call_id=call["id"])
-            )
+            turns.append(Turn(role, "tool_call", name=function["name"], arguments=arguments, call_id=call["id"]))
     return turns
 
 
@@ -216,9 +205,7 @@ def _responses_items(reply: Reply) -> list[Json]:
     items: list[Json] = []
     if reply.thinking is not None:
         summary = [{"type": "summary_text", "text": reply.thinking}]
-        items.append(
-            {"type": "reasoning", "id": _new_id("rs_"), "summary": summary, "encrypted_content": "c2VhbGVk"}
-        )
+        items.append({"type": "reasoning", "id": _new_id("rs_"), "summary": summary, "encrypted_content": "c2VhbGVk"})
     if reply.text is not None:
         content = [{"type": "output_text", "text": reply.text, "annotations": []}]
         message = {"type": "message", "id": _new_id("msg_"), "role": "assistant", "status": "completed"}
@@ -252,9 +239,7 @@ def _responses_stream(body: Json, reply: Reply) -> list[Event]:
         if item["type"] == "message":
             opening["content"] = []
             for piece in pieces(item["content"][0]["text"]):
-                deltas.append(
-                    {"type": "response.output_text.delta", **place, "content_index": 0, "delta": piece}
-                )
+                deltas.append({"type": "response.output_text.delta", **place, "content_index": 0, "delta": piece})
         elif item["type"] == "reasoning":
             opening["summary"] = []
             for piece in pieces(item["summary"][0]["text"]):
@@ -282,9 +267,7 @@ def _responses_turns(body: Json) -> list[Turn]:
             # A custom tool takes free text instead of JSON arguments.
             arguments = json.loads(item["arguments"] or "{}") if kind == "function_call" else item["input"]
             turns.append(
-                Turn(
-                    "assistant", "tool_call", name=item["name"], arguments=arguments, call_id=item["call_id"]
-                )
+                Turn("assistant", "tool_call", name=item["name"], arguments=arguments, call_id=item["call_id"])
             )
         elif kind in ("function_call_output", "custom_tool_call_output"):
             turns.append(Turn("tool", "tool_result", plain_text(item.get("output")), call_id=item["call_id"]))
@@ -292,10 +275,7 @@ def _responses_turns(body: Json) -> list[Turn]:
 
 
 def _responses_errand(body: Json) -> str | None:
-    output = (body.get("text") or {}).get("format") or {}
-    return (
-        json.dumps(_from_schema(output.get("schema") or {})) if output.get("type") == "json_schema" else None
-    )
+    return _title((body.get("text") or {}).get("format"))
 
 
 # --- Gemini generateContent -------------------------------------------------------------------------------
@@ -326,9 +306,7 @@ def _gemini_whole(body: Json, reply: Reply) -> Json:
 
 def _gemini_stream(body: Json, reply: Reply) -> list[Event]:
     parts = _gemini_parts(reply)
-    return [
-        (None, _gemini_chunk([part], last=number == len(parts))) for number, part in enumerate(parts, start=1)
-    ]
+    return [(None, _gemini_chunk([part], last=number == len(parts))) for number, part in enumerate(parts, start=1)]
 
 
 def _gemini_turns(body: Json) -> list[Turn]:
@@ -350,9 +328,7 @@ def _gemini_turns(body: Json) -> list[Turn]:
             elif "functionResponse" in part:
                 answer = part["functionResponse"]
                 text = json.dumps(answer.get("response"), ensure_ascii=False)
-                turns.append(
-                    Turn(role, "tool_result", text, name=answer["name"], call_id=answer.get("id", ""))
-                )
+                turns.append(Turn(role, "tool_result", text, name=answer["name"], call_id=answer.get("id", "")))
             elif isinstance(part.get("text"), str):
                 turns.append(Turn(role, "thinking" if part.get("thought") else "text", part["text"]))
     return turns
@@ -365,6 +341,12 @@ def _gemini_errand(body: Json) -> str | None:
 
 
 # ----------------------------------------------------------------------------------------------------------
+
+
+def _title(output: Json | None) -> str | None:
+    """The answer to a wish for a title in a form; any other form is the test's own business."""
+    wanted = ((output or {}).get("schema") or {}).get("properties") or {}
+    return json.dumps({"title": "A test conversation"}) if list(wanted) == ["title"] else None
 
 
 def _from_schema(schema: Json) -> Any:

@@ -261,9 +261,7 @@ class _Handler(BaseHTTPRequestHandler):
         path = self.path.split("?")[0]
         if path.endswith("/models"):
             # Both spellings at once: OpenAI's and Anthropic's `data`, Gemini's and Codex's `models`.
-            self._send_json(
-                {"object": "list", "data": [{"id": "test-model", "object": "model"}], "models": []}
-            )
+            self._send_json({"object": "list", "data": [{"id": "test-model", "object": "model"}], "models": []})
         else:
             self._send_json({"error": {"message": "there is nothing here"}}, 404)
 

@@ -234,10 +234,9 @@ class GeminiCli(Tool):
         return _oldest_first((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
 
     def sessions(self) -> list[str]:
-        return [
-            json.loads(path.read_text(encoding="utf-8").splitlines()[0])["sessionId"]
-            for path in self.transcripts()
-        ]
+        # A resumed conversation may go on in a second file under the same id.
+        first_lines = [path.read_text(encoding="utf-8").splitlines()[0] for path in self.transcripts()]
+        return list(dict.fromkeys(json.loads(line)["sessionId"] for line in first_lines))
 
 
 class OpenCode(Tool):
@@ -273,9 +272,11 @@ class OpenCode(Tool):
 
     @staticmethod
     def settle(folder: Path) -> None:
-        """Make a config folder look installed; otherwise each start without a network waits for npm."""
+        """Make a config folder look installed: with a plugin in it, a start would wait a minute for npm."""
         (folder / "node_modules").mkdir(parents=True, exist_ok=True)
-        _write_json(folder / "package-lock.json", {"name": "opencode", "lockfileVersion": 3, "packages": {}})
+        # It compares the names that the lock's root declares with those it wants, and looks no further.
+        root = {"dependencies": {"@opencode-ai/plugin": "*"}}
+        _write_json(folder / "package-lock.json", {"lockfileVersion": 3, "packages": {"": root}})
 
     @property
     def database(self) -> Path:
@@ -362,8 +363,11 @@ stream_max_retries = 1
         path.write_text(settings, encoding="utf-8")
 
     def trust(self, project: Path) -> None:
-        with open(self.home / ".codex" / "config.toml", "a", encoding="utf-8") as file:
-            file.write(f'\n[projects.{json.dumps(str(project))}]\ntrust_level = "trusted"\n')
+        path = self.home / ".codex" / "config.toml"
+        heading = f"[projects.{json.dumps(str(project))}]"
+        settings = path.read_text(encoding="utf-8")
+        if heading not in settings:  # the program may have written it by itself; twice is an error
+            path.write_text(f'{settings}\n{heading}\ntrust_level = "trusted"\n', encoding="utf-8")
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
         resumed = ["resume"] if resume else []

@@ -95,9 +95,7 @@ def test_resumed_turn_carries_the_first_one(tool: Tool, server: ModelServer, pro
 
     assert done.returncode == 0, done.stderr
     texts = [turn.text for turn in server.turns[-1].conversation if turn.kind == "text"]
-    places = [
-        texts.index(said) for said in ("The boat is green.", "Noted: the boat is green.", "Which colour?")
-    ]
+    places = [texts.index(said) for said in ("The boat is green.", "Noted: the boat is green.", "Which colour?")]
     assert places == sorted(places)
 
 
@@ -109,9 +107,7 @@ def test_all_programs_run_at_once(server: ModelServer, project: Path, tmp_path: 
         done = list(pool.map(lambda tool: tool.run(f"I am {tool.name}.", cwd=project), tools))
 
     assert [run.returncode for run in done] == [0] * len(tools), [run.stderr for run in done]
-    assert sorted(turn.texts("user")[-1] for turn in server.turns) == sorted(
-        f"I am {name}." for name in TOOLS
-    )
+    assert sorted(turn.texts("user")[-1] for turn in server.turns) == sorted(f"I am {name}." for name in TOOLS)
     for tool in tools:
         others = [name for name in TOOLS if name != tool.name]
         assert f"I am {tool.name}." in stored(tool)
@@ -167,9 +163,7 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def ask(server: ModelServer, path: str, body: dict[str, Any]) -> str:
-    request = urllib.request.Request(
-        server.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"}
-    )
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), {"Content-Type": "application/json"})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=10) as answer:
         return str(answer.read().decode())

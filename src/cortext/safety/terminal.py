@@ -6,21 +6,25 @@ some of it) become visible marks. It does not judge letters that merely look ali
 
 from __future__ import annotations
 
+import functools
 import re
 
-# Control characters but newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates;
-# line and paragraph separators; zero-width joiners stay (emoji need them), other invisible ones do not.
-_UNSAFE = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff\U000e0000-\U000e007f]"
+# Control characters but newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates; line
+# and paragraph separators; invisible characters and tags. Zero-width joiners stay: emoji need them.
+_UNSAFE = (
+    "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2060-\\u2069"
+    "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f"
 )
-_UNSAFE_IN_LINE = re.compile(_UNSAFE.pattern[:-1] + "\t\n]")
+
+
+@functools.cache
+def _pattern(also: str = "") -> re.Pattern[str]:
+    return re.compile(f"[{_UNSAFE}{also}]")
 
 
 def _mark(match: re.Match[str]) -> str:
     code = ord(match.group())
-    if code == 0x0A:
-        return " "
-    if code == 0x09:
+    if code in (0x09, 0x0A):
         return " "
     if code < 0x20:
         return chr(0x2400 + code)  # the picture of the control character: ␛
@@ -29,9 +33,9 @@ def _mark(match: re.Match[str]) -> str:
 
 def block(text: str) -> str:
     """A text of several lines: newlines and tabs stay; a carriage return that ends a line goes."""
-    return _UNSAFE.sub(_mark, text.replace("\r\n", "\n"))
+    return _pattern().sub(_mark, text.replace("\r\n", "\n"))
 
 
 def line(text: str) -> str:
     """A text for one line, a title or a name: newlines and tabs become blanks."""
-    return _UNSAFE_IN_LINE.sub(_mark, text)
+    return _pattern("\\t\\n").sub(_mark, text)

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext import fsio
+from cortext.jsonl import blocks, split_lines
 from cortext.model.message import Message
 from cortext.store.base import Damage
-from cortext.store.journal import JournalReading, blocks, split_lines
+from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, StoredMessage, coerce, decode_line, decode_value, derived_id, encode
 from cortext.store.log import OpenLog
 from cortext.store.seek import tail

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext import fsio
+from cortext.jsonl import blocks, split_lines
 from cortext.model import clock
 from cortext.model.ids import check_id
 from cortext.model.session import AgentConfig, Origin, Session
@@ -28,7 +29,7 @@ from cortext.store.files import (
     text_field,
     without,
 )
-from cortext.store.journal import JournalReading, blocks, split_lines
+from cortext.store.journal import JournalReading
 from cortext.store.lines import MESSAGE_TYPES, BadLine, decode_value, encode
 
 _KNOWN = (

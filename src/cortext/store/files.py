@@ -122,10 +122,10 @@ class FileStore:
         return self.get(session.id)
 
     def _make(self, place: Place, session: Session) -> None:
-        """Write the files of a new session; the metadata last, because it is what makes it exist."""
+        """Write the files of a new session; the metadata first, so that it exists whole or not at all."""
         fsio.ensure_folder(os.path.dirname(place.log))
-        fsio.AppendFile(place.log).close()
         self._save(place, session, {})
+        fsio.AppendFile(place.log).close()
 
     def get(self, session_id: str) -> Session:
         return self._full(self._place(session_id))

@@ -12,10 +12,11 @@ from collections.abc import Iterator
 import msgspec
 
 from cortext import fsio
+from cortext.jsonl import MAX_LINE, blocks, split_lines
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE, Damage
 from cortext.store.lines import (
-    MAX_LINE,
+    MAX_SEQ,
     MESSAGE_TYPES,
     BadLine,
     StoredMessage,
@@ -23,74 +24,47 @@ from cortext.store.lines import (
     decode_line,
     derived_id,
     encode,
+    is_message,
     line_decoder,
     salvage,
 )
 
-BLOCK = 1 << 20
 
-# A piece of a file: where it begins, its bytes (None where it is longer than a line may be), its length.
-Piece = tuple[int, bytes | None, int]
+def one_a_line(piece: bytes, count: int) -> bool:
+    """Whether `count` records that were decoded from these bytes stand each on a line of its own.
 
-
-def blocks(descriptor: int, start: int, end: int) -> Iterator[Piece]:
-    """The file as pieces that end with a newline (the last may not): many lines a piece."""
-    pending: list[bytes] = []
-    pending_size = 0
-    offset = start  # where `pending` begins
-    position = start
-    skipping = False
-    while position < end:
-        block = os.pread(descriptor, min(BLOCK, end - position), position)
-        if not block:
-            break  # the file became shorter while we read
-        position += len(block)
-        newline = block.rfind(b"\n")
-        if newline < 0:
-            pending_size += len(block)
-            if not skipping:
-                pending.append(block)
-            if pending_size > MAX_LINE:
-                skipping = True
-                pending.clear()
-            continue
-        head = block[: newline + 1]
-        if pending_size:
-            first = head.index(b"\n") + 1
-            length = pending_size + first
-            if skipping or length > MAX_LINE:
-                yield offset, None, length
-            else:
-                yield offset, b"".join((*pending, head[:first])), length
-            offset += length
-            head = head[first:]
-            pending.clear()
-            skipping = False
-        if head:
-            yield offset, head, len(head)
-            offset += len(head)
-        rest = block[newline + 1 :]
-        pending = [rest] if rest else []
-        pending_size = len(rest)
-    if pending_size:
-        yield offset, None if skipping else b"".join(pending), pending_size
+    msgspec takes any white space between records, and none. Inside valid JSON `}`, newline, `{` can only
+    stand between two records, so these two counts together leave no other shape.
+    """
+    ends = piece.count(b"\n") + (not piece.endswith(b"\n"))
+    return ends == count and piece.count(b"}\n{") == count - 1
 
 
 class JournalReading:
     """The messages of one file in order; `damage` fills up on the way (see base.Reading).
 
     It may begin at the offset of any line and stop before another. `first_seq` is the number that the
-    first message has if it does not say itself.
+    first message has if it does not say itself. A message that stands in the `archive` too is left out.
     """
 
-    def __init__(self, path: str, start: int = 0, *, end: int | None = None, first_seq: int = 0) -> None:
+    def __init__(
+        self, path: str, start: int = 0, *, end: int | None = None, first_seq: int = 0, archive: str = ""
+    ) -> None:
         self.path = path
         self.damage: list[Damage] = []
         self._name = os.path.basename(path)
         self._start = start
         self._end = end
-        self._last = first_seq - 1
+        self._first = first_seq
+        self._archive = archive
+        self._begin()
+
+    def _begin(self) -> None:
+        """Every iteration is a new reading."""
+        self.damage = []
+        self._last = self._first - 1
         self._ids: set[str] | None = None
+        self._archived: set[str] = set()
 
     def __iter__(self) -> Iterator[Message]:
         for batch in self.batches():
@@ -106,6 +80,7 @@ class JournalReading:
 
     def batches_of(self, descriptor: int) -> Iterator[list[Message]]:
         """The same from a file that is open already; it is closed at the end."""
+        self._begin()
         try:
             end = os.fstat(descriptor).st_size
             for offset, piece, length in blocks(descriptor, self._start, min(end, self._end or end)):
@@ -128,12 +103,14 @@ class JournalReading:
             found = line_decoder.decode_lines(piece)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return None
+        if not one_a_line(piece, len(found)):
+            return None
         batch: list[Message] = []
         last = self._last
         for message in found:
-            if message.type not in MESSAGE_TYPES:
+            if message.type not in MESSAGE_TYPES and not is_message(message):
                 continue
-            if message.seq <= last or not message.id or not message.role:
+            if not last < message.seq < MAX_SEQ or not message.id or not message.role:
                 return None
             last = message.seq
             batch.append(message)
@@ -157,26 +134,29 @@ class JournalReading:
         except BadLine as error:
             reason = str(error)
         records, rest, why = salvage(raw)
+        so_far = len(self.damage)
         for record in records:
             self._number(offset, encode(record), coerce(record), batch)
+        del self.damage[so_far:]  # what is wrong with a line is told once, as one thing
         if not raw.endswith(b"\n") and not records:
             self._add(offset, len(raw), TORN, "an incomplete last line")
         elif rest or not records:
-            self._add(offset, len(raw), UNREADABLE, why or reason)
+            self._add(offset, len(raw), UNREADABLE, why if records else reason)
         else:
             self._add(offset, len(raw), UNREADABLE, "records glued together or padded")
 
     def _number(self, offset: int, raw: bytes, message: StoredMessage, batch: list[Message]) -> None:
         """Give the message its place; one that is there already is told and left out."""
-        if message.type not in MESSAGE_TYPES:
+        if not is_message(message):
             return
         if not message.role:
             raise BadLine("no role: not a message")
-        if message.seq < 0:
+        if not 0 <= message.seq < MAX_SEQ:
             message.seq = self._last + 1
         elif message.seq <= self._last:
             if message.id and message.id in self._known_ids(offset, batch):
-                self._add(offset, len(raw), DOUBLED, f"message {message.id} is there already")
+                if message.id not in self._archived:  # there, it is the trace of an interrupted compaction
+                    self._add(offset, len(raw), DOUBLED, f"message {message.id} is there already")
                 return
             self._add(offset, len(raw), DISORDER, f"number {message.seq} comes after {self._last}")
             message.seq = self._last + 1
@@ -191,16 +171,11 @@ class JournalReading:
         """Every id before this place. Gathered only once numbers go wrong, because it costs memory."""
         if self._ids is None:
             # No number went wrong before this offset, so this second reading does not come here itself.
-            before = JournalReading(self.path, self._start, end=offset) if offset else ()
-            self._ids = {message.id for message in before} | {message.id for message in batch}
+            before = JournalReading(self.path, self._start, end=offset, first_seq=self._first) if offset else ()
+            if self._archive:
+                self._archived = {message.id for message in JournalReading(self._archive)}
+            self._ids = self._archived | {message.id for message in before} | {message.id for message in batch}
         return self._ids
 
     def _add(self, offset: int, length: int, kind: str, reason: str) -> None:
         self.damage.append(Damage(self._name, offset, length, kind, reason))
-
-
-def split_lines(piece: bytes) -> list[bytes]:
-    """Lines by newline alone: bytes.splitlines would also cut at a carriage return inside one."""
-    lines = piece.split(b"\n")
-    whole = [line + b"\n" for line in lines[:-1]]
-    return [*whole, lines[-1]] if lines[-1] else whole

@@ -13,10 +13,15 @@ from typing import Any
 import msgspec
 
 from cortext.errors import InvalidMessage
+from cortext.jsonl import MAX_LINE
 from cortext.model.message import ROLES, TEXT, Message, Part
 
 MESSAGE_TYPES = frozenset({"", "turn", "message"})
-MAX_LINE = 256 * 1024 * 1024
+# Decoders refuse JSON that is nested about as deep as Python's stack. What we write stays far below, so
+# that it can be read however deep the reader stands.
+MAX_DEPTH = 200
+MAX_SEQ = 2**53
+METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
 _NESTING = "nested too deeply"
 
@@ -43,34 +48,58 @@ _any_decoder = msgspec.json.Decoder()
 
 def encode(value: object) -> bytes:
     """One line of JSON without its newline; key order as given."""
-    try:
-        raw = _encoder.encode(value)
-    except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
-        return json.dumps(msgspec.to_builtins(value), ensure_ascii=True).encode("ascii")
-    except RecursionError as error:
-        raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
-    return msgspec.json.format(raw, indent=0)
+    return msgspec.json.format(_encode_tight(value), indent=0)
 
 
 def encode_pretty(value: object) -> bytes:
     """A whole metadata file: indented by two, one newline at the end."""
+    return msgspec.json.format(_encode_tight(value), indent=2) + b"\n"
+
+
+def _encode_tight(value: object) -> bytes:
     try:
-        raw = _encoder.encode(value)
-    except UnicodeEncodeError:
-        raw = json.dumps(msgspec.to_builtins(value), ensure_ascii=True).encode("ascii")
-    return msgspec.json.format(raw, indent=2) + b"\n"
+        try:
+            return _encoder.encode(value)
+        except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
+            return json.dumps(msgspec.to_builtins(value), ensure_ascii=True, allow_nan=False).encode("ascii")
+    except RecursionError as error:
+        raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidMessage(f"not to be written as JSON: {error}", kept="nothing was written") from error
 
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
-    raw = encode(message)
-    if len(raw) > MAX_LINE:
+    # The text alone may be too long: do not make three copies of it to find out.
+    raw = encode(message) if len(message.content) <= MAX_LINE else b""
+    length = len(raw) or len(message.content)
+    if length > MAX_LINE:
         raise InvalidMessage(
-            f"the message is {len(raw) >> 20} MiB long; a line may have {MAX_LINE >> 20}",
+            f"the message is {length >> 20} MiB long; a line may have {MAX_LINE >> 20}",
             kept="nothing was written",
             hint="store large data as a file and refer to it",
         )
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deep(msgspec.to_builtins(message)):
+        raise InvalidMessage(
+            f"the message is {_NESTING} (more than {MAX_DEPTH} levels)",
+            kept="nothing was written",
+            hint="flatten it before storing it",
+        )
     return b"{" + prefix + raw[1:] + b"\n"
+
+
+def _is_deep(value: object) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
 
 
 def decode_value(raw: bytes) -> Any:
@@ -81,9 +110,10 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(_NESTING) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         strict_reason = str(error)
-    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN.
+    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN. The bytes
+    # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
     try:
-        return json.loads(raw)
+        return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
     except RecursionError as error:
         raise BadLine(_NESTING) from error
     except UnicodeDecodeError as error:
@@ -122,18 +152,18 @@ def salvage(raw: bytes) -> tuple[list[dict[str, Any]], bytes, str]:
 def _leading_records(text: str) -> tuple[list[dict[str, Any]], str]:
     decoder = json.JSONDecoder()
     records: list[dict[str, Any]] = []
-    while text.startswith("{"):
+    place = 0
+    while text.startswith("{", place):
         try:
-            value, end = decoder.raw_decode(text)
-        except (ValueError, RecursionError):
-            break
-        try:
+            value, end = decoder.raw_decode(text, place)
             coerce(value)
-        except BadLine:
+        except (ValueError, RecursionError):  # a BadLine is a ValueError
             break
         records.append(value)
-        text = text[end:].lstrip("\0 \t\r\n")
-    return records, text
+        place = end
+        while place < len(text) and text[place] in "\0 \t\r\n":
+            place += 1
+    return records, text[place:]
 
 
 def coerce(value: Any) -> StoredMessage:
@@ -141,9 +171,10 @@ def coerce(value: Any) -> StoredMessage:
     if not isinstance(value, dict):
         raise BadLine("not a JSON object")
     kind = value.get("type", "")
-    if isinstance(kind, str) and kind not in MESSAGE_TYPES and not isinstance(value.get("role"), str):
-        return StoredMessage(type=kind)
     role = value.get("role")
+    other = isinstance(kind, str) and kind not in MESSAGE_TYPES
+    if other and (kind == METADATA_TYPE or not isinstance(role, str)):
+        return StoredMessage(type=kind)
     if not isinstance(role, str) or not role:
         raise BadLine("no role: not a message")
     content = value.get("content")
@@ -167,6 +198,11 @@ def coerce(value: Any) -> StoredMessage:
     )
 
 
+def is_message(record: StoredMessage) -> bool:
+    """Whether a record is meant as a message: by its type, or by a role under a type we do not know."""
+    return record.type in MESSAGE_TYPES or (record.role != "" and record.type != METADATA_TYPE)
+
+
 def _string(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -177,7 +213,7 @@ def _integer(value: Any) -> int | None:
 
 def _number(value: Any) -> int:
     found = _integer(value)
-    return found if found is not None and 0 <= found < 2**53 else -1
+    return found if found is not None and 0 <= found < MAX_SEQ else -1
 
 
 def _plain_text(content: Any) -> str:
@@ -204,14 +240,20 @@ def _parts(value: Any) -> list[Part] | None:
             parts.append(Part(type=TEXT, text=item))
             continue
         try:
-            parts.append(msgspec.convert(item, Part))
+            part = msgspec.convert(item, Part)
         except msgspec.ValidationError:
-            parts.append(Part(type="unknown", data=item))
+            part = Part(type="unknown", data=item)
+        else:
+            unknown = {name: data for name, data in item.items() if name not in Part.__struct_fields__}
+            if unknown and part.data is None:
+                part.data = unknown
+        parts.append(part)
     return parts
 
 
 def derived_id(seq: int, raw: bytes) -> str:
     """The id of a message that was stored without one: the same at every reading of the same line."""
+    raw = raw.strip()  # the same with and without its line end, and with that of another system
     return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 
 

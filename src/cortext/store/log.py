@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 
 from cortext import fsio
 from cortext.errors import DamagedData, InvalidMessage
+from cortext.jsonl import MAX_LINE
 from cortext.model import clock, ids, tokens
 from cortext.model.message import Message
 from cortext.store import quarantine
-from cortext.store.lines import MAX_LINE, BadLine, check_role, decode_line, salvage
+from cortext.store.lines import BadLine, check_role, decode_line, salvage
 from cortext.store.seek import tail
 
 LAST_LINE = 1 << 16

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 import msgspec
 
 from cortext import fsio
+from cortext.jsonl import blocks, split_lines
 from cortext.store import quarantine
 from cortext.store.base import DISORDER, DOUBLED, Damage
-from cortext.store.journal import JournalReading, blocks, split_lines
+from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, coerce, decode_value, encode, salvage
 
 

@@ -13,8 +13,8 @@ import os
 from collections.abc import Iterable
 
 from cortext import fsio
+from cortext.jsonl import blocks, split_lines
 from cortext.model import clock
-from cortext.store.journal import blocks, split_lines
 from cortext.store.lines import BadLine, decode_value, encode
 
 PIECE = 1 << 20

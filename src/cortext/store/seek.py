@@ -12,15 +12,16 @@ from collections import deque
 import msgspec
 
 from cortext import fsio
+from cortext.jsonl import BLOCK, MAX_LINE
 from cortext.model.message import Message
-from cortext.store.journal import BLOCK, JournalReading
-from cortext.store.lines import MAX_LINE, MESSAGE_TYPES, StoredMessage, line_decoder
+from cortext.store.journal import JournalReading, one_a_line
+from cortext.store.lines import MAX_SEQ, MESSAGE_TYPES, StoredMessage, is_message, line_decoder
 
 TAIL_BLOCK = 1 << 16
 
 
-def tail(path: str, count: int) -> list[Message]:
-    """The last `count` messages of a file."""
+def tail(path: str, count: int, first_seq: int = 0) -> list[Message]:
+    """The last `count` messages of a file; `first_seq` is the number of its first, if that does not say."""
     if count <= 0:
         return []
     try:
@@ -32,7 +33,7 @@ def tail(path: str, count: int) -> list[Message]:
     finally:
         os.close(descriptor)
     if found is None:
-        return list(deque(JournalReading(path), maxlen=count))
+        return list(deque(JournalReading(path, first_seq=first_seq), maxlen=count))
     return found
 
 
@@ -44,14 +45,33 @@ def _tail_of(descriptor: int, end: int, count: int) -> list[Message] | None:
         piece = os.pread(descriptor, end - start, start)
         if start:  # begin at a whole line
             newline = piece.find(b"\n")
-            piece = piece[newline + 1 :] if newline >= 0 else b""
+            if newline < 0 or newline + 1 == len(piece):  # the last line is longer than this
+                size = end - line_start(descriptor, start + max(newline, 0))
+                if size > MAX_LINE:
+                    return None
+                if size > end - start:
+                    continue
+                newline = -1
+            piece = piece[newline + 1 :]
         messages = plain_messages(piece)
-        if messages is None or size > MAX_LINE * 2:
+        if messages is None:
             return None
         if len(messages) >= count or not start:
             return messages[-count:]
         # Aim at what is missing by what was found so far, and a bit more.
-        size = max(size * 2, (end - start) * (count + 1) // max(1, len(messages)) * 9 // 8)
+        aim = (end - start) * (count + 1) // max(1, len(messages)) * 9 // 8
+        size = max(size * 2, min(aim, 16 * BLOCK))
+
+
+def line_start(descriptor: int, position: int) -> int:
+    """Where the line begins that holds the byte before `position`."""
+    while position > 0:
+        start = max(0, position - TAIL_BLOCK)
+        newline = os.pread(descriptor, position - start, start).rfind(b"\n")
+        if newline >= 0:
+            return start + newline + 1
+        position = start
+    return 0
 
 
 def plain_messages(piece: bytes) -> list[Message] | None:
@@ -60,12 +80,14 @@ def plain_messages(piece: bytes) -> list[Message] | None:
         found = line_decoder.decode_lines(piece)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
+    if found and not one_a_line(piece, len(found)):
+        return None
     messages: list[Message] = []
     last = -1
     for message in found:
-        if message.type not in MESSAGE_TYPES:
+        if message.type not in MESSAGE_TYPES and not is_message(message):
             continue
-        if message.seq <= last or not message.id or not message.role:
+        if not last < message.seq < MAX_SEQ or not message.id or not message.role:
             return None
         last = message.seq
         messages.append(message)
@@ -115,7 +137,7 @@ def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, S
                 message = line_decoder.decode(piece[first:last])
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
-            if message.type in MESSAGE_TYPES:
+            if is_message(message):
                 return offset + first, message
             first = last + 1
         if offset + size >= end or size > MAX_LINE:

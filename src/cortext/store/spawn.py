@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any
 
 from cortext import fsio
+from cortext.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.model.ids import is_id
 from cortext.model.session import AgentConfig, Session
@@ -19,7 +20,7 @@ from cortext.model.status import ACTIVE
 from cortext.store import quarantine
 from cortext.store.base import METADATA, Damage
 from cortext.store.files import FileStore, Metadata, Place, text_field, without
-from cortext.store.lines import MAX_LINE, BadLine, decode_value, encode
+from cortext.store.lines import BadLine, decode_value, encode
 
 SUFFIX = ".jsonl"
 _KNOWN = ("type", "session_id", "agent", "created_at", "status", "model", "title", "summary")

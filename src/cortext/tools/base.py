@@ -134,6 +134,15 @@ class Tool(Protocol):
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """The messages; with a cursor only those since."""
 
+    def copy(self, transcript: Transcript, target: str) -> None:
+        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
+
+        A second copy of one that grew costs only what is new (`fsio.mirror_file`).
+        """
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
+
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
     ) -> Written:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TextIO
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from typing import TextIO
 
 _CODES = {
     "bold": "1",

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from argparse import ArgumentParser
-
 from cortext.wiring import Wiring
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
 
 
 def parser() -> ArgumentParser:
     """The command line."""
+    from argparse import ArgumentParser
+
     made = ArgumentParser(
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session whole, tell what is "
@@ -21,12 +25,12 @@ def parser() -> ArgumentParser:
 
 def run(arguments: list[str]) -> int:
     """Examine, print, and exit 3 where something is damaged."""
-    options = parser().parse_args(arguments)
+    # The usual first sight of cortext is a bare `doctor`: it is answered without loading what it does not need.
+    as_json = bool(arguments) and parser().parse_args(arguments).json
     places = Wiring().places()
     if not any(place.exists for place in places):
-        # The usual first sight: answered without loading anything that reads a store.
-        print("[]" if options.json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
+        print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full
 
-    return run_full(as_json=options.json)
+    return run_full(as_json=as_json)

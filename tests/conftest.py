@@ -1,0 +1,37 @@
+"""Every test lives in a world of its own: an empty HOME, no settings, no colour, nothing beyond loopback."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.load_profile("ci")
+
+_KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR")
+
+
+@pytest.fixture(autouse=True)
+def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An environment that knows nothing of the machine's user."""
+    home = tmp_path_factory.mktemp("home")
+    for name in list(os.environ):
+        if not name.startswith(_KEPT):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    # Whatever tries to leave this machine meets a closed port.
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
+        monkeypatch.setenv(name, "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
+    yield
+
+
+@pytest.fixture
+def home() -> Path:
+    """The empty HOME of this test."""
+    return Path(os.environ["HOME"])

@@ -1,0 +1,230 @@
+"""What must hold after any crash, in one place. Every crash test ends in `check`.
+
+- every acknowledged message is there exactly once, in order, as it was written
+- nothing is merged or invented; what was not acknowledged is there whole or not at all
+- opening, reading, listing and checking change no byte, and say the same a second time
+- bytes that cannot be read are reported, and kept: in the log, or in quarantine
+- an append works, and a compaction; a repair leaves nothing to report
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.store.base import DISORDER, DOUBLED, METADATA, UNREADABLE, Damage
+from cortext.store.files import FileStore
+from tests.store.crash.talk import LAYOUTS, SESSION, Ledger, message_of, name_of, place_of
+
+AFTER = "after-0"
+FIRST = ("append", "update", "compact", "repair", "delete")
+
+
+def check(layout: str, root: str, ledger: Ledger, first: str = "append") -> None:
+    """Open what a crash left, and hold it against the ledger.
+
+    `first` is what touches it first: whatever that is, an append and a repair work after it.
+    """
+    before = snapshot(root, locks=True)
+    seen = look(LAYOUTS[layout](root))
+    assert look(LAYOUTS[layout](root)) == seen, "a second open saw something else"
+    assert snapshot(root, locks=True) == before, "reading changed a file"
+
+    store = LAYOUTS[layout](root)
+    where = place(store)
+    assert where in ledger.places, f"the session is {where}, and should be {ledger.places}"
+    if where == "absent":
+        assert not ledger.acked
+        store.create(Session(id=SESSION, created_at="2026-01-31T09:30:00Z"))
+    elif where == "trash":
+        [trashed] = list(store.trash())
+        assert store.restore(trashed.key).id == SESSION
+        assert place(store) == "here" and not list(store.trash()), "restored and still in the trash"
+    if where != "absent":
+        session = store.get(SESSION)
+        assert session.status in ledger.statuses, f"status {session.status}, not {ledger.statuses}"
+        assert session.title in ledger.titles, f"title {session.title}, not {ledger.titles}"
+
+    messages = whole_reading(store)
+    check_messages(messages, ledger)
+    damage = store.check(SESSION)
+    for item in damage:
+        assert item.kind not in (METADATA, DOUBLED, DISORDER), f"a crash must not leave this: {item}"
+    bad = unreadable(store)
+    check_reported(bad, damage)
+
+    touch(store, first, damage)
+    assert whole_reading(store) == messages, f"{first} changed the messages"
+    check_kept(store, bad)
+
+    [added] = store.append(SESSION, message_of(AFTER))
+    assert whole_reading(store) == [*messages, added], "an append changed what was there"
+    assert whole_reading(LAYOUTS[layout](root)) == [*messages, added]
+    check_kept(store, bad)
+    for log in logs(store)[-1:]:
+        assert contents(log).endswith(b"\n"), f"{log} does not end with a newline after an append"
+    if not any(item.kind == UNREADABLE for item in damage):
+        compact(store, len(messages) // 2, [*messages, added])
+        check_kept(store, bad)
+
+    store.repair(SESSION)
+    assert store.check(SESSION) == [], "a repair left damage"
+    assert whole_reading(store) == [*messages, added], "a repair changed the messages"
+    assert unreadable(store) == [], "a repair left unreadable bytes in the log"
+    check_kept(store, bad)
+    mended = snapshot(root)
+    assert not store.repair(SESSION).changed
+    assert snapshot(root) == mended, "a second repair changed something"
+    compact(store, len(messages), [*messages, added])
+
+
+def touch(store: FileStore, first: str, damage: list[Damage]) -> None:
+    """Anything but an append as the first thing after the crash."""
+    if first == "update":
+        assert store.update(SESSION, Change(title="third")).title == "third"
+    elif first == "delete":
+        assert store.restore(store.delete(SESSION).key).id == SESSION
+    elif first == "repair":
+        assert store.repair(SESSION).changed == bool(damage)
+    elif first == "compact" and place_of(store).archive and not any(item.kind == UNREADABLE for item in damage):
+        half = plain(store.read(SESSION))
+        assert store.compact(SESSION, half[len(half) // 2].seq if half else 0) <= len(half) // 2
+
+
+def compact(store: FileStore, keep: int, messages: list[Message]) -> None:
+    """Move what comes before the message number `keep` of these, where the layout can; nothing changes."""
+    if place_of(store).archive:
+        store.compact(SESSION, messages[keep].seq)
+        assert whole_reading(store) == messages, "a compaction changed the messages"
+        assert store.check(SESSION) == [], "a compaction left damage"
+
+
+def place(store: FileStore) -> str:
+    """Where the session is; a session that is in two places is an error."""
+    here = [session.id for session in store.sessions()].count(SESSION)
+    trashed = sum(item.session_id == SESSION for item in store.trash())
+    assert here + trashed <= 1, f"the session is {here} times here and {trashed} times in the trash"
+    return "here" if here else "trash" if trashed else "absent"
+
+
+def look(store: FileStore) -> dict[str, Any]:
+    """Everything that a reader can see."""
+    seen: dict[str, Any] = {"sessions": list(store.sessions()), "trash": list(store.trash())}
+    for session in seen["sessions"]:
+        reading = store.read(session.id)
+        seen[session.id] = (list(reading), reading.damage, store.tail(session.id, 3), store.check(session.id))
+    return seen
+
+
+def whole_reading(store: FileStore) -> list[Message]:
+    """All messages; the ways to read (whole, tail, from a number, counted) must agree."""
+    messages = plain(store.read(SESSION))
+    assert store.get(SESSION).message_count == len(messages)
+    for count in (1, 4, len(messages) + 1):
+        assert plain(store.tail(SESSION, count)) == messages[-count:], f"the last {count} differ from a whole reading"
+    if messages:
+        middle = messages[len(messages) // 2].seq
+        assert plain(store.read(SESSION, middle)) == messages[len(messages) // 2 :]
+    return messages
+
+
+def plain(messages: Iterable[Message]) -> list[Message]:
+    """The messages without the keys that only a layout has, so that they compare as what was written."""
+    return [Message(**{name: getattr(message, name) for name in Message.__struct_fields__}) for message in messages]
+
+
+def check_messages(messages: list[Message], ledger: Ledger) -> None:
+    """The messages against what was tried and what was acknowledged."""
+    names = [name_of(message) for message in messages]
+    assert len(set(names)) == len(names), f"doubled: {sorted(n for n in set(names) if names.count(n) > 1)}"
+    invented = set(names) - set(ledger.tried)
+    assert not invented, f"never written: {invented}"
+    lost = [name for name in ledger.acked if name not in names]
+    assert not lost, f"acknowledged and lost: {lost}"
+    order = {name: number for number, name in enumerate(ledger.tried)}
+    assert names == sorted(names, key=order.__getitem__), f"out of order: {names}"
+    numbers = [message.seq for message in messages]
+    assert numbers == sorted(set(numbers)), f"numbers do not go up: {numbers}"
+    assert len({message.id for message in messages}) == len(messages), "an id is there twice"
+    for name, message in zip(names, messages, strict=True):
+        if name in ledger.acked:
+            assert (message.id, message.seq) == ledger.acked[name], f"{name} changed its id or number"
+
+
+def check_reported(bad: list[tuple[str, int, bytes]], damage: list[Damage]) -> None:
+    """Every stretch that is no record lies inside a reported one."""
+    for file, offset, raw in bad:
+        inside = [
+            item
+            for item in damage
+            if item.file == file and item.offset <= offset and offset + len(raw) <= item.offset + item.length
+        ]
+        assert inside, f"{len(raw)} unreadable bytes at {offset} of {file} are not reported: {damage}"
+
+
+def check_kept(store: FileStore, bad: list[tuple[str, int, bytes]]) -> None:
+    """Every stretch that was unreadable is still in its log, or in its quarantine."""
+    for log in logs(store):
+        kept = contents(log) + b"\n" + quarantined(log)
+        for file, offset, raw in bad:
+            if file == os.path.basename(log):
+                assert raw in kept, f"{len(raw)} bytes at {offset} of {file} are gone: {raw[:60]!r}"
+
+
+def unreadable(store: FileStore) -> list[tuple[str, int, bytes]]:
+    """File, offset and bytes of every line that is no JSON object; told without the code under test."""
+    found = []
+    for log in logs(store):
+        offset = 0
+        for raw in contents(log).split(b"\n"):
+            if raw.strip() and not _is_record(raw):
+                found.append((os.path.basename(log), offset, raw))
+            offset += len(raw) + 1
+    return found
+
+
+def _is_record(raw: bytes) -> bool:
+    try:
+        return isinstance(json.loads(raw), dict)
+    except ValueError:
+        return False
+
+
+def quarantined(log: str) -> bytes:
+    """All bytes that the quarantine of a log holds, one after another."""
+    pieces = []
+    for line in contents(f"{log}.quarantine").split(b"\n"):
+        if _is_record(line):
+            pieces.append(base64.b64decode(json.loads(line)["base64"]))
+    return b"".join(pieces)
+
+
+def logs(store: FileStore) -> list[str]:
+    """The logs of the session, oldest messages first."""
+    found = place_of(store)
+    return [path for path in (found.archive, found.log) if path]
+
+
+def contents(path: str) -> bytes:
+    """The bytes of a file; none where there is no file."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return b""
+
+
+def snapshot(root: str, *, locks: bool = False) -> dict[str, tuple[bytes, int]]:
+    """Every file of a store with its bytes and its mode. Lock files only say who held them: left out."""
+    found = {}
+    for folder, _, names in os.walk(root):
+        for name in names:
+            path = os.path.join(folder, name)
+            if locks or not name.endswith(".lock"):
+                found[os.path.relpath(path, root)] = (contents(path), os.stat(path).st_mode)
+    return found

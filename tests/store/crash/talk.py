@@ -1,0 +1,229 @@
+"""What the crash tests write: messages that prove themselves, and a diary of what was said to be done.
+
+A message carries its name and size; from them its whole content follows. So a reader can tell, without
+knowing who wrote it or when, whether a message is whole, cut, merged or invented.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from cortext import fsio
+from cortext.model.message import ASSISTANT, USER, Message, Part
+from cortext.model.session import Change, Session
+from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore, Place
+from cortext.store.spawn import SpawnStore
+from cortext.store.workspace import WorkspaceStore
+
+LAYOUTS: dict[str, Callable[..., FileStore]] = {
+    "workspace": WorkspaceStore,
+    "spawn": SpawnStore,
+    "chat": ChatStore,
+}
+COMPACTING = ("workspace", "chat")
+SESSION = "talk"
+# Everything that has ever split, glued or confused a line of JSON.
+_FILLER = ' ünï 漢字 🙂 \\ \\n "quoted" {"role": "user", "content": "not a message", "seq": 1}\n\t\u2028 <<<<<<< '
+
+Event = tuple[str, str, list[Any]]
+
+
+def text_of(name: str, size: int) -> str:
+    """The content that belongs to a name and a size in characters."""
+    head = f"{name}|{size}|"
+    piece = name + _FILLER
+    return (head + piece * (1 + size // len(piece)))[: max(size, len(head))]
+
+
+def message_of(name: str, size: int = 60, *, id: str = "") -> Message:
+    """The message of that name. Every third one carries a tool's call and result too."""
+    number = int(name.rpartition("-")[2] or "0") if name.rpartition("-")[2].isdigit() else 0
+    parts = None
+    if number % 3 == 2:
+        parts = [
+            Part(type="text", text=text_of(name, size)),
+            Part(type="tool_call", id=name, name="read_file", input={"path": f"{name}.md", "deep": [1, {"x": None}]}),
+            Part(type="tool_result", call_id=name, output=f"result of {name}\n"),
+        ]
+    return Message(
+        role=ASSISTANT if number % 2 else USER,
+        content=text_of(name, size),
+        id=id,
+        model="m" if number % 2 else "",
+        parts=parts,
+        usage={"input_tokens": number} if number % 2 else None,
+    )
+
+
+def name_of(message: Message) -> str:
+    """The name of a message, once it was compared with what that name must say; else AssertionError."""
+    name, _, rest = message.content.partition("|")
+    size = rest.partition("|")[0]
+    assert size.isdigit(), f"not a message of ours: {message.content[:80]!r}"
+    meant = message_of(name, int(size))
+    for field in ("role", "content", "model", "parts", "usage", "partial", "extra"):
+        assert getattr(message, field) == getattr(meant, field), f"{name}: {field} is not what was written"
+    return name
+
+
+class Actor:
+    """Does things to one session and writes into the diary what it tries and what it was promised."""
+
+    def __init__(self, layout: str, root: str, note: Callable[[Event], None], *, lock_timeout: float = 5.0) -> None:
+        self.layout = layout
+        self.root = root
+        self.store = LAYOUTS[layout](root, lock_timeout=lock_timeout)
+        self._note = note
+
+    def reopen(self) -> None:
+        """Forget everything, as a new process would."""
+        self.store = LAYOUTS[self.layout](self.root)
+
+    def create(self) -> None:
+        session = Session(id=SESSION, title="first", agent="qa-test", created_at="2026-01-31T09:30:00Z")
+        self._do("create", [], lambda: self.store.create(session) and [])
+
+    def append(self, *names: str, size: int = 60) -> None:
+        messages = [message_of(name, size) for name in names]
+        self._do("append", list(names), lambda: [[m.id, m.seq] for m in self.store.append(SESSION, *messages)])
+
+    def status(self, status: str) -> None:
+        self._do("status", [status], lambda: [self.store.update(SESSION, Change(status=status)).status])
+
+    def title(self, title: str) -> None:
+        self._do("title", [title], lambda: [self.store.update(SESSION, Change(title=title)).title])
+
+    def compact(self, before: int) -> None:
+        self._do("compact", [before], lambda: [self.store.compact(SESSION, before)])
+
+    def delete(self) -> None:
+        self._do("delete", [], lambda: [self.store.delete(SESSION).key])
+
+    def restore(self) -> None:
+        key = next(iter(self.store.trash())).key
+        self._do("restore", [key], lambda: self.store.restore(key) and [])
+
+    def repair(self) -> None:
+        self._do("repair", [], lambda: [self.store.repair(SESSION).changed])
+
+    def tear(self, junk: bytes) -> None:
+        """Another program writes half a line and is gone."""
+        log = place_of(self.store).log
+        descriptor = fsio.calls.open(log, os.O_WRONLY | os.O_APPEND)
+        fsio.calls.write(descriptor, junk)
+        fsio.calls.close(descriptor)
+
+    def _do(self, verb: str, words: list[Any], work: Callable[[], Any]) -> None:
+        self._note(("try", verb, words))
+        try:
+            answer = work()
+        except Exception:
+            self._note(("no", verb, words))
+            raise
+        self._note(("ack", verb, [words, answer]))
+
+
+def place_of(store: FileStore) -> Place:
+    """The files of the session."""
+    place = store._find(SESSION)
+    assert place is not None, "there is no session"
+    return place
+
+
+class Ledger:
+    """What must be there, and what may be, after the events of a diary."""
+
+    def __init__(self, events: Iterable[Event] = ()) -> None:
+        self.tried: list[str] = []
+        self.acked: dict[str, tuple[str, int]] = {}
+        self.places = {"absent"}
+        self.statuses = {"active"}
+        self.titles = {"first"}
+        for event in events:
+            self.add(event)
+
+    def add(self, event: Event) -> None:
+        phase, verb, words = event
+        if phase == "try":
+            self._tried(verb, words)
+        elif phase == "ack":
+            self._acked(verb, *words)
+
+    def _tried(self, verb: str, words: list[Any]) -> None:
+        if verb == "append":
+            self.tried += words
+        elif verb == "status":
+            self.statuses.add(words[0])
+        elif verb == "title":
+            self.titles.add(words[0])
+        else:
+            places = {"create": "here", "restore": "here", "delete": "trash"}
+            self.places |= {places[verb]} if verb in places else set()
+
+    def _acked(self, verb: str, words: list[Any], answer: list[Any]) -> None:
+        if verb == "append":
+            self.acked.update({name: (id, seq) for name, (id, seq) in zip(words, answer, strict=True)})
+        elif verb == "status":
+            self.statuses = {words[0]}
+        elif verb == "title":
+            self.titles = {words[0]}
+        elif verb in ("create", "restore"):
+            self.places = {"here"}
+        elif verb == "delete":
+            self.places = {"trash"}
+
+
+def read_diary(raw: bytes) -> list[Event]:
+    """The events of a diary that a process wrote as lines; a last line that it could not end is dropped."""
+    return [tuple(json.loads(line)) for line in raw.split(b"\n")[:-1]]
+
+
+def diary_line(event: Event) -> bytes:
+    return json.dumps(event).encode() + b"\n"
+
+
+def life(actor: Actor) -> None:
+    """Everything that can happen to a session, once or twice."""
+    actor.create()
+    actor.append("a-0")
+    actor.append("a-1", "a-2", "a-3")
+    actor.append("a-4", size=20_000)
+    actor.status("paused")
+    actor.append("a-5")
+    actor.title("second 漢字")
+    if actor.layout in COMPACTING:
+        actor.compact(3)
+    actor.append("a-6")
+    actor.reopen()
+    actor.append("a-7", "a-8", size=3000)
+    if actor.layout in COMPACTING:
+        actor.compact(9)
+    actor.append("a-9")
+    actor.delete()
+    actor.restore()
+    actor.append("a-10")
+
+
+def mending(actor: Actor) -> None:
+    """Torn ends, mended by the next append or by a repair."""
+    actor.create()
+    actor.append("b-0", "b-1")
+    actor.tear(b'{"role": "user", "content": "torn \xc3')
+    actor.append("b-2")
+    actor.append("b-3", size=5000)
+    actor.reopen()
+    actor.tear(b"\0" * 5000)
+    actor.append("b-4")
+    actor.tear(b"no json at all\n" + b'{"half": ')
+    actor.repair()
+    actor.append("b-5")
+    actor.delete()
+    actor.restore()
+    actor.append("b-6")
+
+
+SCENARIOS: dict[str, Callable[[Actor], None]] = {"life": life, "mending": mending}
