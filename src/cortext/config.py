@@ -54,6 +54,8 @@ SETTINGS = {
         Setting("workspace.pause_minutes", 5, "minutes until a quiet conversation is paused", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),
         Setting("resume.tokens", 60_000, "how large a resume packet may be", anywhere=True),
+        Setting("resume.native_tokens", 120_000, "how much history a native resume may carry", anywhere=True),
+        Setting("resume.tool", "", "the AI tool to resume in, where the conversation names none", anywhere=True),
     )
 }
 

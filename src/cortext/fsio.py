@@ -316,6 +316,9 @@ def remove(path: str) -> None:
 def remove_tree(path: str) -> None:
     """Take a folder away with all that is in it; symlinks are removed, never followed."""
     try:
+        if os.path.islink(path):
+            calls.unlink(path)
+            return
         with os.scandir(path) as entries:
             for entry in list(entries):
                 if entry.is_dir(follow_symlinks=False):

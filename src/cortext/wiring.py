@@ -8,17 +8,27 @@ from __future__ import annotations
 import os
 
 from cortext import config
-from cortext.errors import NotFound
+from cortext.errors import NotFound, UsageError
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
+    from cortext.services.capture import Capture
     from cortext.services.stores import NamedStore
     from cortext.store.base import Store
+    from cortext.tools.base import Tool
 
 WORKSPACE = "workspace"
 HOME = "home"
 SPAWN = "spawn"
 CHAT = "chat"
+
+# The AI tools that we know: name, module and class of the adapter.
+TOOLS = {
+    "claude": ("claude_code", "ClaudeCode"),
+    "gemini": ("gemini_cli", "GeminiCli"),
+    "opencode": ("opencode", "OpenCode"),
+    "codex": ("codex", "Codex"),
+}
 
 
 class StorePlace:
@@ -90,6 +100,34 @@ class Wiring:
             )
         place = self.places()[0]
         return NamedStore(place.label, place.kind, place.root, self.open(place))
+
+    def home_store(self) -> NamedStore:
+        """The store of what was captured outside any workspace; it is made when it is first written to."""
+        from cortext.services.stores import NamedStore
+
+        place = next(place for place in self.places() if place.kind == HOME)
+        return NamedStore(place.label, place.kind, place.root, self.open(place))
+
+    def capture(self) -> Capture:
+        """What takes in the words of AI tools."""
+        from cortext.index.catalogue import Catalogue
+        from cortext.services.capture import Capture
+
+        return Capture(self.home_store(), Catalogue(config.cache_folder()), self.stores())
+
+    def tool(self, name: str) -> Tool:
+        """The adapter of one AI tool."""
+        from importlib import import_module
+
+        if name not in TOOLS:
+            raise UsageError(f"unknown AI tool {name!r}", hint=f"one of {', '.join(TOOLS)}")
+        module, cls = TOOLS[name]
+        made: Tool = getattr(import_module(f"cortext.tools.{module}"), cls)()
+        return made
+
+    def tools(self) -> list[Tool]:
+        """Every adapter."""
+        return [self.tool(name) for name in TOOLS]
 
 
 def find_workspace(folder: str) -> str:

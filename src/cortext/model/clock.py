@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import time
 from datetime import UTC, datetime
+
+_OURS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
 
 
 def now() -> str:
@@ -14,8 +17,8 @@ def now() -> str:
 def from_epoch(seconds: float) -> str:
     """Seconds since 1970 as a timestamp."""
     # strftime over the whole second is three times faster than datetime.isoformat on the append path.
-    millis = int(seconds * 1000)
-    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000))
+    millis = round(seconds * 1000)  # not int: 0.123 as a float is a little less than that
+    whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000)).rjust(19, "0")  # the year 999 too
     return f"{whole}.{millis % 1000:03d}Z"
 
 
@@ -32,7 +35,7 @@ def to_epoch(timestamp: str) -> float | None:
 
 def normalise(timestamp: str) -> str:
     """The same moment in our spelling, or an empty string where it is not a moment at all."""
-    if len(timestamp) in (20, 24) and timestamp.endswith("Z") and to_epoch(timestamp) is not None:
+    if _OURS.fullmatch(timestamp) and to_epoch(timestamp) is not None:
         return timestamp
     seconds = to_epoch(timestamp)
     return "" if seconds is None else from_epoch(seconds)

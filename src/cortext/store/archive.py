@@ -18,7 +18,7 @@ from cortext.store.base import Damage
 from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, StoredMessage, coerce, decode_line, decode_value, derived_id, encode
 from cortext.store.log import OpenLog
-from cortext.store.seek import tail
+from cortext.store.seek import plain_messages, tail
 
 BATCH = 1 << 20
 
@@ -33,6 +33,11 @@ def first_seq(archive: str, log: str) -> int:
     first = _first_message(log)
     if first is not None and first.seq >= 0:
         return first.seq
+    return next_seq(archive)
+
+
+def next_seq(archive: str) -> int:
+    """The number after the last message of the archive: 0 where there is none."""
     last = tail(archive, 1) if exists(archive) else []
     return last[0].seq + 1 if last else 0
 
@@ -65,6 +70,7 @@ class ArchivedReading:
         self._log = log
 
     def __iter__(self) -> Iterator[Message]:
+        self.damage = []
         # The log is opened first: a compaction that runs between the two opens then shows a message in
         # both files, never in none.
         try:
@@ -77,14 +83,10 @@ class ArchivedReading:
             self.damage += older.damage
             if descriptor < 0:
                 return
-            first = _first_message(self._log)
-            start = 0 if first is not None and first.seq >= 0 else older.last_seq + 1
-            newer = JournalReading(self._log, first_seq=start)
+            newer = JournalReading(self._log, first_seq=older.last_seq + 1, archive=self._archive)
             opened, descriptor = descriptor, -1  # the reading closes it
             for batch in newer.batches_of(opened):
-                for message in batch:
-                    if message.seq > older.last_seq:
-                        yield message
+                yield from batch
             self.damage += newer.damage
         finally:
             if descriptor >= 0:
@@ -97,27 +99,34 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
     `numbered` layouts have an `idx` in each message, counted from 0 in each file. The caller holds the
     lock and knows that the log is not damaged.
     """
+    if not any(message is not None and message.seq < before for message, _, _ in _records(log, archive)):
+        return 0
+    if _unnamed(log):
+        # Numbers that come from the place would change when the archive grows: write them down first.
+        fsio.replace_file(log, _what_is_left(log, archive, set(), numbered))
     there = JournalReading(archive)
     count = sum(len(batch) for batch in there.batches())
     moved: set[str] = set()
+    known: set[bytes] | None = None
     target = OpenLog(archive, lambda _: b"")
     try:
         batch: list[bytes] = []
         size = 0
-        for message, record in _records(log, archive):
+        for message, record, line in _records(log, archive):
             if message is None:
-                if record.get("message_id") not in moved:
+                if _about(record) not in moved or (known and line in known):
                     continue
             elif message.seq >= before:
-                break
+                continue
             else:
                 moved.add(message.id)
-                if message.seq <= there.last_seq:
-                    continue  # an interrupted compaction brought it over already
+                if message.seq <= there.last_seq:  # an interrupted compaction brought it over already
+                    if known is None:
+                        known = {line for message, _, line in _records(archive, "") if message is None}
+                    continue
                 if numbered:
-                    record = {"idx": count, **{key: value for key, value in record.items() if key != "idx"}}
+                    line = _indexed(record, line, count)
                 count += 1
-            line = encode(record) + b"\n"
             batch.append(line)
             size += len(line)
             if size > BATCH:
@@ -127,27 +136,47 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
             target.append_raw(batch)
     finally:
         target.close()
-    if moved:
-        fsio.replace_file(log, _what_is_left(log, archive, moved, numbered))
+    fsio.replace_file(log, _what_is_left(log, archive, moved, numbered))
     return len(moved)
+
+
+def _unnamed(log: str) -> bool:
+    """Whether some message of the log does not say its number and id itself."""
+    descriptor = fsio.open_file(log, os.O_RDONLY)
+    try:
+        return any(
+            plain_messages(piece or b"") is None for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size)
+        )
+    finally:
+        os.close(descriptor)
+
+
+def _about(record: dict[str, Any]) -> str:
+    """The id of the message that a record belongs to."""
+    about = record.get("message_id")
+    return about if isinstance(about, str) else ""
+
+
+def _indexed(record: dict[str, Any], line: bytes, index: int) -> bytes:
+    """The line of a message with its place in the file; the same bytes where it is that already."""
+    if record.get("idx") == index:
+        return line
+    return encode({"idx": index, **{key: value for key, value in record.items() if key != "idx"}}) + b"\n"
 
 
 def _what_is_left(log: str, archive: str, moved: set[str], numbered: bool) -> Iterator[bytes]:
     index = 0
-    for message, record in _records(log, archive):
-        if message is None:
-            if record.get("message_id") in moved:
-                continue
-        elif message.id in moved:
+    for message, record, line in _records(log, archive):
+        if (_about(record) if message is None else message.id) in moved:
             continue
-        elif numbered:
-            record = {"idx": index, **{key: value for key, value in record.items() if key != "idx"}}
+        if message is not None and numbered:
+            line = _indexed(record, line, index)
             index += 1
-        yield encode(record) + b"\n"
+        yield line
 
 
-def _records(log: str, archive: str) -> Iterator[tuple[StoredMessage | None, dict[str, Any]]]:
-    """Every record of the log as it stands, with its number and id made explicit; unknown keys kept."""
+def _records(log: str, archive: str) -> Iterator[tuple[StoredMessage | None, dict[str, Any], bytes]]:
+    """Every record of the log and its line as it stands, but with number and id made explicit."""
     last = first_seq(archive, log) - 1
     descriptor = fsio.open_file(log, os.O_RDONLY)
     try:
@@ -157,14 +186,17 @@ def _records(log: str, archive: str) -> Iterator[tuple[StoredMessage | None, dic
                     continue
                 record = decode_value(raw)
                 message = coerce(record)
+                line = raw.strip() + b"\n"
                 if not message.role:
-                    yield None, record
+                    yield None, record, line
                     continue
                 if message.seq < 0:
                     message.seq = record["seq"] = last + 1
+                    line = b""
                 if not message.id:
                     message.id = record["id"] = derived_id(message.seq, raw)
+                    line = b""
                 last = message.seq
-                yield message, record
+                yield message, record, line or encode(record) + b"\n"
     finally:
         os.close(descriptor)

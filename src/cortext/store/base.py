@@ -68,6 +68,9 @@ class Writer(Protocol):
     def append(self, *messages: Message) -> list[Message]:
         """Store the messages after the last one, all or none, durably; ids, numbers, times filled in."""
 
+    def session(self) -> Session:
+        """The metadata as it stands; counts are not filled in, so it costs the same however long the log is."""
+
     def update(self, change: Change) -> Session:
         """Change status or metadata, atomically."""
 

@@ -7,30 +7,34 @@ that is active on the command line. An embedding is a line of its own, after the
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterator
 from typing import Any
 
 from cortext import fsio
+from cortext.errors import InvalidMessage
 from cortext.jsonl import blocks, split_lines
 from cortext.model import clock
-from cortext.model.ids import check_id
-from cortext.model.session import AgentConfig, Origin, Session
+from cortext.model.ids import check_id, is_id
+from cortext.model.session import Session
 from cortext.model.status import ACTIVE
 from cortext.store import archive
-from cortext.store.files import (
-    FileStore,
-    FileWriter,
-    Metadata,
-    Place,
+from cortext.store.fields import (
+    agent_config_fields,
+    agent_config_of,
     load_fields,
+    merged,
     number_field,
+    origin_fields,
+    origin_of,
     save_fields,
     text_field,
     without,
 )
+from cortext.store.files import LOCK_TIMEOUT, FileStore, FileWriter, Metadata, Place
 from cortext.store.journal import JournalReading
-from cortext.store.lines import MESSAGE_TYPES, BadLine, decode_value, encode
+from cortext.store.lines import MESSAGE_TYPES, BadLine, coerce, decode_value, encode
 
 _KNOWN = (
     "session_id",
@@ -44,6 +48,7 @@ _KNOWN = (
     "token_count",
     "agent",
     "model",
+    "agent_config",
     "continuation",
 )
 
@@ -53,7 +58,7 @@ class ChatStore(FileStore):
 
     name = "chat"
 
-    def __init__(self, root: str, *, lock_timeout: float = 5.0) -> None:
+    def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
         self._bases: dict[str, tuple[int, int]] = {}
 
@@ -99,8 +104,8 @@ class ChatStore(FileStore):
         summary, summary_damage = load_fields(_summary_path(place))
         if os.path.exists(_summary_path(place)):
             damage = [*damage, *summary_damage]
-        origin = fields.get("continuation")
-        origin = origin if isinstance(origin, dict) else {}
+        config = agent_config_of(fields)
+        config.model = text_field(fields, "model")
         session = Session(
             id=place.session_id,
             type="chat",
@@ -109,11 +114,11 @@ class ChatStore(FileStore):
             created_at=clock.normalise(text_field(fields, "created_at")),
             last_active=clock.normalise(text_field(fields, "last_active")),
             summary=text_field(summary, "summary_text"),
-            summary_covers=number_field(summary, "covers") or number_field(summary, "message_count"),
+            summary_covers=_covers(summary),
             summary_by=text_field(summary, "by"),
             agent=text_field(fields, "agent"),
-            agent_config=AgentConfig(model=text_field(fields, "model")),
-            origin=Origin(tool=text_field(origin, "tool"), session_id=text_field(origin, "session_id")),
+            agent_config=config,
+            origin=origin_of(fields),
             extra=without(fields, _KNOWN),
         )
         return Metadata(session, fields, damage)
@@ -129,31 +134,33 @@ class ChatStore(FileStore):
             "archive_count": archived,
             "status": session.status,
         }
+        config = session.agent_config
+        more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
         optional = {
             "title": session.title,
             "token_count": session.token_count,
             "agent": session.agent,
-            "model": session.agent_config.model,
+            "model": config.model,
+            "agent_config": agent_config_fields(fields, config) if more else {},
+            "continuation": origin_fields(fields, session.origin),
         }
-        known |= {name: value for name, value in optional.items() if value or name in fields}
-        if session.origin.tool:
-            known["continuation"] = {"tool": session.origin.tool, "session_id": session.origin.session_id}
         self._save_summary(place, session)
-        save_fields(place.metadata, {**fields, **known, **session.extra})
+        save_fields(place.metadata, merged(fields, known, optional, session.extra))
 
     def _save_summary(self, place: Place, session: Session) -> None:
         path = _summary_path(place)
-        old, _ = load_fields(path)
-        unchanged = text_field(old, "summary_text") == session.summary and (
-            number_field(old, "covers") == session.summary_covers
-        )
-        if not session.summary or unchanged:
+        old, damage = load_fields(path)
+        new = (session.summary, session.summary_covers, session.summary_by)
+        if new == (text_field(old, "summary_text"), _covers(old), text_field(old, "by")):
+            if any(item.length for item in damage):
+                fsio.remove(path)  # its bytes are in quarantine
             return
         now = clock.now()
         fresh = {
             "session_id": session.id,
             "summary_text": session.summary,
-            "embedding": None,
+            # An embedding belongs to its text.
+            "embedding": old.get("embedding") if text_field(old, "summary_text") == session.summary else None,
             "message_count": session.message_count,
             "created_at": text_field(old, "created_at", now),
             "last_summarized": now,
@@ -166,7 +173,7 @@ class ChatStore(FileStore):
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
         """See base.Annotates."""
-        lines = [encode(record) + b"\n" for record in records]
+        lines = [_annotation_line(record) for record in records]
         with self.open(session_id) as writer:
             assert isinstance(writer, FileWriter)
             writer.append_raw(lines)
@@ -174,26 +181,54 @@ class ChatStore(FileStore):
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
         """See base.Annotates."""
         place = self._place(session_id)
-        for path in (place.archive, place.log):
-            yield from _annotations_of(path)
+        archived: set[bytes] = set()
+        for raw, record in _annotations_of(place.archive):
+            archived.add(_digest(raw))
+            yield record
+        for raw, record in _annotations_of(place.log):
+            if _digest(raw) not in archived:  # an interrupted compaction leaves it in both files
+                yield record
 
     def current_id(self) -> str:
         """The session that is active on the command line; empty where there is none."""
         fields, _ = load_fields(os.path.join(self.root, "current.json"))
-        return text_field(fields, "session_id")
+        session_id = text_field(fields, "session_id")
+        return session_id if is_id(session_id) else ""
 
     def set_current(self, session_id: str) -> None:
         """Remember the active session across restarts."""
+        check_id(session_id)
+        fsio.ensure_folder(self.root)
         path = os.path.join(self.root, "current.json")
         fields, _ = load_fields(path)
-        save_fields(path, {**fields, "session_id": check_id(session_id)})
+        save_fields(path, {**fields, "session_id": session_id})
 
 
 def _summary_path(place: Place) -> str:
     return os.path.join(place.whole, "summary.json")
 
 
-def _annotations_of(path: str) -> Iterator[dict[str, object]]:
+def _covers(summary: dict[str, Any]) -> int:
+    """How far a summary reaches; one that does not say was made of all there was."""
+    return number_field(summary, "covers") if "covers" in summary else number_field(summary, "message_count")
+
+
+def _annotation_line(record: dict[str, object]) -> bytes:
+    kind, about = record.get("type"), record.get("message_id")
+    if not isinstance(kind, str) or not isinstance(about, str) or kind in MESSAGE_TYPES or "role" in record:
+        raise InvalidMessage(
+            "not a record about a message",
+            kept="nothing was written",
+            hint="it needs a `type` of its own and a `message_id`, and no `role`",
+        )
+    return encode(record) + b"\n"
+
+
+def _digest(raw: bytes) -> bytes:
+    return hashlib.blake2b(raw.strip(), digest_size=16).digest()
+
+
+def _annotations_of(path: str) -> Iterator[tuple[bytes, dict[str, object]]]:
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -203,9 +238,9 @@ def _annotations_of(path: str) -> Iterator[dict[str, object]]:
             for raw in split_lines(piece or b""):
                 try:
                     record = decode_value(raw)
+                    if not coerce(record).role:
+                        yield raw, record
                 except BadLine:
-                    continue
-                if isinstance(record, dict) and record.get("type", "") not in MESSAGE_TYPES:
-                    yield record
+                    continue  # told as damage by every reading of the messages
     finally:
         os.close(descriptor)

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from cortext import fsio
-from cortext.errors import DamagedData, SessionExists, SessionNotFound
+from cortext.errors import DamagedData, InvalidId, SessionExists, SessionNotFound, UnsafePath, UsageError
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import archive, mend, quarantine
-from cortext.store.base import METADATA, TORN, Damage, Reading, RepairReport, Trashed, Writer
+from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
-from cortext.store.lines import BadLine, decode_value, encode_message, encode_pretty
+from cortext.store.lines import encode_message
 from cortext.store.log import OpenLog, Position
 from cortext.store.seek import offset_of, tail
 from cortext.store.trash import Trash
@@ -54,6 +54,16 @@ class Metadata(msgspec.Struct):
     damage: list[Damage] = []
 
 
+class Survey(NamedTuple):
+    """What a reading of the whole log tells."""
+
+    messages: int
+    tokens: int
+    first: str
+    last: str
+    damage: list[Damage]
+
+
 class FileStore:
     """A store of files. Layouts override what is marked below, and nothing else."""
 
@@ -63,11 +73,11 @@ class FileStore:
 
     def __init__(self, root: str, *, control: str | None = None, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.root = os.path.abspath(root)
-        self.control = control or os.path.join(self.root, ".cortext")
+        self.control = os.path.abspath(control or os.path.join(self.root, ".cortext"))
         self.lock_timeout = lock_timeout
         self.folders = Folders(self.root)
         self._positions: dict[str, Position] = {}
-        self._trash = Trash(self.root, os.path.join(self.control, "trash"))
+        self._trash = Trash(self.folders, os.path.join(self.control, "trash"))
 
     # ── what a layout says ───────────────────────────────────────────────────────────────────────────
 
@@ -99,6 +109,10 @@ class FileStore:
         """What moves when the session is deleted; the first is the session itself."""
         return [place.whole]
 
+    def _may_lie(self, session_id: str, path: str) -> bool:
+        """Whether a file of this session may come back to this path: a note in the trash may be forged."""
+        return path in self._to_trash(self._new_place(Session(id=session_id)))
+
     # ── the protocol ─────────────────────────────────────────────────────────────────────────────────
 
     def create(self, session: Session) -> Session:
@@ -112,11 +126,10 @@ class FileStore:
             message_count=0,
             token_count=0,
         )
-        with self._locked(session.id):
+        with self._locked(session.id, new=True):
             if self._find(session.id) is not None:
                 raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
             place = self._new_place(session)
-            self._ensure_control()
             self.folders.check(os.path.dirname(place.log))
             self._make(place, session)
         return self.get(session.id)
@@ -135,10 +148,10 @@ class FileStore:
             if not is_id(session_id):
                 continue
             try:
-                place = self._find(session_id)
-                if place is not None:
-                    yield self._full(place)
-            except OSError:
+                yield self._full(self._place(session_id))
+            except SessionNotFound:
+                continue
+            except (OSError, UnsafePath):
                 # Not ours to read, or gone since: say that it is there and that something is wrong.
                 yield Session(id=session_id, status="", store=self.name, path=self.root, damage=1)
 
@@ -147,10 +160,10 @@ class FileStore:
 
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
-        newest = tail(place.log, count)
-        if len(newest) < count and archive.exists(place.archive):
-            return list(deque(self._read(place, 0), maxlen=count))
-        return newest
+        if not archive.exists(place.archive):
+            return tail(place.log, count)
+        newest = tail(place.log, count, archive.next_seq(place.archive))
+        return newest if len(newest) >= count else list(deque(self._read(place, 0), maxlen=count))
 
     @contextmanager
     def open(self, session_id: str, timeout: float | None = None) -> Iterator[Writer]:
@@ -170,12 +183,8 @@ class FileStore:
             return writer.update(change)
 
     def delete(self, session_id: str) -> Trashed:
-        check_id(session_id)
-        lock = self._lock(session_id)
-        with lock:
-            lock.acquire(self.lock_timeout, f"session {session_id}")
+        with self._locked(session_id) as lock:
             place = self._place(session_id)
-            self._ensure_control()
             trashed = self._trash.put(session_id, self._to_trash(place))
             self._positions.pop(place.log, None)
             lock.sweep()
@@ -185,26 +194,32 @@ class FileStore:
         return self._trash.items()
 
     def restore(self, key: str) -> Session:
-        session_id = key.rpartition(".")[0]
-        with self._locked(check_id(session_id)):
+        session_id, _, stamp = key.rpartition(".")
+        if not is_id(session_id) or not is_id(stamp):
+            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+        self._trash.find(key)
+        with self._locked(session_id, new=True):
             if self._find(session_id) is not None:
                 raise SessionExists(
                     f"there is a session {session_id} again",
                     kept="both are unchanged",
                     hint="delete the one that is there, then restore",
                 )
-            self._trash.take_back(key)
+            self._trash.take_back(key, self._may_lie)
         return self.get(session_id)
 
     def check(self, session_id: str) -> list[Damage]:
         place = self._place(session_id)
-        return [*self._load(place).damage, *self._settled(place, self._survey(place)[1])]
+        return [*self._load(place).damage, *self._settled(place, self._survey(place).damage)]
 
     def compact(self, session_id: str, before: int) -> int:
         """See base.Compacts. Only layouts with an archive can."""
         with self._locked(session_id):
             place = self._place(session_id)
-            damage = self.check(session_id)
+            if not place.archive:
+                raise UsageError(f"a {self.name} session has no archive", kept="everything, unchanged")
+            # Not `check`: it takes a torn line for one that the holder of the lock, now us, is writing.
+            damage = [*self._load(place).damage, *self._survey(place).damage]
             if damage:
                 raise DamagedData(
                     f"session {session_id} is damaged ({damage[0].reason})",
@@ -230,20 +245,22 @@ class FileStore:
                 changed=False,
                 dry_run=dry_run,
             )
-            first = 0
+            first, before = 0, ""
             for path in (place.archive, place.log) if archive.exists(place.archive) else (place.log,):
-                found = mend.survey(path, first) if dry_run else mend.mend(path, first)
+                found = mend.survey(path, first, before) if dry_run else mend.mend(path, first, before)
                 report.damage += found.damage
                 report.kept_messages += found.messages
                 report.quarantined_bytes += found.quarantined
-                first = archive.first_seq(place.archive, place.log)
-            if metadata.damage:
-                report.quarantined_bytes += sum(item.length for item in metadata.damage)
-                if not dry_run:
-                    self._update(place, Change())
-            if report.damage:
+                if found.quarantined and not report.quarantine:
+                    report.quarantine = quarantine.path_of(path)
+                first, before = found.last_seq + 1, path
+            aside = sum(item.length for item in metadata.damage)
+            if aside:
+                report.quarantined_bytes += aside
                 report.quarantine = quarantine.path_of(place.log)
-                report.changed = not dry_run
+            if metadata.damage and not dry_run:
+                self._update(place, Change())
+            report.changed = bool(report.damage) and not dry_run
             self._positions.pop(place.log, None)
         return report
 
@@ -263,11 +280,16 @@ class FileStore:
         return os.path.join(self.control, "locks", f"{check_id(session_id)}.lock")
 
     @contextmanager
-    def _locked(self, session_id: str, timeout: float | None = None) -> Iterator[None]:
+    def _locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Iterator[fsio.Lock]:
         lock = self._lock(session_id)
+        self.folders.check(os.path.dirname(lock.path))
+        if not os.path.lexists(lock.path):
+            if not new:
+                self._place(session_id)  # a name that is nobody's must not leave a lock file behind
+            self._ensure_control()
         lock.acquire(self.lock_timeout if timeout is None else timeout, f"session {session_id}")
         try:
-            yield
+            yield lock
         finally:
             lock.release()
 
@@ -281,16 +303,18 @@ class FileStore:
     def _full(self, place: Place) -> Session:
         """The session with everything that comes from the log."""
         metadata = self._load(place)
-        (count, tokens, last), damage = self._survey(place)
+        survey = self._survey(place)
         session = metadata.session
+        created = session.created_at or survey.first or clock.from_epoch(os.stat(place.whole).st_mtime)
         return msgspec.structs.replace(
             session,
-            message_count=count,
-            token_count=tokens,
-            last_active=max(session.last_active, last),
+            message_count=survey.messages,
+            token_count=survey.tokens,
+            created_at=created,
+            last_active=max(session.last_active, survey.last) or created,
             store=self.name,
             path=place.whole,
-            damage=len(metadata.damage) + len(self._settled(place, damage)),
+            damage=len(metadata.damage) + len(self._settled(place, survey.damage)),
             leased=self._held(place) if self.leased else None,
         )
 
@@ -299,15 +323,16 @@ class FileStore:
             return archive.ArchivedReading(place.archive, place.log)
         return JournalReading(place.log, offset_of(place.log, start))
 
-    def _survey(self, place: Place) -> tuple[tuple[int, int, str], list[Damage]]:
+    def _survey(self, place: Place) -> Survey:
         reading = self._read(place, 0)
-        count, tokens, last = 0, 0, ""
+        count, tokens, first, last = 0, 0, "", ""
         for message in reading:
             count += 1
             tokens += message.tokens or 0
             if message.timestamp > last:
                 last = message.timestamp
-        return (count, tokens, clock.normalise(last)), reading.damage
+            first = first or message.timestamp
+        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), reading.damage)
 
     def _held(self, place: Place) -> bool:
         return fsio.read_holder(self._lock_path(place.session_id)) is not None
@@ -321,22 +346,27 @@ class FileStore:
     def _update(self, place: Place, change: Change) -> Session:
         metadata = self._load(place)
         full = self._full(place)
-        if metadata.damage:
-            descriptor = fsio.open_file(place.metadata, os.O_RDONLY)
-            try:
-                quarantine.keep(place.log, descriptor, [(d.offset, d.length, d.reason) for d in metadata.damage])
-            finally:
-                os.close(descriptor)
-        self._save(place, change.apply(full), metadata.fields)
+        changed = change.apply(full)
+        for item in metadata.damage:
+            if item.length:
+                self._set_aside(place, item)
+        self._save(place, changed, metadata.fields)
         return self._full(place)
+
+    def _set_aside(self, place: Place, item: Damage) -> None:
+        """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""
+        descriptor = fsio.open_file(os.path.join(os.path.dirname(place.metadata), item.file), os.O_RDONLY)
+        try:
+            quarantine.keep(place.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
+        finally:
+            os.close(descriptor)
 
     def _open_log(self, place: Place) -> OpenLog:
         def encode_line(message: Message) -> bytes:
             return encode_message(message, self._line_prefix(message.seq, place))
 
         known = self._positions.get(place.log)
-        first = 0 if known or not place.archive else archive.first_seq(place.archive, place.log)
-        return OpenLog(place.log, encode_line, first_seq=first, known=known)
+        return OpenLog(place.log, encode_line, first_seq=lambda: archive.next_seq(place.archive), known=known)
 
 
 class FileWriter:
@@ -357,6 +387,11 @@ class FileWriter:
         if self._log is None:
             self._log = self._store._open_log(self._place)
         self._log.append_raw(lines)
+
+    def session(self) -> Session:
+        return msgspec.structs.replace(
+            self._store._load(self._place).session, store=self._store.name, path=self._place.whole
+        )
 
     def update(self, change: Change) -> Session:
         return self._store._update(self._place, change)
@@ -382,49 +417,3 @@ class FromSequence:
         if not self._start:
             return iter(self._reading)
         return (message for message in self._reading if message.seq >= self._start)
-
-
-def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
-    """The fields of a JSON metadata file, and what is wrong with it. A missing file has no fields."""
-    name = os.path.basename(path)
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return {}, [Damage(name, 0, 0, METADATA, "the file is missing")]
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > 16 << 20:
-            return {}, [Damage(name, 0, size, METADATA, "too large for metadata")]
-        raw = b"".join(fsio.read_blocks(descriptor, 0, size))
-    finally:
-        os.close(descriptor)
-    try:
-        fields = decode_value(raw.removeprefix(b"\xef\xbb\xbf"))
-    except BadLine as error:
-        return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
-    if not isinstance(fields, dict):
-        return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
-    return fields, []
-
-
-def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:
-    """A field that should be a text; anything else is left for the unknown fields."""
-    value = fields.get(name)
-    return value if isinstance(value, str) else default
-
-
-def number_field(fields: dict[str, Any], name: str) -> int:
-    """A field that should be a whole number."""
-    value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
-
-
-def without(fields: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The fields that we do not know."""
-    drop = set(known)
-    return {name: value for name, value in fields.items() if name not in drop}
-
-
-def save_fields(path: str, fields: dict[str, Any]) -> None:
-    """Write a metadata file, atomically."""
-    fsio.replace_file(path, [encode_pretty(fields)])

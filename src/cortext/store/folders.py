@@ -23,7 +23,7 @@ class Folders:
     def check(self, path: str) -> str:
         """The path itself, or UnsafePath. What does not exist yet is not looked at."""
         try:
-            now = os.stat(path)
+            now = os.lstat(path)  # not stat: a link to the folder that was here has that folder's inode
         except OSError:
             now = None
         if now is not None and self._checked.get(path) == (now.st_dev, now.st_ino):
@@ -50,6 +50,7 @@ class Folders:
 
     def names(self, path: str) -> list[str]:
         """The real folders in a folder, by name; links and files are left out."""
+        self.check(path)
         try:
             with os.scandir(path) as entries:
                 return sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))

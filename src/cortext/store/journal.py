@@ -23,7 +23,6 @@ from cortext.store.lines import (
     coerce,
     decode_line,
     derived_id,
-    encode,
     is_message,
     line_decoder,
     salvage,
@@ -135,8 +134,8 @@ class JournalReading:
             reason = str(error)
         records, rest, why = salvage(raw)
         so_far = len(self.damage)
-        for record in records:
-            self._number(offset, encode(record), coerce(record), batch)
+        for record, piece in records:
+            self._number(offset, piece, coerce(record), batch)
         del self.damage[so_far:]  # what is wrong with a line is told once, as one thing
         if not raw.endswith(b"\n") and not records:
             self._add(offset, len(raw), TORN, "an incomplete last line")

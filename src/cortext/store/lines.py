@@ -61,7 +61,10 @@ def _encode_tight(value: object) -> bytes:
         try:
             return _encoder.encode(value)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
-            return json.dumps(msgspec.to_builtins(value), ensure_ascii=True, allow_nan=False).encode("ascii")
+            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True)
+            if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
+                text = json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=True)
+            return text.encode("ascii")
     except RecursionError as error:
         raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
     except (TypeError, ValueError) as error:
@@ -130,28 +133,26 @@ def decode_line(raw: bytes) -> StoredMessage:
         return coerce(decode_value(raw))
 
 
-def salvage(raw: bytes) -> tuple[list[dict[str, Any]], bytes, str]:
-    """What a bad line still holds: the whole records at its beginning, the bytes left over, and why.
+def salvage(raw: bytes) -> tuple[list[tuple[dict[str, Any], bytes]], bytes, str]:
+    """What a bad line still holds: the whole records at its beginning (each with its bytes), the rest, and why.
 
     Only records that stand one after another from the start count (two writers glued them together):
     looking further inside a broken record could take a quoted message for a real one.
     """
     rest = raw.strip(b"\0 \t\r\n").removeprefix(_BOM)
-    records: list[dict[str, Any]] = []
     try:
-        text = rest.decode("utf-8")
+        text, tail, reason = rest.decode("utf-8"), b"", ""
     except UnicodeDecodeError as error:
-        whole = rest[: error.start].decode("utf-8")
-        records, text = _leading_records(whole)
-        return records, text.encode("utf-8") + rest[error.start :], "not UTF-8"
+        text, tail, reason = rest[: error.start].decode("utf-8"), rest[error.start :], "not UTF-8"
     records, text = _leading_records(text)
-    reason = "" if not text else "no JSON record" if not records else "no JSON record after a whole one"
-    return records, text.encode("utf-8"), reason
+    if text and not reason:
+        reason = "no JSON record after a whole one" if records else "no JSON record"
+    return records, text.encode("utf-8") + tail, reason
 
 
-def _leading_records(text: str) -> tuple[list[dict[str, Any]], str]:
+def _leading_records(text: str) -> tuple[list[tuple[dict[str, Any], bytes]], str]:
     decoder = json.JSONDecoder()
-    records: list[dict[str, Any]] = []
+    records: list[tuple[dict[str, Any], bytes]] = []
     place = 0
     while text.startswith("{", place):
         try:
@@ -159,7 +160,7 @@ def _leading_records(text: str) -> tuple[list[dict[str, Any]], str]:
             coerce(value)
         except (ValueError, RecursionError):  # a BadLine is a ValueError
             break
-        records.append(value)
+        records.append((value, text[place:end].encode("utf-8")))
         place = end
         while place < len(text) and text[place] in "\0 \t\r\n":
             place += 1

@@ -12,9 +12,7 @@ from cortext.model import clock, ids, tokens
 from cortext.model.message import Message
 from cortext.store import quarantine
 from cortext.store.lines import BadLine, check_role, decode_line, salvage
-from cortext.store.seek import tail
-
-LAST_LINE = 1 << 16
+from cortext.store.seek import line_start, tail
 
 # Makes the line of a message: layouts differ in the keys that come first.
 EncodeLine = Callable[[Message], bytes]
@@ -32,7 +30,14 @@ class Position:
 class OpenLog:
     """A log held open for appending. The caller holds the lock."""
 
-    def __init__(self, path: str, encode_line: EncodeLine, *, first_seq: int = 0, known: Position | None = None):
+    def __init__(
+        self,
+        path: str,
+        encode_line: EncodeLine,
+        *,
+        first_seq: Callable[[], int] = lambda: 0,
+        known: Position | None = None,
+    ) -> None:
         self.path = path
         self._encode_line = encode_line
         self._first_seq = first_seq
@@ -67,8 +72,15 @@ class OpenLog:
         seq, last_id = self._next, self._last_id
         for message in messages:
             if message.id and message.id == last_id:
+                there = stored[-1] if stored else tail(self.path, 1, self._first_seq())[0]
+                if (message.role, message.content) != (there.role, there.content):
+                    raise InvalidMessage(
+                        f"another message has the id {ascii(message.id)[:60]}",
+                        kept="that one; nothing was written",
+                        hint="leave the id out, and a new one is given",
+                    )
                 if not stored:
-                    stored.extend(tail(self.path, 1))
+                    stored.append(there)
                 continue
             complete = _complete(message, seq)
             lines.append(self._encode_line(complete))
@@ -98,18 +110,19 @@ class OpenLog:
     def _find_end(self) -> None:
         """Set a torn last line aside, and find the number of the last message."""
         end = self._file.end
-        self._next, self._last_id = self._first_seq, ""
+        self._next, self._last_id = self._first_seq(), ""
         if not end:
             return
         if os.pread(self._file.descriptor, 1, end - 1) != b"\n":
             self._mend_end()
-        last = tail(self.path, 1)
+        last = tail(self.path, 1, self._next)
         if last:
             self._next, self._last_id = last[0].seq + 1, last[0].id
 
     def _mend_end(self) -> None:
         """The file does not end with a newline: end a whole line, quarantine a torn one."""
-        start, length = self._last_line()
+        start = line_start(self._file.descriptor, self._file.end)
+        length = self._file.end - start
         if length <= MAX_LINE:
             raw = os.pread(self._file.descriptor, length, start)
             try:
@@ -126,17 +139,6 @@ class OpenLog:
                 return
         quarantine.keep(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
         self._file.cut(start)
-
-    def _last_line(self) -> tuple[int, int]:
-        """Offset and length of what follows the last newline."""
-        end = position = self._file.end
-        while position > 0:
-            start = max(0, position - LAST_LINE)
-            newline = os.pread(self._file.descriptor, position - start, start).rfind(b"\n")
-            if newline >= 0:
-                return start + newline + 1, end - (start + newline + 1)
-            position = start
-        return 0, end
 
 
 def _complete(message: Message, seq: int) -> Message:

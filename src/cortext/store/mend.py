@@ -10,9 +10,9 @@ import msgspec
 from cortext import fsio
 from cortext.jsonl import blocks, split_lines
 from cortext.store import quarantine
-from cortext.store.base import DISORDER, DOUBLED, Damage
+from cortext.store.base import DISORDER, Damage
 from cortext.store.journal import JournalReading
-from cortext.store.lines import BadLine, coerce, decode_value, encode, salvage
+from cortext.store.lines import BadLine, coerce, decode_value, derived_id, encode, salvage
 
 
 class Mended(msgspec.Struct):
@@ -21,57 +21,55 @@ class Mended(msgspec.Struct):
     damage: list[Damage]
     messages: int
     quarantined: int
+    last_seq: int
 
 
-def survey(path: str, first_seq: int = 0) -> Mended:
+def survey(path: str, first_seq: int = 0, archive: str = "") -> Mended:
     """What a repair of this file would find; nothing is changed."""
-    reading = JournalReading(path, first_seq=first_seq)
+    reading = JournalReading(path, first_seq=first_seq, archive=archive)
     messages = sum(len(batch) for batch in reading.batches())
     lost = sum(item.length for item in reading.damage if item.kind != DISORDER)
-    return Mended(reading.damage, messages, lost)
+    return Mended(reading.damage, messages, lost, reading.last_seq)
 
 
-def mend(path: str, first_seq: int = 0) -> Mended:
+def mend(path: str, first_seq: int = 0, archive: str = "") -> Mended:
     """Repair the file under the session's lock: quarantine first, then an atomic replacement."""
-    found = survey(path, first_seq)
+    found = survey(path, first_seq, archive)
     if not found.damage:
         return found
+    ids = {message.id for message in JournalReading(archive)} if archive else set()
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
         stretches = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
         found.quarantined = quarantine.keep(path, descriptor, stretches)
-        fsio.replace_file(path, _whole_lines(descriptor, found.damage, first_seq))
+        fsio.replace_file(path, _whole_lines(descriptor, found.damage, first_seq - 1, ids))
     finally:
         os.close(descriptor)
     return found
 
 
-def _whole_lines(descriptor: int, damage: list[Damage], first_seq: int) -> Iterator[bytes]:
-    """The lines of the mended file. Up to the first number that is wrong they are the old bytes."""
-    wrong = {item.offset: item for item in damage}
-    last = first_seq - 1
-    ids: set[str] = set()
-    renumber = any(item.kind in (DISORDER, DOUBLED) for item in damage)
+def _whole_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]) -> Iterator[bytes]:
+    """The lines of the mended file: the old bytes, but for a number that is wrong. `ids` came before."""
+    wrong = {item.offset for item in damage}
     for start, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
         offset = start
         for raw in split_lines(piece) if piece is not None else ():
             for record, line in _records(raw, offset in wrong):
-                if record is None or not renumber:
-                    yield line
-                    continue
                 message = coerce(record)
                 if message.role:
-                    if message.id and message.id in ids and 0 <= message.seq <= last:
+                    if message.id in ids and 0 <= message.seq <= last:
                         continue
-                    ids.add(message.id)
                     last = message.seq if message.seq > last else last + 1
-                    if message.seq != last:
-                        line = encode({**record, "seq": last}) + b"\n"
+                    if 0 <= message.seq < last:
+                        # A name that came from the place must not change with it.
+                        named = {} if message.id else {"id": derived_id(last, line)}
+                        line = encode({**record, "seq": last, **named}) + b"\n"
+                    ids.add(message.id or derived_id(last, line))
                 yield line
             offset += len(raw)
 
 
-def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[dict[str, object] | None, bytes]]:
+def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[dict[str, object], bytes]]:
     """The records of one line, each with the line that it becomes."""
     if not raw.strip():
         return
@@ -81,5 +79,5 @@ def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[dict[str, object] |
         yield value, raw if raw.endswith(b"\n") else raw + b"\n"
     except BadLine:
         if suspicious:
-            for record in salvage(raw)[0]:
-                yield record, encode(record) + b"\n"
+            for record, piece in salvage(raw)[0]:
+                yield record, piece + b"\n"

@@ -25,8 +25,11 @@ def path_of(log: str) -> str:
     return f"{log}.quarantine"
 
 
-def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]]) -> int:
-    """Copy stretches (offset, length, reason) of an open log into its quarantine, durably; bytes kept."""
+def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]], name: str = "") -> int:
+    """Copy stretches (offset, length, reason) of an open file into the log's quarantine, durably; bytes kept.
+
+    The file is the log itself, or the one of that `name` beside it.
+    """
     target = path_of(log)
     known = _known(target)
     total = 0
@@ -39,7 +42,7 @@ def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]]) -
                 continue
             record = {
                 "found_at": clock.now(),
-                "file": os.path.basename(log),
+                "file": name or os.path.basename(log),
                 "offset": start,
                 "length": len(data),
                 "reason": reason,

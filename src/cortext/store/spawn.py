@@ -12,18 +12,41 @@ from itertools import chain
 from typing import Any
 
 from cortext import fsio
-from cortext.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.model.ids import is_id
-from cortext.model.session import AgentConfig, Session
+from cortext.model.session import Session
 from cortext.model.status import ACTIVE
 from cortext.store import quarantine
 from cortext.store.base import METADATA, Damage
-from cortext.store.files import FileStore, Metadata, Place, text_field, without
+from cortext.store.fields import (
+    MAX_METADATA,
+    agent_config_fields,
+    agent_config_of,
+    merged,
+    number_field,
+    origin_fields,
+    origin_of,
+    text_field,
+    without,
+)
+from cortext.store.files import FileStore, Metadata, Place
 from cortext.store.lines import BadLine, decode_value, encode
 
 SUFFIX = ".jsonl"
-_KNOWN = ("type", "session_id", "agent", "created_at", "status", "model", "title", "summary")
+_KNOWN = (
+    "type",
+    "session_id",
+    "agent",
+    "created_at",
+    "status",
+    "model",
+    "title",
+    "summary",
+    "summary_covers",
+    "summary_by",
+    "agent_config",
+    "continuation",
+)
 _TURN = b'"type": "turn", '
 
 
@@ -77,8 +100,8 @@ class SpawnStore(FileStore):
             # The line itself is told (and set aside) as an unreadable one of the log.
             damage.append(Damage(os.path.basename(place.log), 0, 0, METADATA, f"line 1: {error}"))
         created = clock.normalise(text_field(fields, "created_at"))
-        if not created:
-            created = clock.from_epoch(os.stat(place.log).st_mtime)
+        config = agent_config_of(fields)
+        config.model = text_field(fields, "model")
         session = Session(
             id=place.session_id,
             type="spawn",
@@ -88,7 +111,10 @@ class SpawnStore(FileStore):
             last_active=created,
             title=text_field(fields, "title"),
             summary=text_field(fields, "summary"),
-            agent_config=AgentConfig(model=text_field(fields, "model")),
+            summary_covers=number_field(fields, "summary_covers"),
+            summary_by=text_field(fields, "summary_by"),
+            agent_config=config,
+            origin=origin_of(fields),
             extra=without(fields, _KNOWN),
         )
         return Metadata(session, fields, damage)
@@ -106,15 +132,17 @@ class SpawnStore(FileStore):
 
 
 def _first_line(path: str) -> bytes:
+    """The first line with its newline; no more of it than metadata may have."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
-        line = b""
-        for block in fsio.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_LINE)):
+        pieces = []
+        for block in fsio.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_METADATA)):
             newline = block.find(b"\n")
             if newline >= 0:
-                return line + block[: newline + 1]
-            line += block
-        return line
+                pieces.append(block[: newline + 1])
+                break
+            pieces.append(block)
+        return b"".join(pieces)
     finally:
         os.close(descriptor)
 
@@ -127,6 +155,15 @@ def _metadata_line(session: Session, fields: dict[str, Any]) -> bytes:
         "created_at": session.created_at,
         "status": session.status,
     }
-    optional = {"model": session.agent_config.model, "title": session.title, "summary": session.summary}
-    known |= {name: value for name, value in optional.items() if value or name in fields}
-    return encode({**fields, **known, **session.extra}) + b"\n"
+    config = session.agent_config
+    more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
+    optional = {
+        "model": config.model,
+        "title": session.title,
+        "summary": session.summary,
+        "summary_covers": session.summary_covers,
+        "summary_by": session.summary_by,
+        "agent_config": agent_config_fields(fields, config) if more else {},
+        "continuation": origin_fields(fields, session.origin),
+    }
+    return encode(merged(fields, known, optional, session.extra)) + b"\n"

@@ -8,28 +8,36 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from cortext import fsio
-from cortext.errors import NotFound, SessionExists
+from cortext.errors import NotFound, SessionExists, UnsafePath
 from cortext.model import clock
 from cortext.safety.paths import check_plain_name
 from cortext.store.base import Trashed
-from cortext.store.lines import BadLine, decode_value, encode_pretty
+from cortext.store.fields import load_fields, text_field
+from cortext.store.folders import Folders
+from cortext.store.lines import encode_pretty
 
 NOTE = "trash.json"
+
+
+# A session's id, when it was deleted, and the paths (from the root) that its files lay at.
+Note = tuple[str, str, list[str]]
 
 
 class Trash:
     """The trash of one store."""
 
-    def __init__(self, root: str, folder: str) -> None:
-        self.root = root
+    def __init__(self, folders: Folders, folder: str) -> None:
+        self.folders = folders
+        self.root = folders.root
         self.folder = folder
 
     def put(self, session_id: str, paths: Sequence[str]) -> Trashed:
         """Move these files or folders (the first is the session itself) into the trash."""
-        key = f"{session_id}.{time.time_ns() // 1_000_000:x}"
+        self.folders.check(self.folder)
+        key = f"{session_id}.{time.time_ns():x}"
         place = os.path.join(self.folder, key)
         origins = [os.path.relpath(path, self.root) for path in paths]
         item = Trashed(key=key, session_id=session_id, deleted_at=clock.now(), origin=origins[0])
@@ -43,6 +51,7 @@ class Trash:
 
     def items(self) -> Iterator[Trashed]:
         """What can be brought back, the newest first."""
+        self.folders.check(self.folder)
         try:
             keys = sorted(os.listdir(self.folder), key=lambda key: key.rpartition(".")[2], reverse=True)
         except FileNotFoundError:
@@ -52,17 +61,31 @@ class Trash:
             if note is not None:
                 yield Trashed(key=key, session_id=note[0], deleted_at=note[1], origin=note[2][0])
 
-    def take_back(self, key: str) -> str:
-        """Move a session back to where it lay; its id. The caller holds that id's lock."""
+    def find(self, key: str) -> Note:
+        """What the trash knows of this key; NotFound."""
+        self.folders.check(self.folder)
         note = self._note(check_plain_name(key))
         if note is None:
             raise NotFound(f"nothing in the trash is called {key}", hint="list it with `cortext trash`")
-        session_id, _, origins = note
+        return note
+
+    def take_back(self, key: str, allowed: Callable[[str, str], bool]) -> str:
+        """Move a session back to where it lay, if it may lie there; its id. The caller holds that id's lock."""
+        session_id, _, origins = self.find(key)
+        moves: list[tuple[str, str]] = []
         for origin in origins:
             source = os.path.join(self.folder, key, os.path.basename(origin))
             target = os.path.join(self.root, *(check_plain_name(name) for name in origin.split(os.sep)))
-            if not os.path.lexists(source):
-                continue
+            if os.path.islink(source) or not allowed(session_id, target):
+                raise UnsafePath(
+                    f"the trash would put {ascii(origin)[:120]} where no session lies",
+                    kept="nothing was moved",
+                    hint=f"look at {os.path.join(self.folder, key)} yourself",
+                )
+            self.folders.check(os.path.dirname(target))
+            if os.path.lexists(source):
+                moves.append((source, target))
+        for source, target in moves:
             if os.path.lexists(target):
                 raise SessionExists(
                     f"there is a session {session_id} again",
@@ -74,14 +97,17 @@ class Trash:
         fsio.remove_tree(os.path.join(self.folder, key))
         return session_id
 
-    def _note(self, key: str) -> tuple[str, str, list[str]] | None:
+    def _note(self, key: str) -> Note | None:
         place = os.path.join(self.folder, key)
-        try:
-            with open(os.path.join(place, NOTE), "rb") as file:
-                note = decode_value(file.read())
-            origins = [str(origin) for origin in note["origins"]]
-            if not os.path.lexists(os.path.join(place, os.path.basename(origins[0]))):
-                return None
-            return str(note["session_id"]), str(note["deleted_at"]), origins
-        except (OSError, BadLine, KeyError, TypeError, IndexError):
+        if os.path.islink(place):
             return None
+        try:
+            fields, _ = load_fields(os.path.join(place, NOTE))
+        except (OSError, UnsafePath):
+            return None
+        origins = fields.get("origins")
+        session_id, deleted_at = text_field(fields, "session_id"), text_field(fields, "deleted_at")
+        if not isinstance(origins, list) or not origins or not all(isinstance(origin, str) for origin in origins):
+            return None
+        there = os.path.lexists(os.path.join(place, os.path.basename(origins[0])))
+        return (session_id, deleted_at, origins) if there and session_id == key.rpartition(".")[0] else None

@@ -10,22 +10,22 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from cortext.model import clock
-from cortext.model.session import AgentConfig, Origin, Session
+from cortext.model.session import Session
 from cortext.model.status import ACTIVE
-from cortext.store.files import (
-    LOCK_TIMEOUT,
-    FileStore,
-    Metadata,
-    Place,
+from cortext.store.fields import (
+    agent_config_fields,
+    agent_config_of,
     load_fields,
+    merged,
     number_field,
+    origin_fields,
+    origin_of,
     save_fields,
     text_field,
     without,
 )
+from cortext.store.files import LOCK_TIMEOUT, FileStore, Metadata, Place
 
 VERSION = "1.0"
 CONVERSATIONS = "conversations"
@@ -60,11 +60,13 @@ class WorkspaceStore(FileStore):
         self._found: dict[str, str] = {}
 
     def _ids(self) -> Iterator[str]:
+        seen: dict[str, str] = {}
         for date in self.folders.names(self._conversations):
             day = os.path.join(self._conversations, date)
             for name in self.folders.names(day):
                 # Only one conversation can own an id: a second one of that name is told by doctor.
-                if self._is_session(os.path.join(day, name)) and self._found.setdefault(name, day) == day:
+                if self._is_session(os.path.join(day, name)) and seen.setdefault(name, day) == day:
+                    self._found[name] = day
                     yield name
 
     def _find(self, session_id: str) -> Place | None:
@@ -101,13 +103,6 @@ class WorkspaceStore(FileStore):
 
     def _load(self, place: Place) -> Metadata:
         fields, damage = load_fields(place.metadata)
-        config = fields.get("agent_config")
-        try:
-            agent_config = msgspec.convert(config if isinstance(config, dict) else {}, AgentConfig)
-        except msgspec.ValidationError:
-            agent_config = AgentConfig()
-        origin = fields.get("continuation")
-        origin = origin if isinstance(origin, dict) else {}
         session = Session(
             id=place.session_id,
             type=text_field(fields, "conversation_type"),
@@ -119,15 +114,13 @@ class WorkspaceStore(FileStore):
             summary_covers=number_field(fields, "summary_covers"),
             summary_by=text_field(fields, "summary_by"),
             agent=text_field(fields, "agent"),
-            agent_config=agent_config,
-            origin=Origin(tool=text_field(origin, "tool"), session_id=text_field(origin, "session_id")),
+            agent_config=agent_config_of(fields),
+            origin=origin_of(fields),
             extra=without(fields, _KNOWN),
         )
         return Metadata(session, fields, damage)
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        old_config = fields.get("agent_config")
-        old_origin = fields.get("continuation")
         known: dict[str, Any] = {
             "version": text_field(fields, "version", VERSION),
             "conversation_id": session.id,
@@ -138,22 +131,20 @@ class WorkspaceStore(FileStore):
             "last_active": session.last_active,
             "message_count": session.message_count,
             "token_count": session.token_count,
-            "agent_config": {
-                **(old_config if isinstance(old_config, dict) else {}),
-                **msgspec.to_builtins(session.agent_config),
-            },
+            "agent_config": agent_config_fields(fields, session.agent_config),
             "context_summary": session.summary,
         }
-        if session.summary_by:
-            known |= {"summary_covers": session.summary_covers, "summary_by": session.summary_by}
-        if session.agent:
-            known["agent"] = session.agent
-        if session.origin.tool:
-            known["continuation"] = {
-                **(old_origin if isinstance(old_origin, dict) else {}),
-                **msgspec.to_builtins(session.origin),
-            }
-        save_fields(place.metadata, {**fields, **known, **session.extra})
+        optional = {
+            "summary_covers": session.summary_covers,
+            "summary_by": session.summary_by,
+            "agent": session.agent,
+            "continuation": origin_fields(fields, session.origin),
+        }
+        save_fields(place.metadata, merged(fields, known, optional, session.extra))
+
+    def _may_lie(self, session_id: str, path: str) -> bool:
+        day, name = os.path.split(path)
+        return name == session_id and os.path.dirname(day) == self._conversations
 
 
 def _date_of(place: Place) -> str:

@@ -143,6 +143,9 @@ class Tool(Protocol):
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
 
+    def preview(self, messages: Sequence[Message]) -> Written:
+        """What `write` would report for these messages (key and path empty); nothing is written."""
+
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
     ) -> Written:

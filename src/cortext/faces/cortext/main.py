@@ -17,6 +17,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("list", "list_", "what there is, the last active first"),
             ("show", "show", "read a conversation"),
             ("resume", "resume", "continue one: pick it by number, id or words"),
+            ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
+            ("sync", "sync", "take in only what is new"),
             ("delete", "delete", "move one to the trash"),
             ("restore", "restore", "bring one back from the trash"),
         ),
@@ -30,6 +32,9 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         ),
     ),
 )
+
+# Called by programs, not by people.
+HIDDEN = {"hook": "hook"}
 
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
@@ -60,7 +65,7 @@ def main(arguments: list[str] | None = None) -> int:
     if words[0] in ("-V", "--version"):
         print(f"cortext {__version__}")
         return 0
-    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands}
+    modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] not in modules:
         return unknown_command("cortext", words[0], list(modules))
     return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])

@@ -1,0 +1,42 @@
+"""`cortext hook TOOL`: called by the AI tools themselves, with an event on standard input.
+
+It must never disturb the tool: it always exits 0, says nothing unless the tool is to hear it, and leaves a
+log when something is wrong.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+LARGEST = 64 << 20
+
+
+def run(arguments: list[str]) -> int:
+    """Take the event; whatever happens, exit 0."""
+    try:
+        payload = sys.stdin.buffer.read(LARGEST)
+        from cortext.services.hooks import handle
+        from cortext.wiring import Wiring
+
+        answer = handle(Wiring, arguments[0] if arguments else "", payload)
+        if answer:
+            print(answer)
+    except BaseException as error:
+        _log(arguments, error)
+    return 0
+
+
+def _log(arguments: list[str], error: BaseException) -> None:
+    """One entry in the log; if even that fails there is nobody left to tell."""
+    import traceback
+
+    from cortext import config, fsio
+    from cortext.model import clock
+
+    try:
+        fsio.ensure_folder(config.state_folder())
+        text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
+        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), text.encode("utf-8", "replace"))
+    except BaseException as second:
+        print(f"cortext: {second}", file=sys.stderr)

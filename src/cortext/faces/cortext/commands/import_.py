@@ -1,0 +1,95 @@
+"""`cortext import` and `cortext sync`: take in what the AI tools have stored."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from collections.abc import Iterator
+
+from cortext.errors import NotFound
+from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.table import table
+from cortext.safety import terminal
+from cortext.services.capture import ToolReport, capture_all
+from cortext.services.transcripts import in_folder, work_for
+from cortext.wiring import TOOLS, Wiring
+
+
+def parser(name: str = "import") -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog=f"cortext {name}",
+        description="Take in every conversation that Claude Code, Gemini CLI, OpenCode and Codex have stored on this "
+        "machine: word for word, with tool calls. What was taken in stays when the tool deletes its own. Run it as "
+        "often as you like: only what is new is read. The tools' files are never changed.",
+        epilog="Ctrl-C stops it at any time; the next run goes on from there.",
+    )
+    made.add_argument("--from", dest="tool", choices=tuple(TOOLS), help="only this tool")
+    made.add_argument("--path", metavar="DIR", help="transcripts in this folder (a backup, another machine's)")
+    made.add_argument("--json", action="store_true", help="the report as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Import, with a progress bar."""
+    options = parser().parse_args(arguments)
+    wiring = Wiring()
+    tools = [wiring.tool(options.tool)] if options.tool else wiring.tools()
+    if options.path and not os.path.exists(options.path):
+        raise NotFound(f"no such folder: {options.path}", hint="name a folder or a transcript file")
+    work = in_folder(tools, options.path) if options.path else work_for(tools)
+    capture = wiring.capture()
+    capture.remember_all()
+    reports: dict[str, ToolReport] = {}
+    stopped = False
+    with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
+        try:
+            for done in capture_all(capture, work, reports):
+                bar.step(max(1, done.size))
+        except KeyboardInterrupt:
+            stopped = True
+    if options.json:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
+    else:
+        print_reports(list(reports.values()), stopped=stopped)
+    return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
+
+
+def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
+    """What was taken in, by tool; then everything that was not plainly readable, by kind."""
+    if not reports:
+        print("No transcripts of Claude Code, Gemini CLI, OpenCode or Codex were found on this machine.")
+        return
+    heads = ("TOOL", "TRANSCRIPTS", "NEW", "CONTINUED", "UNCHANGED", "MESSAGES", "TOOL CALLS")
+    rows = [
+        (
+            r.tool,
+            str(r.transcripts),
+            str(r.created),
+            str(r.updated),
+            str(r.unchanged),
+            str(r.messages),
+            str(r.tool_calls),
+        )
+        for r in reports
+    ]
+    print(table(heads, rows, styles=("cyan",)))
+    for report in reports:
+        for line in _oddities(report):
+            print(line)
+    if stopped:
+        print("Stopped. What was taken in is safe; run the same command to go on.")
+
+
+def _oddities(report: ToolReport) -> Iterator[str]:
+    for label, kinds in (("not read (unknown kind)", report.counts.unknown), ("damaged", report.counts.damaged)):
+        if kinds:
+            listed = ", ".join(f"{kind} × {count}" for kind, count in sorted(kinds.items()))
+            yield terminal.line(f"{report.tool}: {label}: {listed}")
+    for place in report.counts.places[:3]:
+        yield paint(terminal.line(f"    {place}"), "dim")
+    for failure in report.failed:
+        yield terminal.line(f"{report.tool}: could not be taken in: {failure}")

@@ -1,0 +1,45 @@
+"""A progress bar on standard error: on a terminal only, and never faster than ten times a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Self
+
+from cortext.faces.terminal.style import columns
+
+
+class Progress:
+    """`with Progress("Importing", total) as bar: bar.step(bytes)`; the total may be 0 (unknown)."""
+
+    def __init__(self, label: str, total: int, unit: str = "") -> None:
+        self.label, self.total, self.unit = label, total, unit
+        self.done = 0
+        self._shown = 0.0
+        self._live = sys.stderr.isatty()
+
+    def step(self, amount: int = 1) -> None:
+        """So much more is done."""
+        self.done += amount
+        now = time.monotonic()
+        if self._live and now - self._shown > 0.1:
+            self._shown = now
+            sys.stderr.write("\r\x1b[K" + self._line())
+            sys.stderr.flush()
+
+    def _line(self) -> str:
+        share = min(1.0, self.done / self.total) if self.total else 0.0
+        width = max(10, min(40, (columns() or 80) - len(self.label) - 24))
+        filled = int(share * width)
+        return f"{self.label} [{'█' * filled}{'·' * (width - filled)}] {share:4.0%} {self.unit}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live and self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,1 @@
+"""What is derived from the stores and can be deleted: the catalogue (and, later, search)."""

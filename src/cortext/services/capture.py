@@ -1,0 +1,316 @@
+"""Capture: the real words out of an AI tool's own transcript, into a session of ours.
+
+Called by import, sync and the hooks; any number of times, in any order, by several processes at once. Under
+the session's lock it reads what is new in the transcript and appends what the session does not have yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from cortext.errors import CortextError, SessionExists, SessionNotFound
+from cortext.index.catalogue import Catalogue, Entry
+from cortext.model.ids import is_id, slug
+from cortext.model.message import USER, Message, thread
+from cortext.model.session import AgentConfig, Change, Origin, Session
+from cortext.model.status import PAUSED
+from cortext.services.stores import NamedStore
+from cortext.store.base import Store
+from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
+
+BATCH_MESSAGES = 2_000
+BATCH_BYTES = 8 << 20
+KNOWN_TAIL = 2_000
+COPY_NAME = "native"
+
+
+class Captured(NamedTuple):
+    """What one capture did."""
+
+    session_id: str
+    created: bool
+    added: int
+    tool_calls: int
+    counts: Counts
+
+
+UNCHANGED = Captured("", False, 0, 0, Counts())
+
+
+def session_id_for(tool: str, key: str) -> str:
+    """The id of the session that a transcript becomes in the home store: always the same."""
+    plain = f"{tool}-{key}"
+    if is_id(plain):
+        return plain
+    mark = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
+    return f"{tool}-{slug(key, 60) or 'session'}-{mark}"
+
+
+class Capture:
+    """Captures transcripts of any tool: into the session that they belong to, else into the home store."""
+
+    def __init__(self, home: NamedStore, catalogue: Catalogue, stores: Iterable[NamedStore] = ()) -> None:
+        self.home = home
+        self.catalogue = catalogue
+        self._stores = {place.root: place.store for place in (*stores, home)}
+        self._entries: dict[tuple[str, str], Entry] | None = None
+
+    def remember_all(self) -> None:
+        """Load the catalogue at once, for a run over very many transcripts."""
+        self._entries = self.catalogue.all()
+
+    def store_at(self, root: str) -> Store | None:
+        """The store in this folder, if it is one that we know."""
+        return self._stores.get(root)
+
+    def unchanged(self, transcript: Transcript) -> bool:
+        """Whether nothing happened to a transcript since it was captured, by its cheap signs."""
+        entry = self._entry(transcript.tool, transcript.key)
+        return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
+
+    def attach(self, place: NamedStore, session_id: str, tool: str, key: str) -> None:
+        """Say that a tool's session continues one of ours: its words go there from now on."""
+        self._stores.setdefault(place.root, place.store)
+        self.catalogue.put(Entry(tool, key, place.root, session_id))
+
+    def capture(self, tool: Tool, transcript: Transcript) -> Captured:
+        """Take in what is new in a transcript."""
+        if self.unchanged(transcript):
+            return UNCHANGED
+        entry = self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript)
+        store = self._stores.get(entry.root) if entry else None
+        if entry is None or store is None:
+            session_id = session_id_for(transcript.tool, transcript.key)
+            entry = Entry(transcript.tool, transcript.key, self.home.root, session_id)
+            store = self.home.store
+        try:
+            return self._more(tool, transcript, entry, store)
+        except SessionNotFound:
+            return self._first(tool, transcript, entry, store)
+
+    def _entry(self, tool: str, key: str) -> Entry | None:
+        if self._entries is not None:
+            return self._entries.get((tool, key))
+        return self.catalogue.get(tool, key)
+
+    def _entry_by_origin(self, transcript: Transcript) -> Entry | None:
+        """A session that names this transcript as its own: how the catalogue is found again when it was lost."""
+        for root, store in self._stores.items():
+            if store is self.home.store:
+                continue
+            for session in store.sessions():
+                if (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key):
+                    return Entry(transcript.tool, transcript.key, root, session.id)
+        return None
+
+    def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+        """A transcript that is new to us becomes a session, once it holds a message."""
+        reading = tool.read(transcript)
+        batches = _batches(message for message in reading if not _is_ours(message))
+        first = next(batches, None)
+        if first is None:
+            return UNCHANGED._replace(counts=reading.counts)
+        about = reading.about
+        created = about.created_at or first[0].timestamp
+        session = Session(
+            id=entry.session_id,
+            type=_type_of(about),
+            title=about.title or title_from(first),
+            status=PAUSED,
+            created_at=created,
+            last_active=created,
+            agent_config=AgentConfig(command=about.command, model=about.model),
+            origin=Origin(tool=transcript.tool, session_id=transcript.key),
+            extra={"project": about.project or transcript.project},
+        )
+        try:
+            store.create(session)
+        except SessionExists:  # another process was faster: what it has not got yet comes next time
+            return UNCHANGED
+        added = calls = 0
+        with store.open(entry.session_id) as writer:
+            batch: list[Message] | None = first
+            while batch:
+                writer.append(*batch)
+                added += len(batch)
+                calls += _calls(batch)
+                batch = next(batches, None)
+            session = writer.update(_change(session, reading.about, first))
+            self._done(tool, transcript, entry, session, reading)
+        return Captured(entry.session_id, True, added, calls, reading.counts)
+
+    def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+        """Append what the session does not have yet."""
+        added = calls = 0
+        with store.open(entry.session_id) as writer:
+            session = writer.session()
+            reading = tool.read(transcript, entry.cursor)
+            fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
+            for batch in _batches(message for message in reading if not _is_ours(message)):
+                new = fresh.only(batch)
+                if new:
+                    writer.append(*new)
+                    added += len(new)
+                    calls += _calls(new)
+            change = _change(session, reading.about, [])
+            if change != Change():
+                session = writer.update(change)
+            self._done(tool, transcript, entry, session, reading)
+        return Captured(entry.session_id, False, added, calls, reading.counts)
+
+    def _done(
+        self, tool: Tool, transcript: Transcript, entry: Entry, session: Session, reading: TranscriptReading
+    ) -> None:
+        """Keep the tool's own form beside ours (in the home store only), then remember how far we read."""
+        if entry.root == self.home.root:
+            tool.copy(transcript, copy_path(session))
+        done = entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
+        self.catalogue.put(done)
+        if self._entries is not None:
+            self._entries[done.tool, done.key] = done
+
+
+def copy_path(session: Session) -> str:
+    """Where the tool's own form of a captured session is kept."""
+    return os.path.join(session.path, ".session", COPY_NAME)
+
+
+class _Fresh:
+    """Tells the messages that a session does not have yet.
+
+    By id; and, for a conversation that we had written into another tool, by walking along what it holds
+    already (same role, same words), because not every tool keeps our ids.
+    """
+
+    def __init__(self, store: Store, session_id: str, *, partly: bool) -> None:
+        messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if partly else store.read(session_id))
+        self._ids = {message.id for message in messages}
+        self._along: Iterator[Message] = iter(() if partly else thread(messages))
+        self._next = next(self._along, None)
+
+    def only(self, batch: list[Message]) -> list[Message]:
+        """The messages of a batch that are new, without a parent that we do not know."""
+        new = []
+        for message in batch:
+            if message.id in self._ids:
+                if self._next is not None and message.id == self._next.id:
+                    self._next = next(self._along, None)
+                continue
+            if self._next is not None and _same_words(message, self._next):
+                self._next = next(self._along, None)
+                continue
+            self._next = None
+            if message.parent and message.parent not in self._ids:
+                message = msgspec.structs.replace(message, parent="")
+            self._ids.add(message.id)
+            new.append(message)
+        return new
+
+
+def _same_words(one: Message, other: Message) -> bool:
+    return one.role == other.role and one.text.split() == other.text.split()
+
+
+def _is_ours(message: Message) -> bool:
+    """Whether this is the block that we injected at a resume: not a word of the user's."""
+    return bool(message.extra and message.extra.get("resume_block"))
+
+
+def _batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
+    """Messages in lots that are written and flushed at once; memory is bounded by the lot."""
+    batch: list[Message] = []
+    size = 0
+    for message in messages:
+        batch.append(message)
+        size += len(message.content) + sum(len(part.output) for part in message.parts or ())
+        if len(batch) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _calls(batch: list[Message]) -> int:
+    return sum(1 for message in batch for part in message.parts or () if part.type == "tool_call")
+
+
+def _type_of(about: About) -> str:
+    """The conversation type, where it began with one of our commands."""
+    name = about.command.removeprefix("/")
+    return name.removeprefix("workspace.") if name.startswith("workspace.") else ""
+
+
+def _change(session: Session, about: About, first: list[Message]) -> Change:
+    """What a transcript tells about itself, where it tells more than we know."""
+    change = Change()
+    if about.title and about.title != session.title:
+        change.title = about.title
+    elif not session.title and first:
+        change.title = title_from(first)
+    if about.summary and about.summary != session.summary:
+        change.summary, change.summary_by = about.summary, session.origin.tool
+    if about.model and about.model != session.agent_config.model:
+        change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
+    return change
+
+
+def title_from(messages: Iterable[Message]) -> str:
+    """A title: the first dozen words of the first thing that the user said."""
+    for message in messages:
+        words = message.content.split()
+        if message.role == USER and not message.aside and words:
+            text = " ".join(words[:12])
+            return text if len(text) <= 80 else text[:79] + "…"
+    return ""
+
+
+class ToolReport(msgspec.Struct, kw_only=True):
+    """What an import did for one tool."""
+
+    tool: str
+    transcripts: int = 0
+    unchanged: int = 0
+    created: int = 0
+    updated: int = 0
+    messages: int = 0
+    tool_calls: int = 0
+    counts: Counts = msgspec.field(default_factory=Counts)
+    failed: list[str] = []
+
+    def add(self, done: Captured) -> None:
+        """Count one capture."""
+        self.created += done.created
+        self.updated += not done.created and done.added > 0
+        self.unchanged += not done.added
+        self.messages += done.added
+        self.tool_calls += done.tool_calls
+        for mine, theirs in (
+            (self.counts.skipped, done.counts.skipped),
+            (self.counts.unknown, done.counts.unknown),
+            (self.counts.damaged, done.counts.damaged),
+        ):
+            for kind, count in theirs.items():
+                mine[kind] = mine.get(kind, 0) + count
+        self.counts.places += done.counts.places[: 20 - len(self.counts.places)]
+
+
+def capture_all(
+    capture: Capture, work: Iterable[tuple[Tool, Transcript]], reports: dict[str, ToolReport]
+) -> Iterator[Transcript]:
+    """Capture these transcripts one by one, yielding each when it is done; one that fails stops nothing."""
+    for tool, transcript in work:
+        report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
+        report.transcripts += 1
+        if capture.unchanged(transcript):
+            report.unchanged += 1
+        else:
+            try:
+                report.add(capture.capture(tool, transcript))
+            except (CortextError, OSError) as error:
+                report.failed.append(f"{transcript.path}: {error}")
+        yield transcript

@@ -1,0 +1,251 @@
+"""The disk after a power cut, made from a recording of every call.
+
+The model is harder than any file system: data is safe only after fsync of its file, a name only after fsync
+of its folder (of the target, for a rename), and what is not safe may be there, be gone, be half there, be
+zeros, each on its own, in any order. A flush that failed loses its data for good: a later flush of the
+same file does not bring it back.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import msgspec
+
+from tests.store.crash.faults import Counting, Dead
+from tests.store.crash.talk import Event
+
+BLOCK = 4096
+NOBODY = 2**22 + 1  # above what Linux gives out as a pid
+STYLES = ("drop", "keep", "zero", "prefix", "mixed", "mixed")
+
+
+class Op(msgspec.Struct):
+    """One thing that happened: a change of a file's bytes, of a folder's names, a flush, or a diary entry."""
+
+    kind: str
+    node: int = -1
+    offset: int = 0
+    data: bytes = b""
+    folder: int = -1
+    name: str = ""
+    old_folder: int = -1
+    old_name: str = ""
+    event: Event | None = None
+
+
+class Recorder(Counting):
+    """Does every call for real (but the flush) and writes it down.
+
+    At the n-th counted call (`kill_at`) the process dies; `fail_sync_at` makes the n-th flush fail. What was
+    on disk under `base` before counts as safe.
+    """
+
+    def __init__(self, base: str, *, kill_at: int = 0, fail_sync_at: int = 0) -> None:
+        super().__init__()
+        self.base = os.path.abspath(base)
+        self.ops: list[Op] = []
+        self.kill_at = kill_at
+        self.fail_sync_at = fail_sync_at
+        self.dead = False
+        self._open: dict[int, tuple[int, bool]] = {}
+        self._sizes: dict[int, int] = {}
+        self._names: dict[str, int] = {self.base: 0}
+        self._syncs = 0
+        for folder, folders, files in os.walk(self.base):
+            for name in [*folders, *files]:
+                path = os.path.join(folder, name)
+                self._made(path, "folder" if name in folders else "file")
+                if name in files:
+                    with open(path, "rb") as file:
+                        self.ops.append(Op("write", self._names[path], data=file.read()))
+        self.ops.append(Op("all safe"))
+
+    def mark(self, event: Event) -> None:
+        """An entry of the diary, at its place among the calls."""
+        self.ops.append(Op("event", event=event))
+
+    def counts(self, name: str, args: tuple[Any, ...]) -> bool:
+        return True
+
+    def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
+        if number == self.kill_at:
+            self.dead = True
+        if self.dead and name not in ("close", "flock"):
+            raise Dead
+        if name == "fsync":
+            return self._fsync(args[0])
+        new = name == "open" and bool(args[1] & os.O_CREAT) and not os.path.lexists(args[0])
+        answer = self.real(name, *args)
+        self._note(name, args, answer, new)
+        return answer
+
+    def _fsync(self, descriptor: int) -> None:
+        self._syncs += 1
+        node = self._open.get(descriptor, (-1, False))[0]
+        failed = self._syncs == self.fail_sync_at
+        self.ops.append(Op("sync failed" if failed else "sync", node))
+        if failed:
+            raise OSError(5, os.strerror(5))
+
+    def _note(self, name: str, args: tuple[Any, ...], answer: Any, new: bool) -> None:
+        if name == "open":
+            if new:
+                self._made(args[0], "file")
+            self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND))
+            self._sizes.setdefault(self._open[answer][0], os.fstat(answer).st_size)
+        elif name == "close":
+            self._open.pop(args[0], None)
+        elif name in ("write", "pwrite"):
+            node, append = self._open[args[0]]
+            offset = self._sizes[node] if append else args[2] if name == "pwrite" else os.lseek(args[0], 0, 1) - answer
+            self.ops.append(Op("write", node, offset, bytes(args[1][:answer])))
+            self._sizes[node] = max(self._sizes[node], offset + answer)
+        elif name == "ftruncate":
+            node = self._open[args[0]][0]
+            self.ops.append(Op("truncate", node, args[1]))
+            self._sizes[node] = args[1]
+        elif name == "mkdir":
+            self._made(args[0], "folder")
+        elif name in ("unlink", "rmdir"):
+            self.ops.append(Op("remove", self._node(args[0]), **self._spot(args[0])))
+            self._names.pop(os.path.abspath(args[0]), None)
+        elif name == "rename":
+            old, spot = self._spot(args[0]), self._spot(args[1])
+            self.ops.append(
+                Op("rename", self._node(args[0]), old_folder=old["folder"], old_name=old["name"], **spot)
+            )
+            self._renamed(os.path.abspath(args[0]), os.path.abspath(args[1]))
+
+    def _made(self, path: str, kind: str) -> None:
+        node = self._names[os.path.abspath(path)] = len(self.ops) + 1
+        self._sizes[node] = 0
+        self.ops.append(Op(kind, node, **self._spot(path)))
+
+    def _node(self, path: str) -> int:
+        return self._names.get(os.path.abspath(path), -1)
+
+    def _spot(self, path: str) -> Any:
+        folder, name = os.path.split(os.path.abspath(path))
+        return {"folder": self._node(folder), "name": name}
+
+    def _renamed(self, source: str, target: str) -> None:
+        moved = {path: node for path, node in self._names.items() if path == source or path.startswith(source + "/")}
+        for path, node in moved.items():
+            del self._names[path]
+            self._names[target + path[len(source) :]] = node
+
+
+class Disk:
+    """What is safe so far, and what is still on its way."""
+
+    def __init__(self, chance: random.Random, style: str) -> None:
+        self._chance = chance
+        self._style = style
+        self._kinds: dict[int, str] = {0: "folder"}
+        self._bytes: dict[int, bytearray] = {}
+        self._names: dict[int, dict[str, int]] = {0: {}}
+        self._pending: list[Op] = []
+
+    def do(self, op: Op) -> None:
+        """Take in one recorded operation."""
+        if op.kind == "sync":
+            self._settle(op.node, safe=True)
+        elif op.kind == "sync failed":
+            self._settle(op.node, safe=False)
+        elif op.kind == "all safe":
+            for pending in self._pending:
+                self._apply(pending)
+            self._pending.clear()
+        elif op.kind != "event":
+            if op.kind in ("file", "folder"):
+                self._kinds[op.node] = op.kind
+                self._bytes.setdefault(op.node, bytearray())
+                self._names.setdefault(op.node, {})
+            self._pending.append(op)
+
+    def cut(self, target: str) -> None:
+        """The power goes: what was on its way arrives or does not; then the disk is written to `target`."""
+        for op in self._pending:
+            self._maybe(op)
+        self._pending.clear()
+        self._write(0, target)
+
+    def _settle(self, node: int, *, safe: bool) -> None:
+        waiting = []
+        for op in self._pending:
+            if (op.folder if op.kind in ("file", "folder", "remove", "rename") else op.node) != node:
+                waiting.append(op)
+            elif safe:
+                self._apply(op)
+            else:
+                self._maybe(op)
+        self._pending = waiting
+
+    def _apply(self, op: Op) -> None:
+        if op.kind == "write":
+            content = self._bytes[op.node]
+            content.extend(bytes(max(0, op.offset - len(content))))
+            content[op.offset : op.offset + len(op.data)] = op.data
+        elif op.kind == "truncate":
+            content = self._bytes[op.node]
+            del content[op.offset :]
+            content.extend(bytes(op.offset - len(content)))
+        elif op.kind in ("file", "folder"):
+            self._names[op.folder][op.name] = op.node
+        else:
+            old_folder, old_name = (op.old_folder, op.old_name) if op.kind == "rename" else (op.folder, op.name)
+            if self._names[old_folder].get(old_name) == op.node:
+                del self._names[old_folder][old_name]
+            if op.kind == "rename":
+                self._names[op.folder][op.name] = op.node
+
+    def _maybe(self, op: Op) -> None:
+        """An operation that was never made safe: any fate is possible."""
+        fate = self._chance.choice(STYLES[:4]) if self._style == "mixed" else self._style
+        if op.kind != "write":
+            # A name, or a size, is there or is not.
+            if fate == "keep" or (fate not in ("drop", "keep") and self._chance.random() < 0.5):
+                self._apply(op)
+        elif fate == "keep":
+            self._apply(op)
+        elif fate == "prefix":
+            self._apply(msgspec.structs.replace(op, data=op.data[: self._chance.randint(0, len(op.data))]))
+        elif fate == "zero":
+            self._apply(msgspec.structs.replace(op, data=self._holes(op)))
+
+    def _holes(self, op: Op) -> bytes:
+        """The write with its size but only some of its blocks."""
+        data = bytearray(op.data)
+        every = self._chance.random() < 0.3
+        first = op.offset // BLOCK
+        for block in range(first, (op.offset + len(data)) // BLOCK + 1):
+            if every or self._chance.random() < 0.5:
+                start, end = max(0, block * BLOCK - op.offset), (block + 1) * BLOCK - op.offset
+                data[start:end] = bytes(len(data[start:end]))
+        return bytes(data)
+
+    def _write(self, node: int, path: str) -> None:
+        if self._kinds[node] == "folder":
+            os.mkdir(path, 0o700)
+            for name, child in self._names[node].items():
+                self._write(child, os.path.join(path, name))
+        else:
+            content = bytes(self._bytes[node])
+            if path.endswith(".lock") and content.startswith(b"held "):
+                # Its holder died with the power; here, that was this very process.
+                content = content.replace(b"held %d " % os.getpid(), b"held %d " % NOBODY, 1)
+            with open(path, "wb") as file:
+                file.write(content)
+            os.chmod(path, 0o600)
+
+
+def after_power_cut(ops: list[Op], cut: int, chance: random.Random, style: str, target: str) -> list[Event]:
+    """Write the disk as a cut after `cut` operations leaves it; the diary up to then."""
+    disk = Disk(chance, style)
+    for op in ops[:cut]:
+        disk.do(op)
+    disk.cut(target)
+    return [op.event for op in ops[:cut] if op.event is not None]

@@ -1,0 +1,69 @@
+"""Power cuts after recordings: every place of a recording, in every style, checked by the invariants."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+import traceback
+from collections.abc import Iterator
+
+from cortext.errors import CortextError
+from tests.store.crash import invariants
+from tests.store.crash.faults import Counting, Dead, installed
+from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
+from tests.store.crash.talk import SCENARIOS, Actor, Ledger
+
+
+def record(layout: str, scenario: str, base: str, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
+    """The calls of a scenario. After a kill or a failure somebody else goes on with the same session."""
+    os.makedirs(base, mode=0o700)
+    recorder = Recorder(base, kill_at=kill_at, fail_sync_at=fail_sync_at)
+    actor = Actor(layout, os.path.join(base, "store"), recorder.mark)
+    with installed(recorder):
+        try:
+            SCENARIOS[scenario](actor)
+        except Dead:
+            recorder.dead = False
+        except CortextError:
+            pass
+        if kill_at or fail_sync_at:
+            _go_on(actor)
+    return recorder.ops
+
+
+def _go_on(actor: Actor) -> None:
+    """What a next process does: create it or bring it back where it has to, and say three more things."""
+    actor.reopen()
+    where = invariants.place(actor.store)
+    if where == "absent":
+        actor.create()
+    elif where == "trash":
+        actor.restore()
+    actor.append("next-1")
+    actor.append("next-2", "next-3", size=5000)
+    actor.title("third")
+
+
+def cuts(ops: list[Op], per_place: int, chance: random.Random) -> Iterator[tuple[int, str]]:
+    """Places and styles: after every operation that changes something, `per_place` of the styles."""
+    start = next(number for number, op in enumerate(ops) if op.kind == "all safe") + 1
+    for cut in range(start, len(ops) + 1):
+        if ops[cut - 1].kind not in ("sync",):
+            for style in chance.sample(STYLES, per_place):
+                yield cut, style
+
+
+def check_cut(layout: str, ops: list[Op], cut: int, style: str, seed: int, folder: str) -> str:
+    """One power cut; an empty text where everything holds, else what to know to see it again."""
+    chance = random.Random(f"{seed} {cut} {style}")
+    base = os.path.join(folder, "disk")
+    shutil.rmtree(base, ignore_errors=True)
+    ledger = Ledger(after_power_cut(ops, cut, chance, style, base))
+    first = chance.choice(invariants.FIRST)
+    try:
+        with installed(Counting()):
+            invariants.check(layout, os.path.join(base, "store"), ledger, first)
+    except Exception:
+        return f"{layout}: seed {seed}, cut after operation {cut}, {style}, then {first}:\n{traceback.format_exc()}"
+    return ""
