@@ -17,10 +17,15 @@ if TYPE_CHECKING:
     from cortext.store.base import Store
     from cortext.tools.base import Tool
 
+    ToolAdapter = Tool
+
 WORKSPACE = "workspace"
 HOME = "home"
 SPAWN = "spawn"
 CHAT = "chat"
+
+# How the AI tools are to call us: found on PATH, so that it works on every machine that shares the repository.
+PROGRAM = ("cortext",)
 
 # The AI tools that we know: name, module and class of the adapter.
 TOOLS = {

@@ -19,8 +19,7 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import Damage, RepairReport, Trashed, Writer
-from cortext.store.chat import annotation_line
-from cortext.store.lines import decode_line, decode_value, encode_message
+from cortext.store.lines import decode_line, decode_value, encode_annotation, encode_message
 from cortext.store.log import complete, same_again
 
 
@@ -169,7 +168,7 @@ class MemoryStore:
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
         """See base.Annotates."""
-        lines = [annotation_line(record) for record in records]
+        lines = [encode_annotation(record) for record in records]
         with self.open(session_id):
             self._find(session_id).records.extend(lines)
 
@@ -201,6 +200,9 @@ class _MemoryWriter:
             stored.append(complete(message, len(stored)))
         self._kept.lines += [encode_message(message) for message in stored[before:]]
         return stored[before - given :]
+
+    def session(self) -> Session:
+        return _copy(self._kept.session)
 
     def update(self, change: Change) -> Session:
         session_id = self._kept.session.id

@@ -73,10 +73,12 @@ class Capture:
         entry = self._entry(transcript.tool, transcript.key)
         return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
 
-    def attach(self, place: NamedStore, session_id: str, tool: str, key: str) -> None:
-        """Say that a tool's session continues one of ours: its words go there from now on."""
+    def attach(self, place: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
+        """Say that a tool's session continues one of ours: its words go there, from now on or from its start."""
         self._stores.setdefault(place.root, place.store)
-        self.catalogue.put(Entry(tool, key, place.root, session_id))
+        before = self.catalogue.get(tool, key) if from_now else None
+        cursor = before.cursor if before else None
+        self.catalogue.put(Entry(tool, key, place.root, session_id, cursor=cursor))
 
     def capture(self, tool: Tool, transcript: Transcript) -> Captured:
         """Take in what is new in a transcript."""
@@ -267,6 +269,14 @@ def title_from(messages: Iterable[Message]) -> str:
             text = " ".join(words[:12])
             return text if len(text) <= 80 else text[:79] + "…"
     return ""
+
+
+def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
+    """Take in what a tool's session holds that no hook told us of."""
+    for transcript in tool.transcripts():
+        if transcript.key == key:
+            return capture.capture(tool, transcript)
+    return UNCHANGED
 
 
 class ToolReport(msgspec.Struct, kw_only=True):

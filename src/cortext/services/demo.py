@@ -45,14 +45,6 @@ def scripts() -> Iterator[_Script]:
             yield msgspec.json.decode(entry.read_bytes(), type=_Script)
 
 
-def prepare(workspace: str) -> None:
-    """The folders and the registry that make it a workspace, with the built-in conversation types."""
-    from cortext.services import types
-
-    fsio.ensure_folder(os.path.join(workspace, ".workspace"))
-    types.write_built_in(workspace)
-
-
 def fill(workspace: str, store: Store) -> list[Session]:
     """Write every demo conversation that is not there yet."""
     made = []

@@ -1,29 +1,48 @@
-"""What happens when an AI tool calls us: the words of the session that it names are captured."""
+"""What happens when an AI tool calls us. Everything that must happen, happens here and not in the model.
+
+A command begins, resumes or stops a conversation; a prompt wakes a paused one and may say that the user wants to
+stop; an answer and an end capture what was said. Safe to be called twice, out of order, for several sessions at
+once, or never: the transcript is the truth, and the next call (or `cortext sync`) takes in what is missing.
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
-from cortext.errors import UsageError
-from cortext.model.session import Change
+from cortext.errors import CortextError, UsageError
+from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, PAUSED
+from cortext.services import pausing, registry
 from cortext.services.capture import Capture
+from cortext.services.lifecycle import begin, confirmation, save
+from cortext.services.resume.in_tool import answer_in_tool
+from cortext.services.stores import Found, NamedStore
 from cortext.tools.base import HookEvent, Tool, Transcript
+
+PREFIX = "workspace."
 
 
 class World(Protocol):
     """What a hook needs of the wiring."""
 
+    workspace: str
+    settings: Any
+
     def tool(self, name: str) -> Tool: ...
 
     def capture(self) -> Capture: ...
 
+    def stores(self) -> list[NamedStore]: ...
+
+    def workspace_store(self) -> NamedStore: ...
+
 
 def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
-    """Take one event; what to say to the tool, if anything."""
+    """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
     except msgspec.DecodeError as error:
@@ -31,22 +50,105 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
     if not isinstance(fields, dict):
         raise UsageError(f"the event of {name} is not an object")
     project = fields.get("cwd")
-    world = wiring(project if isinstance(project, str) else "")
+    world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
     tool = world.tool(name)
     event = tool.hook_event(fields)
     if event is None:
         return ""
-    transcript = find_transcript(tool, event)
-    if transcript is None:
+    context = Hook(world, tool, event).run()
+    return tool.hook_answer(fields, context) if context else ""
+
+
+class Hook:
+    """One event on its way through."""
+
+    def __init__(self, world: World, tool: Tool, event: HookEvent) -> None:
+        self.world, self.tool, self.event = world, tool, event
+        self.capture = world.capture()
+
+    def run(self) -> str:
+        """Do what the event asks for; the words that the model is to hear."""
+        if self.event.kind == "command" and self.event.command.startswith(PREFIX) and self.world.workspace:
+            return self._command(self.event.command.removeprefix(PREFIX))
+        if self.event.kind == "prompt":
+            return self._prompt()
+        if self.event.kind in ("answered", "compacted", "ended", "started"):
+            self._take_in()
+            if self.event.kind in ("answered", "ended"):
+                self._after_answer(ended=self.event.kind == "ended")
         return ""
-    capture = world.capture()
-    capture.capture(tool, transcript)
-    entry = capture.catalogue.get(tool.name, event.key)
-    if event.kind == "ended" and entry is not None:
-        store = capture.store_at(entry.root)
-        if store is not None and store.get(entry.session_id).status == ACTIVE:
-            store.update(entry.session_id, Change(status=PAUSED))
-    return ""
+
+    def _take_in(self) -> None:
+        transcript = find_transcript(self.tool, self.event)
+        if transcript is not None:
+            self.capture.capture(self.tool, transcript)
+
+    def _current(self) -> Found | None:
+        """The conversation of a workspace that this tool's session is held in, if any."""
+        entry = self.capture.catalogue.get(self.tool.name, self.event.key)
+        if entry is None or not self.world.workspace or entry.root != self.world.workspace:
+            return None
+        place = self.world.workspace_store()
+        try:
+            return Found(place, place.store.get(entry.session_id))
+        except CortextError:
+            return None
+
+    def _command(self, name: str) -> str:
+        if name == "resume":
+            return answer_in_tool(self.world.stores(), self.world.workspace, self.event.arguments)
+        if name == "stop-conversation":
+            self._take_in()
+            found = self._current()
+            if found is None:
+                return "No conversation of this workspace is held here, so there is nothing to stop."
+            return confirmation(self._save(found))
+        if name not in registry.load(self.world.workspace).types:
+            return ""
+        return self._begin(name)
+
+    def _begin(self, kind: str) -> str:
+        """The conversation, its notes and its session exist when this returns: before the model is asked."""
+        found = self._current()
+        wanted = f"{kind} {self.event.arguments}"
+        if found is None or found.session.extra.get("begun_by") != wanted or found.session.message_count > 0:
+            self._take_in()  # what was said before belongs to what was going on before
+            place = self.world.workspace_store()
+            session = begin(
+                place, kind, self.event.arguments, origin=Origin(tool=self.tool.name, session_id=self.event.key)
+            )
+            session = place.store.update(session.id, Change(extra={"begun_by": wanted}))
+            self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
+        else:
+            session = found.session
+        folder = os.path.relpath(session.path, self.world.workspace)
+        return (
+            f"This conversation is kept by cortext in {folder}/ (already made; every message is saved by itself). "
+            f"Its notes document is {folder}/{kind}.md."
+        )
+
+    def _prompt(self) -> str:
+        found = self._current()
+        if found is None:
+            return ""
+        if found.session.status != ACTIVE:
+            found.place.store.update(found.session.id, Change(status=ACTIVE, force=True))
+        said = pausing.look(self.event.text, found.session, self.world.settings)
+        if said.change is not None:
+            found.place.store.update(found.session.id, said.change)
+        return said.context
+
+    def _after_answer(self, *, ended: bool) -> None:
+        found = self._current()
+        if found is None or found.session.status != ACTIVE:
+            return
+        if ended or found.session.extra.get("pause_after_answer"):
+            self._save(found)
+
+    def _save(self, found: Found) -> Any:
+        saved = save(found.place, found.session.id, PAUSED, commit=self.world.settings["workspace.commit"])
+        found.place.store.update(found.session.id, pausing.saved(saved.session))
+        return saved
 
 
 def find_transcript(tool: Tool, event: HookEvent) -> Transcript | None:

@@ -29,9 +29,12 @@ class Registry(msgspec.Struct, kw_only=True):
     types: dict[str, ConversationType] = {}
 
 
+RELATIVE = ".workspace/registry.json"
+
+
 def path_of(workspace: str) -> str:
     """The registry file of a workspace."""
-    return os.path.join(workspace, ".workspace", "registry.json")
+    return os.path.join(workspace, RELATIVE)
 
 
 def load(workspace: str) -> Registry:

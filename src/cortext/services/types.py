@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from importlib import resources
 
-from cortext import fsio
 from cortext.services import registry
-from cortext.services.registry import ConversationType
+from cortext.services.registry import ConversationType, Registry
+from cortext.tools.base import CommandFile
 
 BUILT_IN = {
     "brainstorm": "think widely about an open question, then choose",
@@ -24,24 +23,50 @@ def shipped(folder: str, name: str) -> bytes:
     return resources.files("cortext").joinpath("workspace_files", folder, name).read_bytes()
 
 
-def write_built_in(workspace: str) -> None:
-    """The registry, the command files and the templates of the built-in types. What is there stays."""
-    known = registry.load(workspace)
+def write_registry(workspace: str, known: Registry) -> None:
+    """Add the built-in types that a registry lacks; what is there stays."""
     for name, description in BUILT_IN.items():
-        files = {
-            f".workspace/commands/{name}.md": ("commands", f"{name}.md"),
-            f".workspace/templates/{name}.md": ("templates", f"{name}.md"),
-        }
-        for relative, source in files.items():
-            target = os.path.join(workspace, *relative.split("/"))
-            if not os.path.exists(target):
-                fsio.ensure_folder(os.path.dirname(target))
-                fsio.replace_file(target, [shipped(*source)])
-        command, template = files
         known.types.setdefault(
             name,
             ConversationType(
-                command=f"/workspace.{name}", command_file=command, template=template, description=description
+                command=f"/workspace.{name}",
+                command_file=f".workspace/commands/{name}.md",
+                template=f".workspace/templates/{name}.md",
+                description=description,
             ),
         )
     registry.save(workspace, known)
+
+
+def own_commands() -> list[CommandFile]:
+    """The two commands that are no conversation type: resume, and stop."""
+    return [
+        CommandFile(
+            name="workspace.resume",
+            description="continue an earlier conversation: a number, an id or words; nothing lists them",
+            text=shipped("commands", "resume.md").decode("utf-8"),
+            run=("resume", "--in-tool"),
+        ),
+        CommandFile(
+            name="workspace.stop-conversation",
+            description="save this conversation and pause it",
+            text=shipped("commands", "stop-conversation.md").decode("utf-8"),
+            run=("stop", "--in-tool"),
+        ),
+    ]
+
+
+def own_command_text(name: str, description: str) -> str:
+    """A first prompt for a type that the user adds, for him to make his own."""
+    purpose = f": {description}" if description else ""
+    return f"""# {name}
+
+Topic: {{arguments}}
+
+This is a conversation of the kind "{name}"{purpose}. If the topic is empty, ask for it.
+
+Say here what this conversation is for, how to lead it, what good looks like, and what to avoid. This text is sent at
+the beginning, and again whenever the conversation is resumed.
+
+Keep the notes in `{name}.md` in the conversation's folder: outcomes and decisions with reasons, not a transcript.
+"""

@@ -13,7 +13,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext import fsio
-from cortext.errors import InvalidMessage
 from cortext.jsonl import blocks, split_lines
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
@@ -34,7 +33,7 @@ from cortext.store.fields import (
 )
 from cortext.store.files import LOCK_TIMEOUT, FileStore, FileWriter, Metadata, Place
 from cortext.store.journal import JournalReading
-from cortext.store.lines import MESSAGE_TYPES, BadLine, coerce, decode_value, encode
+from cortext.store.lines import BadLine, coerce, decode_value, encode_annotation
 
 _KNOWN = (
     "session_id",
@@ -173,7 +172,7 @@ class ChatStore(FileStore):
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
         """See base.Annotates."""
-        lines = [_annotation_line(record) for record in records]
+        lines = [encode_annotation(record) for record in records]
         with self.open(session_id) as writer:
             assert isinstance(writer, FileWriter)
             writer.append_raw(lines)
@@ -211,17 +210,6 @@ def _summary_path(place: Place) -> str:
 def _covers(summary: dict[str, Any]) -> int:
     """How far a summary reaches; one that does not say was made of all there was."""
     return number_field(summary, "covers") if "covers" in summary else number_field(summary, "message_count")
-
-
-def _annotation_line(record: dict[str, object]) -> bytes:
-    kind, about = record.get("type"), record.get("message_id")
-    if not isinstance(kind, str) or not isinstance(about, str) or kind in MESSAGE_TYPES or "role" in record:
-        raise InvalidMessage(
-            "not a record about a message",
-            kept="nothing was written",
-            hint="it needs a `type` of its own and a `message_id`, and no `role`",
-        )
-    return encode(record) + b"\n"
 
 
 def _digest(raw: bytes) -> bytes:

@@ -116,7 +116,6 @@ def origin_of(fields: dict[str, Any]) -> Origin:
 
 def origin_fields(fields: dict[str, Any], origin: Origin) -> dict[str, Any]:
     """`continuation`, with what it held that we do not know; empty where there is nothing to say."""
-    old = object_field(fields, "continuation")
-    if not old and not origin.tool and not origin.session_id:
-        return {}
-    return {**old, "tool": origin.tool, "session_id": origin.session_id}
+    old, before = object_field(fields, "continuation"), origin_of(fields)
+    new = {"tool": origin.tool, "session_id": origin.session_id}
+    return {**old, **{name: value for name, value in new.items() if value != getattr(before, name)}}

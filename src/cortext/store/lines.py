@@ -21,6 +21,8 @@ MESSAGE_TYPES = frozenset({"", "turn", "message"})
 # that it can be read however deep the reader stands.
 MAX_DEPTH = 200
 MAX_SEQ = 2**53
+# A text below this needs no look at its length as a line.
+SHORT = 1 << 20
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
 _NESTING = "nested too deeply"
@@ -48,22 +50,22 @@ _any_decoder = msgspec.json.Decoder()
 
 def encode(value: object) -> bytes:
     """One line of JSON without its newline; key order as given."""
-    return msgspec.json.format(_encode_tight(value), indent=0)
+    return _encode(value, 0)
 
 
 def encode_pretty(value: object) -> bytes:
     """A whole metadata file: indented by two, one newline at the end."""
-    return msgspec.json.format(_encode_tight(value), indent=2) + b"\n"
+    return _encode(value, 2) + b"\n"
 
 
-def _encode_tight(value: object) -> bytes:
+def _encode(value: object, indent: int) -> bytes:
     try:
         try:
-            return _encoder.encode(value)
+            return msgspec.json.format(_encoder.encode(value), indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
-            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True)
+            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
             if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
-                text = json.dumps(json.loads(text, parse_constant=lambda _: None), ensure_ascii=True)
+                text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
             return text.encode("ascii")
     except RecursionError as error:
         raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
@@ -73,6 +75,11 @@ def _encode_tight(value: object) -> bytes:
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
+    if type(message) is Message and len(message.content) < SHORT and _is_plain(message):
+        try:
+            return _plain_line(message, prefix)
+        except UnicodeEncodeError:
+            pass  # a lone surrogate: see _encode_tight
     # The text alone may be too long: do not make three copies of it to find out.
     raw = encode(message) if len(message.content) <= MAX_LINE else b""
     length = len(raw) or len(message.content)
@@ -91,6 +98,42 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     return b"{" + prefix + raw[1:] + b"\n"
 
 
+def _is_plain(message: Message) -> bool:
+    """Whether a message is a text and what every stored one has, and nothing else."""
+    return not (
+        message.parts is not None
+        or message.usage is not None
+        or message.extra is not None
+        or message.model
+        or message.parent
+        or message.partial
+        or message.aside
+    ) and bool(message.role and message.content and message.timestamp and message.id and message.seq >= 0)
+
+
+def _plain_line(message: Message, prefix: bytes) -> bytes:
+    """What the general way makes of a plain message, in a third of the time."""
+    made = _encoder.encode
+    tokens = b"" if message.tokens is None else b'"tokens": %d, ' % message.tokens
+    return b"".join(
+        (
+            b"{",
+            prefix,
+            b'"role": ',
+            made(message.role),
+            b', "content": ',
+            made(message.content),
+            b', "timestamp": ',
+            made(message.timestamp),
+            b", ",
+            tokens,
+            b'"id": ',
+            made(message.id),
+            b', "seq": %d}\n' % message.seq,
+        )
+    )
+
+
 def _is_deep(value: object) -> bool:
     level = [value]
     for _ in range(MAX_DEPTH):
@@ -103,6 +146,18 @@ def _is_deep(value: object) -> bool:
         if not level:
             return False
     return True
+
+
+def encode_annotation(record: dict[str, object]) -> bytes:
+    """A record about a message (an embedding) as one line with its newline."""
+    kind, about = record.get("type"), record.get("message_id")
+    if not isinstance(kind, str) or not isinstance(about, str) or kind in MESSAGE_TYPES or "role" in record:
+        raise InvalidMessage(
+            "not a record about a message",
+            kept="nothing was written",
+            hint="it needs a `type` of its own and a `message_id`, and no `role`",
+        )
+    return encode(record) + b"\n"
 
 
 def decode_value(raw: bytes) -> Any:

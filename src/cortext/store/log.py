@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from cortext import fsio
-from cortext.errors import DamagedData, InvalidMessage
+from cortext.errors import InvalidMessage
 from cortext.jsonl import MAX_LINE
 from cortext.model import clock, ids, tokens
 from cortext.model.message import Message
@@ -67,25 +69,26 @@ class OpenLog:
         tries again): it is not written twice.
         """
         self._freshen()
+        try:
+            return self._append(messages)
+        except fsio.Replaced:
+            self._freshen()
+            return self._append(messages)
+
+    def _append(self, messages: Sequence[Message]) -> list[Message]:
         stored: list[Message] = []
         lines: list[bytes] = []
         seq, last_id = self._next, self._last_id
         for message in messages:
             if message.id and message.id == last_id:
                 there = stored[-1] if stored else tail(self.path, 1, self._first_seq())[0]
-                if (message.role, message.content) != (there.role, there.content):
-                    raise InvalidMessage(
-                        f"another message has the id {ascii(message.id)[:60]}",
-                        kept="that one; nothing was written",
-                        hint="leave the id out, and a new one is given",
-                    )
-                if not stored:
+                if same_again(message, there) and not stored:
                     stored.append(there)
                 continue
-            complete = _complete(message, seq)
-            lines.append(self._encode_line(complete))
-            stored.append(complete)
-            seq, last_id = seq + 1, complete.id
+            whole = complete(message, seq)
+            lines.append(self._encode_line(whole))
+            stored.append(whole)
+            seq, last_id = seq + 1, whole.id
         if lines:
             self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
             self._next, self._last_id = seq, last_id
@@ -94,17 +97,22 @@ class OpenLog:
     def append_raw(self, lines: Sequence[bytes]) -> None:
         """Append records that are no messages (they have no number)."""
         self._freshen()
-        self._file.append(b"".join(lines))
+        try:
+            self._file.append(b"".join(lines))
+        except fsio.Replaced:
+            self._freshen()
+            self._file.append(b"".join(lines))
 
     def close(self) -> None:
         self._file.close()
 
     def _freshen(self) -> None:
         """Look again where the file ends, if it is not the one we left: git or an editor was at work."""
-        if not self._file.broken and self._file.current():
+        if self._file.current():
             return
+        fresh = fsio.AppendFile(self.path)
         self._file.close()
-        self._file = fsio.AppendFile(self.path)
+        self._file = fresh
         self._find_end()
 
     def _find_end(self) -> None:
@@ -127,33 +135,47 @@ class OpenLog:
             raw = os.pread(self._file.descriptor, length, start)
             try:
                 decode_line(raw)
+                whole = True
             except BadLine:
-                if salvage(raw)[0]:
-                    raise DamagedData(
-                        f"{self.path} ends with a line that holds whole messages and something else",
-                        kept="everything, unchanged",
-                        hint="run `cortext repair` on this session, then go on",
-                    ) from None
-            else:
+                whole = bool(salvage(raw)[0])  # messages and something else: told as damage until it is repaired
+            if whole:
                 self._file.append(b"\n")
                 return
         quarantine.keep(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
         self._file.cut(start)
 
 
-def _complete(message: Message, seq: int) -> Message:
+def same_again(message: Message, last: Message) -> bool:
+    """Whether this is the message that was stored last, tried once more; its id must not name another."""
+    if not message.id or message.id != last.id:
+        return False
+    if (message.role, message.content) != (last.role, last.content):
+        raise InvalidMessage(
+            f"another message has the id {ascii(message.id)[:60]}",
+            kept="that one; nothing was written",
+            hint="leave the id out, and a new one is given",
+        )
+    return True
+
+
+def complete(message: Message, seq: int) -> Message:
     """The message as it is stored: an id, a number, a UTC time and a size in tokens, if it lacks them."""
     if not message.content and not message.parts:
         raise InvalidMessage("a message without any content", hint="an empty reply is not stored")
     timestamp = clock.normalise(message.timestamp) if message.timestamp else clock.now()
     if not timestamp:
         raise InvalidMessage(f"not a time: {ascii(message.timestamp)[:60]}", hint="ISO-8601, as 2026-01-31T09:30:00Z")
-    return Message(
-        role=check_role(message.role),
+    check_role(message.role)
+    size = tokens.estimate(message.content or message.text) if message.tokens is None else message.tokens
+    message_id = message.id or ids.new_message_id()
+    if type(message) is Message:
+        return replace(message, timestamp=timestamp, tokens=size, id=message_id, seq=seq)
+    return Message(  # without the fields that only a line in a file has
+        role=message.role,
         content=message.content,
         timestamp=timestamp,
-        tokens=tokens.estimate(message.text) if message.tokens is None else message.tokens,
-        id=message.id or ids.new_message_id(),
+        tokens=size,
+        id=message_id,
         seq=seq,
         model=message.model,
         parts=message.parts,

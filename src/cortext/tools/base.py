@@ -157,15 +157,21 @@ class Tool(Protocol):
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """How to open that session interactively, the prompt (if any) sent first."""
 
-    def install(self, project: str, commands: Sequence[CommandFile], program: Sequence[str]) -> list[str]:
-        """Put commands, hooks and the MCP entry into the project's config; the files that it touched.
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
+
+    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+        """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
 
         `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
         server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing.
         """
 
-    def uninstall(self, project: str) -> list[str]:
-        """Take out exactly what install put in."""
+    def unmerge(self, project: str) -> list[str]:
+        """Take out exactly what merge put in."""
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """What to print so that the tool gives `context` to the model with this event; empty where it cannot."""

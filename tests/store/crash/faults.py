@@ -68,8 +68,8 @@ def half_of(name: str, args: tuple[Any, ...]) -> None:
 class KillAt(Counting):
     """Dies before the n-th call, or in the middle of it where it is a write (`half`).
 
-    `die` really ends the process (in a fork), or raises Dead; after that no call reaches the disk any more,
-    so whatever a `finally` does on the way out, the disk is as the kill left it.
+    `die` really ends the process (in a fork). Without it Dead is raised; after that no call reaches the
+    disk any more, so whatever a `finally` does on the way out, the disk is as the kill left it.
     """
 
     def __init__(self, number: int, *, half: bool = False, die: Callable[[], None] | None = None) -> None:
@@ -78,10 +78,19 @@ class KillAt(Counting):
         self.half = half
         self.die = die
         self.dead = False
+        self._open: set[int] = set()
 
-    def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
+    def call(self, name: str, *args: Any) -> Any:
         if self.dead:
             raise Dead
+        answer = super().call(name, *args)
+        if name == "open":
+            self._open.add(answer)
+        elif name == "close":
+            self._open.discard(args[0])
+        return answer
+
+    def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
         if number != self.number:
             return self.real(name, *args)
         if self.half and name in WRITES:
@@ -89,6 +98,8 @@ class KillAt(Counting):
         self.dead = True
         if self.die is not None:
             self.die()
+        for descriptor in self._open:
+            os.close(descriptor)  # as the kernel does, and with it goes the lock
         raise Dead
 
 

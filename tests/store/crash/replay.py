@@ -23,10 +23,8 @@ def record(layout: str, scenario: str, base: str, *, kill_at: int = 0, fail_sync
     with installed(recorder):
         try:
             SCENARIOS[scenario](actor)
-        except Dead:
+        except (Dead, CortextError):
             recorder.dead = False
-        except CortextError:
-            pass
         if kill_at or fail_sync_at:
             _go_on(actor)
     return recorder.ops
@@ -52,6 +50,13 @@ def cuts(ops: list[Op], per_place: int, chance: random.Random) -> Iterator[tuple
         if ops[cut - 1].kind not in ("sync",):
             for style in chance.sample(STYLES, per_place):
                 yield cut, style
+
+
+def after_the_change(ops: list[Op]) -> list[int]:
+    """The places after the first acknowledged message of who goes on after a kill or a failure."""
+    acks = [number for number, op in enumerate(ops) if op.event is not None and op.event[0] == "ack"]
+    first = next(number for number in acks if "next-1" in str(ops[number].event))
+    return list(range(first + 1, len(ops) + 1))
 
 
 def check_cut(layout: str, ops: list[Op], cut: int, style: str, seed: int, folder: str) -> str:

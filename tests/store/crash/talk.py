@@ -70,6 +70,11 @@ def name_of(message: Message) -> str:
     return name
 
 
+def new_session() -> Session:
+    """The session as every test creates it."""
+    return Session(id=SESSION, title="first", agent="qa-test", created_at="2026-01-31T09:30:00Z")
+
+
 class Actor:
     """Does things to one session and writes into the diary what it tries and what it was promised."""
 
@@ -84,8 +89,7 @@ class Actor:
         self.store = LAYOUTS[self.layout](self.root)
 
     def create(self) -> None:
-        session = Session(id=SESSION, title="first", agent="qa-test", created_at="2026-01-31T09:30:00Z")
-        self._do("create", [], lambda: self.store.create(session) and [])
+        self._do("create", [], lambda: self.store.create(new_session()) and [])
 
     def append(self, *names: str, size: int = 60) -> None:
         messages = [message_of(name, size) for name in names]

@@ -12,29 +12,47 @@ PACKAGE = "cortext.faces.cortext.commands"
 # Name, module and one line of help, in the order and the groups in which `--help` shows them.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
-        "Your conversations",
+        "A conversation",
         (
-            ("list", "list_", "what there is, the last active first"),
-            ("show", "show", "read a conversation"),
-            ("resume", "resume", "continue one: pick it by number, id or words"),
-            ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
-            ("sync", "sync", "take in only what is new"),
-            ("delete", "delete", "move one to the trash"),
-            ("restore", "restore", "bring one back from the trash"),
+            ("new", "new", "begin one: cortext new brainstorm API design"),
+            ("resume", "resume", "continue one, in any AI tool: by number, id or words"),
+            ("stop", "stop", "save and pause it"),
+            ("complete", "complete", "save it and mark it as completed"),
+            ("show", "show", "read it"),
+            ("title", "title", "name it"),
+            ("fork", "fork", "go another way from any of its messages"),
+            ("prune", "prune", "move its older messages to the archive"),
+            ("export", "export", "as markdown, JSON or a native session; secrets masked"),
+            ("delete", "delete", "move it to the trash"),
+            ("restore", "restore", "bring it back from the trash"),
         ),
     ),
     (
-        "Looking after them",
+        "All of them",
         (
+            ("list", "list_", "what there is, the last active first"),
+            ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
+            ("sync", "sync", "take in only what is new"),
+            ("sweep", "sweep", "pause what has been quiet for a while"),
             ("doctor", "doctor", "check every store, say what is wrong and what to do"),
             ("repair", "repair", "mend a damaged session; nothing is thrown away"),
-            ("demo", "demo", "make a workspace with a dozen conversations to play with"),
+        ),
+    ),
+    (
+        "The workspace",
+        (
+            ("init", "init", "make a folder a workspace for your AI tools"),
+            ("upgrade", "upgrade", "bring it up to this version, keeping what you edited"),
+            ("uninstall", "uninstall", "take out exactly what init put in"),
+            ("type", "type_", "conversation types: list them, add your own"),
+            ("tools", "tools", "which AI tools are here, and which versions we tested"),
+            ("demo", "demo", "a workspace with a dozen conversations to play with"),
         ),
     ),
 )
 
 # Called by programs, not by people.
-HIDDEN = {"hook": "hook"}
+HIDDEN = {"hook": "hook", "merge-driver": "merge_driver"}
 
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
@@ -59,7 +77,9 @@ def help_text() -> str:
 def main(arguments: list[str] | None = None) -> int:
     """The entry point: returns the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    if not words or words[0] in ("-h", "--help", "help"):
+    if not words:
+        return run_command("cortext", f"{PACKAGE}.status", [])
+    if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
         return 0
     if words[0] in ("-V", "--version"):

@@ -10,6 +10,7 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services import demo
+from cortext.services.setup import Setup
 from cortext.wiring import Wiring
 
 
@@ -33,9 +34,10 @@ def run(arguments: list[str]) -> int:
         raise UsageError(
             f"{folder} is there already and is no workspace", kept="it is unchanged", hint="name another folder"
         )
-    demo.prepare(folder)
+    Setup(folder, [], ["cortext"]).install()
     made = demo.fill(folder, Wiring(folder).workspace_store().store)
-    _into_git(folder)
+    if made:
+        _into_git(folder)
     print(terminal.line(f"{len(made)} conversations written to {folder}, as plain files in git."))
     if not options.quiet:
         _tour(folder)
@@ -45,10 +47,7 @@ def run(arguments: list[str]) -> int:
 def _into_git(folder: str) -> None:
     """One commit, with a name of the demo's own, so that it works on a machine where git knows nobody."""
     name = ["-c", "user.name=cortext demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false"]
-    steps = [["init", "-q"], ["add", "."], [*name, "commit", "-q", "-m", "A dozen conversations (session state saved)"]]
-    if os.path.isdir(os.path.join(folder, ".git")):
-        return
-    for step in steps:
+    for step in (["add", "."], [*name, "commit", "-q", "-m", "A dozen conversations (session state saved)"]):
         try:
             subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):

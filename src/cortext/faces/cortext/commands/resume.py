@@ -13,9 +13,10 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.message import thread
 from cortext.safety import terminal
-from cortext.services.choose import choose
+from cortext.services.choose import candidates, choose
 from cortext.services.registry import command_text
 from cortext.services.resume.handover import Plan, carry_out, make_plan
+from cortext.services.resume.in_tool import answer_in_tool
 from cortext.services.resume.packet import build
 from cortext.services.stores import Found, all_sessions
 from cortext.services.views import session_row
@@ -40,6 +41,7 @@ def parser() -> ArgumentParser:
         "-n", "--dry-run", action="store_true", help="the receipt and the command line; nothing is written"
     )
     made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
+    made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: short, never fails")
     made.add_argument("--model", default="", help="the model that the tool is to use")
     made.add_argument("--tokens", type=int, metavar="N", help="how much history to carry at most")
     made.add_argument("--json", action="store_true", help="JSON: the list, the packet, or the receipt (with --dry-run)")
@@ -56,9 +58,15 @@ def run(arguments: list[str]) -> int:
         if (not options.type or item.session.type == options.type)
         and (not options.status or item.session.shown_status == options.status)
     ]
-    if options.list or not options.what:
+    on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
+    if options.list or (not options.what and not options.in_tool and not (on_screen and found)):
         return _list(found, as_json=options.json, as_table=options.list)
-    chosen = choose(found, " ".join(options.what))
+    if options.in_tool:
+        print(answer_in_tool(wiring.stores(), wiring.workspace, " ".join(options.what)))
+        return 0
+    chosen = _choose(found, " ".join(options.what))
+    if chosen is None:
+        return 130
     command, current_hash = command_text(chosen.place.root, chosen.session.type)
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
@@ -82,6 +90,32 @@ def run(arguments: list[str]) -> int:
     launch = carry_out(plan, chosen, tool, wiring.capture(), model=options.model, force=options.force)
     _receipt(plan, sys.stderr.isatty())
     return _become(launch.argv, launch.cwd, launch.env)
+
+
+def _choose(found: list[Found], wanted: str) -> Found | None:
+    """The one that is meant; where there are several, a person at a screen picks. None: he left."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return choose(found, wanted)
+    matches = candidates(found, wanted) if wanted else found
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
+        return choose(found, wanted)  # says so, and shows the nearest
+    from cortext.faces.terminal.picker import pick
+
+    def preview(place: int) -> str:
+        item = matches[place]
+        head = f"{item.session.title}\n{item.session.id} · {item.session.shown_status}\n\n{item.session.summary}\n"
+        said = [f"{message.role}: {message.text[:600]}" for message in item.place.store.tail(item.session.id, 4)]
+        return "\n\n".join([head, *said])
+
+    rows = [
+        (item.session.title or item.session.id, f"{item.session.type} · {clock.ago(item.session.last_active)}")
+        for item in matches
+    ]
+    places = {id(item): place for place, item in enumerate(matches)}
+    place = pick(rows, preview, lambda text: [places[id(item)] for item in candidates(matches, text)], "Resume which?")
+    return None if place is None else matches[place]
 
 
 def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:

@@ -1,0 +1,44 @@
+"""Runs in the peers' environment: openai-agents' SQLiteSession, told by lines of JSON what to append."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import json
+import sys
+import time
+from typing import Any
+
+agents = importlib.import_module("agents")
+
+
+async def append(session: Any, path: str, items: list[dict[str, str]]) -> float:
+    """One item at a time; without a session, each by one that is opened for it. The seconds it took."""
+    start = time.perf_counter()
+    for item in items:
+        if session is not None:
+            await session.add_items([item])
+        else:
+            opened = agents.SQLiteSession("closed", path)
+            await opened.add_items([item])
+            opened.close()
+    return time.perf_counter() - start
+
+
+async def main(path: str) -> None:
+    """Answer until the questions end."""
+    session = agents.SQLiteSession("held", path)
+    items: list[dict[str, str]] = []
+    for line in sys.stdin:
+        question = json.loads(line)
+        answer = 0.0
+        if "items" in question:
+            items = question["items"]
+        else:
+            part = items[question["first"] : question["first"] + question["count"]]
+            answer = await append(session if question["held"] else None, path, part)
+        sys.stdout.write(f"{answer!r}\n")
+        sys.stdout.flush()
+
+
+asyncio.run(main(sys.argv[1]))

@@ -1,0 +1,32 @@
+"""What init, upgrade and uninstall did, for people and for programs."""
+
+from __future__ import annotations
+
+from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
+from cortext.services.setup import Report
+
+
+def print_report(report: Report, *, dry_run: bool = False) -> None:
+    """Counts, and by name what the user wants to know by name."""
+    would = "would be " if dry_run else ""
+    for label, paths in (("written", report.written), ("removed", report.removed)):
+        if paths:
+            print(f"  {len(paths)} files {would}{label}: {terminal.line(_short(paths))}")
+    if report.merged:
+        print(f"  our entries {would}set in: {terminal.line(', '.join(dict.fromkeys(report.merged)))}")
+    for path in report.kept:
+        print(f"  {paint('kept', 'yellow')}, because you edited it: {terminal.line(path)}")
+    if not (report.written or report.removed or report.merged or report.kept):
+        print("  everything is up to date")
+
+
+def _short(paths: list[str]) -> str:
+    return ", ".join(paths[:4]) + (f" and {len(paths) - 4} more" if len(paths) > 4 else "")
+
+
+def report_json(report: Report) -> str:
+    """The same as JSON."""
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

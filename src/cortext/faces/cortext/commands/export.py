@@ -1,0 +1,49 @@
+"""`cortext export`: a conversation as a document."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from collections import Counter
+
+from cortext.model.message import thread
+from cortext.services.export import as_json, as_markdown, masked
+from cortext.services.stores import find
+from cortext.wiring import TOOLS, Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext export",
+        description="Write a conversation as markdown or JSON to standard output, or as a native session of a tool. "
+        "Secrets (keys, tokens, passwords) are masked; what was masked is said on standard error.",
+    )
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown")
+    made.add_argument("--ai", choices=tuple(TOOLS), help="with --format native: the tool to write it for")
+    made.add_argument("--unmasked", action="store_true", help="leave secrets as they are")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Write it."""
+    options = parser().parse_args(arguments)
+    wiring = Wiring()
+    found = find(wiring.stores(), options.session)
+    messages = thread(found.place.store.read(found.session.id))
+    if not options.unmasked:
+        messages, kinds = masked(messages)
+        for kind, count in Counter(kinds).items():
+            print(f"masked {count} × {kind}", file=sys.stderr)
+    if options.format == "native":
+        from cortext.services.resume.handover import project_of
+
+        tool = wiring.tool(options.ai or found.session.origin.tool or "claude")
+        written = tool.write(messages, project=project_of(found), title=found.session.title)
+        print(written.path)
+    elif options.format == "json":
+        sys.stdout.write(as_json(found, messages))
+    else:
+        sys.stdout.write(as_markdown(found.session, messages))
+    return 0

@@ -1,0 +1,39 @@
+"""`cortext fork`: go another way from any message of a conversation."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.safety import terminal
+from cortext.services.lifecycle import fork
+from cortext.services.stores import find
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext fork",
+        description="Make a new conversation out of another, up to one of its messages. The old one is unchanged.",
+    )
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument(
+        "--at", type=int, metavar="N", help="the last message to take (its #number in `show`); default: all"
+    )
+    made.add_argument("--json", action="store_true", help="the new session as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Fork it."""
+    options = parser().parse_args(arguments)
+    found = find(Wiring().stores(), options.session)
+    made = fork(found.place, found.session, options.at)
+    if options.json:
+        import json
+
+        print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
+        return 0
+    print(terminal.line(f"Forked {found.session.id} into {made.id} ({made.message_count} messages)."))
+    print(f"Go on there: cortext resume {made.id}")
+    return 0

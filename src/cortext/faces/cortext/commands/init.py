@@ -1,0 +1,61 @@
+"""`cortext init`: make a folder a workspace."""
+
+from __future__ import annotations
+
+import os
+from argparse import ArgumentParser
+from typing import TYPE_CHECKING
+
+from cortext.errors import UsageError
+from cortext.faces.cortext.commands._setup_report import print_report, report_json
+from cortext.faces.terminal.style import paint
+from cortext.services.setup import Setup
+from cortext.wiring import PROGRAM, TOOLS, Wiring, remember_workspace
+
+if TYPE_CHECKING:
+    from cortext.wiring import ToolAdapter
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext init",
+        description="Make a folder a workspace, in a new or an existing git repository: conversation types with their "
+        "prompts and templates, the slash commands, hooks and MCP entry of your AI tools, and a merge driver. "
+        "Running it again changes nothing that you edited.",
+        epilog="Undo it with `cortext uninstall`. Refresh it after an update with `cortext upgrade`.",
+    )
+    made.add_argument("folder", nargs="?", default=".", help="where (default: here)")
+    made.add_argument("--ai", default="auto", help=f"which tools: a list of {', '.join(TOOLS)}; auto: those installed")
+    made.add_argument("--json", action="store_true", help="what was written, as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Set it up and say what to do next."""
+    options = parser().parse_args(arguments)
+    folder = os.path.abspath(options.folder)
+    wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    tools = chosen_tools(wiring, options.ai)
+    report = Setup(folder, tools, PROGRAM).install()
+    remember_workspace(folder)
+    if options.json:
+        print(report_json(report))
+        return 0
+    names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
+    print(f"{paint('Workspace ready', 'bold')} in {folder} for {names}.")
+    print_report(report)
+    print("\nIn your AI tool, type /workspace.brainstorm and a topic; /workspace.stop-conversation saves it;")
+    print("/workspace.resume, or `cortext resume` from the shell, goes on in any of the tools.")
+    print("Sessions hold what was said, word for word: to keep them out of git, add `.session/` to .gitignore.")
+    return 0
+
+
+def chosen_tools(wiring: Wiring, wanted: str) -> list[ToolAdapter]:
+    """The adapters that the user named, or those whose program is here."""
+    if wanted == "auto":
+        return [tool for tool in wiring.tools() if tool.detect() is not None]
+    names = [name.strip() for name in wanted.split(",") if name.strip()]
+    if not names:
+        raise UsageError("--ai names no tool", hint=f"one or more of {', '.join(TOOLS)}")
+    return [wiring.tool(name) for name in names]

@@ -1,0 +1,13 @@
+"""`cortext merge-driver BASE OURS THEIRS PATH`: called by git, not by people."""
+
+from __future__ import annotations
+
+from cortext.errors import UsageError
+from cortext.services.merging import merge_file
+
+
+def run(arguments: list[str]) -> int:
+    """Merge into OURS; exit 1 leaves the conflict to git."""
+    if len(arguments) != 4:
+        raise UsageError("merge-driver wants BASE OURS THEIRS PATH", hint="git calls it; `cortext init` installs it")
+    return 0 if merge_file(*arguments) else 1

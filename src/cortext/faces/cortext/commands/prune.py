@@ -1,0 +1,40 @@
+"""`cortext prune`: move older messages out of the working history, behind a summary that covers them."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.safety import terminal
+from cortext.services.prune import plan_prune, prune
+from cortext.services.stores import find
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext prune",
+        description="Move the older messages of a conversation from its log to the archive beside it, after their key "
+        "points are in the summary. They stay readable (`cortext show`) and in git; only the working file gets short.",
+    )
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument(
+        "--keep", type=int, default=50, metavar="N", help="how many of the newest messages stay (default 50)"
+    )
+    made.add_argument("-n", "--dry-run", action="store_true", help="only show what would go, and the summary")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Show what goes; then, unless dry, move it."""
+    options = parser().parse_args(arguments)
+    found = find(Wiring().stores(), options.session)
+    plan = plan_prune(found, options.keep)
+    if not plan.going:
+        print(f"Nothing to prune: {plan.staying} messages.")
+        return 0
+    print(terminal.line(f"{plan.going} messages go to the archive, {plan.staying} stay. What they said, in short:"))
+    print(terminal.block(plan.summary))
+    if not options.dry_run:
+        print(f"Moved {prune(found, plan)} messages.")
+    return 0

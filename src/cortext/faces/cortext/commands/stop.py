@@ -1,0 +1,63 @@
+"""`cortext stop` and `cortext complete`: save a conversation, pause or end it, and commit it."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.errors import NotFound
+from cortext.model.status import COMPLETED, PAUSED
+from cortext.safety import terminal
+from cortext.services.capture import catch_up
+from cortext.services.lifecycle import active, confirmation, save
+from cortext.services.stores import Found, find
+from cortext.wiring import Wiring
+
+_ABOUT = {
+    "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",
+    "complete": "Save a conversation and mark it as completed. It can still be resumed, with --force.",
+}
+
+
+def parser(name: str) -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
+    made.add_argument(
+        "session", nargs="?", help="its id, or the beginning of it (default: the one that is active here)"
+    )
+    made.add_argument("--no-commit", action="store_true", help="save, but do not commit")
+    made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: never fails")
+    made.add_argument("--json", action="store_true", help="the result as JSON")
+    return made
+
+
+def run(arguments: list[str], name: str = "stop") -> int:
+    """Save it and confirm."""
+    options = parser(name).parse_args(arguments)
+    wiring = Wiring()
+    try:
+        if options.session:
+            found = find(wiring.stores(), options.session)
+        else:
+            place = wiring.workspace_store()
+            found = Found(place, active(place))
+    except NotFound as error:
+        if not options.in_tool:
+            raise
+        print(f"{error.message}. {error.hint}.")
+        return 0
+    tool = found.session.origin.tool
+    if tool:  # what was said last may not have come through a hook
+        catch_up(wiring.capture(), wiring.tool(tool), found.session.origin.session_id)
+    status = PAUSED if name == "stop" else COMPLETED
+    saved = save(
+        found.place, found.session.id, status, commit=not options.no_commit and found.place.kind == "workspace"
+    )
+    if options.json:
+        import msgspec
+
+        print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
+        return 0
+    print(terminal.block(confirmation(saved)))
+    if saved.commit.commit:
+        print(f"Committed as {saved.commit.commit}.")
+    return 0

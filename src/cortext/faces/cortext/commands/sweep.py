@@ -1,0 +1,32 @@
+"""`cortext sweep`: pause conversations that have been quiet. For cron or a timer; other commands do it by the way."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.safety import terminal
+from cortext.services.lifecycle import sweep
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext sweep",
+        description="Save and pause every active conversation that was quiet for a while (workspace.pause_minutes).",
+        epilog="cron:  */5 * * * * cortext sweep --quiet",
+    )
+    made.add_argument("--minutes", type=float, help="how long is quiet (default: the setting, 5)")
+    made.add_argument("--quiet", action="store_true", help="say nothing")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Sweep, and say what was paused."""
+    options = parser().parse_args(arguments)
+    wiring = Wiring()
+    minutes = wiring.settings["workspace.pause_minutes"] if options.minutes is None else options.minutes
+    for found in sweep(wiring.stores(), minutes):
+        if not options.quiet:
+            print(terminal.line(f"Paused after {minutes:g} quiet minutes: {found.session.id} ({found.session.title})"))
+    return 0

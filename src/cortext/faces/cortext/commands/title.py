@@ -1,0 +1,31 @@
+"""`cortext title`: name a conversation."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.model.session import Change
+from cortext.safety import terminal
+from cortext.services.stores import find
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(prog="cortext title", description="Show the title of a conversation, or give it another.")
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("title", nargs="*", help="the new title")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Show or set."""
+    options = parser().parse_args(arguments)
+    found = find(Wiring().stores(), options.session)
+    if options.title:
+        words = " ".join(" ".join(options.title).split())
+        session = found.place.store.update(found.session.id, Change(title=words))
+        print(terminal.line(f"{session.id}: {session.title}"))
+    else:
+        print(terminal.line(found.session.title))
+    return 0

@@ -1,0 +1,55 @@
+"""`cortext tools`: which AI tools are here, and how well we know their versions."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.faces.terminal.table import table
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext tools",
+        description="The AI tools that cortext works with: which are installed, which version, whether that version is "
+        "the one that our tests run, and how many conversations they have stored.",
+    )
+    made.add_argument("--json", action="store_true", help="as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """List them."""
+    options = parser().parse_args(arguments)
+    rows = []
+    for tool in Wiring().tools():
+        found = tool.detect()
+        stored = sum(1 for _ in tool.transcripts())
+        rows.append(
+            {
+                "name": tool.name,
+                "title": tool.title,
+                "version": found.version if found else "",
+                "tested": bool(found and found.tested),
+                "tested_version": tool.tested_version,
+                "conversations": stored,
+            }
+        )
+    if options.json:
+        import json
+
+        print(json.dumps(rows, indent=2))
+        return 0
+    lines = [
+        (
+            str(row["name"]),
+            str(row["title"]),
+            str(row["version"] or "not installed"),
+            "yes" if row["tested"] else f"no ({row['tested_version']} is)" if row["version"] else "-",
+            str(row["conversations"]),
+        )
+        for row in rows
+    ]
+    print(table(("NAME", "TOOL", "VERSION", "TESTED", "CONVERSATIONS"), lines, styles=("cyan",)))
+    return 0

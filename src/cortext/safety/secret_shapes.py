@@ -1,0 +1,162 @@
+"""Whether a value has the shape of a secret: drawn at random rather than worded, meant rather than a placeholder.
+
+A judgement by shape alone: a password that is an ordinary word looks like an ordinary word and passes.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from functools import cache
+
+# The 160 commonest pairs of letters: 82 % of the pairs in words and identifiers, 24 % of random ones.
+_PAIRS = frozenset(
+    (
+        "in er re te es on at ti en ed st le co nt de ar se ng al or li me et ra an it ri ta di ne ec io is tr ro nd "
+        "ns pe ge ma la ve ic si ac ca pa pr un na ce lo ea ct il th fi as el rs ts ch to ll am nc ss om ex he mp od "
+        "ou op im em po rt ly su pl ad ut ur ni ha no mi ol bl ab oc ck ap mo ie id os ai ir sh us ho ep ig cl ul sp "
+        "ot ke da ef ia fo rm sc pt ee va ag ff iv ow tt so do ty cr pi um hi if ls tu rr ib ev ds sa fr ci rc ip pp "
+        "oo qu ze rd iz nf bi ub fe be ba lt wa vi up cu bu wi tl"
+    ).split()
+)
+
+_FILLERS = re.compile(
+    r"example|placeholder|your|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|dummy|fake"
+    r"|sample|insert|goes[_-]?here|not[_-]?a?[_-]?real|_here\b|-here\b|xxxx|abcdefgh|12345678|87654321|\.\.\.|…|\*\*\*"
+    r"|(?P<run>.)(?P=run){7}",
+    re.IGNORECASE | re.DOTALL,
+)
+# What stands where a value would: a variable, a template, a tag, a call, a path, a mask.
+_REFERENCE = re.compile(
+    r"\$\{|\$\(|\$[A-Za-z_]\w*$|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|%[sdrv]$|<[^>]*>?$|^[<\[({]|^[@&%#!*]?[A-Za-z_]\w*[@%]$"
+    r"|\bprocess\.env|\bos\.environ|\bgetenv|\benv[.:(\[]|\bsecrets?\.[A-Za-z_]|\bvars?\.[A-Za-z_]|\bvault:|\bop://"
+    r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})?/[\w.-]+/|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
+    re.IGNORECASE,
+)
+_STEMS = re.compile(
+    r"(?:my|the|some|new|old|test|db|root|admin|super|top|user|default|dev|local|bad|good|wrong|correct|plain|no)?[_.-]?"
+    r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
+    r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
+    r"|undefined|string|str|value|text|bytes|hello|abc|letmein|changeme|changeit|qwerty|welcome|invalid|required|optional"
+    r"|hunter|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
+    r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
+    re.IGNORECASE,
+)
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
+_LETTER_RUNS = re.compile(r"[a-z]{2,}")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
+_SEPARATORS = "-_./:"
+
+
+def placeholder(value: str) -> bool:
+    """Whether the value stands for a secret without being one: filler, a variable, a template, a mask."""
+    return bool(_FILLERS.search(value) or _REFERENCE.search(value)) or len(set(value)) < min(5, len(value))
+
+
+def entropy(value: str) -> float:
+    """Bits a character, by the value's own frequencies."""
+    size = len(value)
+    return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
+
+
+def turns(value: str) -> int:
+    """How often the kind of character changes. A capital before a small letter is no change: words begin so."""
+    kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "." for c in value]
+    pairs = zip(kinds, kinds[1:], strict=False)
+    return sum(1 for one, two in pairs if one != two and (one, two) != ("A", "a") and "." not in (one, two))
+
+
+def worded(value: str) -> bool:
+    """Whether the value is built of words, as names and identifiers are."""
+    pairs = [run[i : i + 2] for run in _LETTER_RUNS.findall(value.lower()) for i in range(len(run) - 1)]
+    if len(pairs) < 2:
+        return False
+    share = sum(pair in _PAIRS for pair in pairs) / len(pairs)
+    return share >= 0.5 and turns(value) < 0.3 * (len(value) - 1)
+
+
+def random_key(value: str) -> bool:
+    """For keys known by their prefix whose body could also be an identifier: mixed, and not words."""
+    return not placeholder(value) and not worded(value) and entropy(value) >= 3.0
+
+
+def mixed_key(value: str) -> bool:
+    """Small letters, capitals and digits, and not words: what base64 of random bytes looks like."""
+    return (
+        random_key(value)
+        and any(c.islower() for c in value)
+        and any(c.isupper() for c in value)
+        and any(c.isdigit() for c in value)
+    )
+
+
+def digits_and_letters(value: str) -> bool:
+    """At least four digits and four letters: an id in small letters that is not a word."""
+    return not placeholder(value) and sum(c.isdigit() for c in value) >= 4 and sum(c.isalpha() for c in value) >= 4
+
+
+def assigned_key(value: str, *, firm: bool) -> bool:
+    """For what is assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file."""
+    size = len(value)
+    if size < 8 or placeholder(value) or _STEMS.fullmatch(value) or _DOTTED.fullmatch(value):
+        return False
+    if _UUID.fullmatch(value):
+        return firm
+    digits = sum(c.isdigit() for c in value)
+    if _HEX.fullmatch(value):
+        return size >= 16 and digits >= 3 and size - digits >= 2
+    if not digits:
+        return size >= 16 and not worded(value) and any(c.isalpha() for c in value) and entropy(value) >= 3.2
+    if size - digits < 2 or worded(value):
+        return False
+    if size >= 16:
+        return entropy(value) >= 3.0 and turns(value) >= 3
+    return firm and turns(value) >= 3 and entropy(value) >= 2.8
+
+
+def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
+    """For what is assigned to a password. `alone`: nothing follows on the line. People's passwords are short
+    and half words, so what speaks against one is the look of code or of a name."""
+    if len(value) < 5 or placeholder(value) or _STEMS.fullmatch(value) or _DOTTED.fullmatch(value):
+        return False
+    letters = any(c.isalpha() for c in value)
+    digits = any(c.isdigit() for c in value)
+    special = any(not c.isalnum() and c not in _SEPARATORS for c in value)
+    if "passw" in value.lower() and worded(value):
+        return False
+    if not digits and not special:
+        words = [word for word in re.split(r"[-_.]", value) if word]
+        if firm and len(words) >= 4 and len(value) >= 20:
+            return "_" not in value
+        return len(value) >= 8 and not worded(value) and turns(value) >= 2
+    if not letters:
+        return firm and len(value) >= 6 and special
+    if firm:
+        return not (worded(value) and any(c in "_./:" for c in value) and not special)
+    if special:
+        return len(value) >= 6 and (digits or turns(value) >= 1) and not any(c in "(){}[]" for c in value)
+    if worded(value):
+        return alone and value.isalnum()
+    return turns(value) >= 3 or (len(value) >= 8 and turns(value) >= 2)
+
+
+@cache
+def defaults() -> frozenset[str]:
+    """The passwords that every program ships with; in a URL to a machine of one's own they keep nothing."""
+    return frozenset(
+        "admin dev guest local mongo mysql none null pass passwd password postgres pw pwd rabbitmq redis root secret "
+        "test token user username demo sa".split()
+    )
+
+
+def url_password(user: str, value: str) -> bool:
+    """For the password in a URL: everything but placeholders, templates and what every program ships with."""
+    return not (
+        placeholder(value)
+        or value.lower() in defaults()
+        or value == user
+        or _STEMS.fullmatch(value)
+        or (value.isdigit() and len(value) < 6)
+    )

@@ -1,0 +1,60 @@
+"""A conversation as a document: markdown for people, JSON for programs. Secrets are masked unless asked not to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.session import Session
+from cortext.services.masking import mask_message
+from cortext.services.stores import Found
+from cortext.services.views import message_row, session_row
+
+
+def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
+    """The messages without secrets, and the kinds that were masked (one entry each time)."""
+    clean: list[Message] = []
+    kinds: list[str] = []
+    for message in messages:
+        safe, findings = mask_message(message)
+        clean.append(safe)
+        kinds += [finding.kind for finding in findings]
+    return clean, kinds
+
+
+def as_markdown(session: Session, messages: Sequence[Message]) -> str:
+    """A readable document: headings for turns, tool calls as code."""
+    lines = [f"# {session.title or session.id}", ""]
+    facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
+    lines += [" · ".join(fact for fact in facts if fact), ""]
+    if session.summary:
+        lines += [f"> {line}" for line in session.summary.splitlines()] + [""]
+    for message in messages:
+        lines += [f"## {message.role} · {message.timestamp}", ""]
+        if message.content:
+            lines += [message.content, ""]
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                call = msgspec.json.format(msgspec.json.encode(part.input), indent=2).decode()
+                lines += [f"**{part.name}**", "", *_fenced(call, "json"), ""]
+            elif part.type == TOOL_RESULT:
+                lines += [*_fenced(part.output), ""]
+            elif part.ref:
+                lines += [f"[{part.type}: {part.ref}]", ""]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _fenced(text: str, language: str = "") -> list[str]:
+    """A code block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return [f"{fence}{language}", text, fence]
+
+
+def as_json(found: Found, messages: Sequence[Message]) -> str:
+    """The session and its messages, as `cortext show --json` gives them."""
+    answer = {**session_row(found), "messages": [message_row(message) for message in messages]}
+    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"

@@ -1,0 +1,263 @@
+"""Making a folder a workspace, keeping what it put there up to date, and taking exactly that out again.
+
+A whole file of ours is known by its hash, noted in `.workspace/installed.json`: unedited ones are refreshed or
+removed, edited ones are kept and named. In files that belong to the user (a tool's settings) only our own entries
+are touched, by the adapter that knows the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from cortext import __version__, fsio
+from cortext.errors import ConfigError
+from cortext.services import merging, registry, types
+from cortext.services.publish import Git
+from cortext.services.registry import ConversationType
+from cortext.tools.base import CommandFile, Tool
+
+MANIFEST = ".workspace/installed.json"
+_BEGIN, _END = "# >>> cortext", "# <<< cortext"
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What was installed: by which version, for which tools, and the hash of each whole file as we wrote it."""
+
+    version: str = ""
+    tools: list[str] = []
+    files: dict[str, str] = {}
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What was done (or, dry, would be): paths relative to the workspace."""
+
+    written: list[str] = []
+    unchanged: list[str] = []
+    kept: list[str] = []  # edited by the user
+    removed: list[str] = []
+    merged: list[str] = []  # the user's own files, with our entries in them
+
+
+def load_manifest(root: str) -> Manifest:
+    """The manifest; an empty one where there is none."""
+    try:
+        with open(os.path.join(root, MANIFEST), "rb") as file:
+            return msgspec.json.decode(file.read(), type=Manifest)
+    except FileNotFoundError:
+        return Manifest()
+    except msgspec.DecodeError as error:
+        raise ConfigError(f"{MANIFEST} cannot be used: {error}", kept="nothing was changed") from error
+
+
+class Setup:
+    """One workspace; `program` is how the tools are to call us."""
+
+    def __init__(self, root: str, tools: Sequence[Tool], program: Sequence[str], *, dry_run: bool = False) -> None:
+        self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
+        self.manifest = load_manifest(root)
+        self.report = Report()
+
+    def install(self) -> Report:
+        """Put everything in place, or bring it up to date. Doing it twice changes nothing."""
+        git = Git(self.root)
+        if not self.dry_run:
+            fsio.ensure_folder(os.path.join(self.root, ".workspace"))
+            if not git.is_repository():
+                git.init()
+        self._registry()
+        wanted = self._files()
+        for path, contents in wanted.items():
+            self._put(path, contents)
+        self._retire(wanted)
+        self._lines(".gitattributes", merging.ATTRIBUTES)
+        for tool in self.tools:
+            if not self.dry_run:
+                self.report.merged += _relative(self.root, tool.merge(self.root, self.program))
+        if not self.dry_run:
+            if git.is_repository():
+                merging.install_driver(self.root, " ".join(self.program))
+            self.manifest.version = __version__
+            self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
+            self._save_manifest()
+        return self.report
+
+    def uninstall(self) -> Report:
+        """Take out what install put in; conversations and whatever the user edited stay."""
+        for tool in self.tools:
+            if not self.dry_run:
+                self.report.merged += _relative(self.root, tool.unmerge(self.root))
+        for path in sorted(self.manifest.files, reverse=True):
+            self._take_out(path)
+        self._lines(".gitattributes", ())
+        if not self.dry_run:
+            Git(self.root).unset(merging.SECTION)
+            fsio.remove(os.path.join(self.root, MANIFEST))
+            _remove_if_empty(os.path.join(self.root, ".workspace"))
+        return self.report
+
+    def _files(self) -> dict[str, bytes]:
+        """Every whole file that belongs to us, for the types and tools of this workspace."""
+        files: dict[str, bytes] = {}
+        for name in types.BUILT_IN:
+            files[f".workspace/commands/{name}.md"] = types.shipped("commands", f"{name}.md")
+            files[f".workspace/templates/{name}.md"] = types.shipped("templates", f"{name}.md")
+        commands = self._commands(files)
+        for tool in self.tools:
+            files |= tool.files(commands, self.program)
+        return files
+
+    def _commands(self, files: dict[str, bytes]) -> list[CommandFile]:
+        """The slash commands: one for each type (with the user's text where he edited it), and our own two."""
+        commands = []
+        for name, kind in registry.load(self.root).types.items() or {}:
+            text = self._current(kind.command_file) or files.get(kind.command_file, b"").decode("utf-8")
+            if text:
+                commands.append(
+                    CommandFile(name=kind.command.removeprefix("/"), description=kind.description or name, text=text)
+                )
+        if not commands:  # a dry run of a first init: the registry is not written yet
+            commands = [
+                CommandFile(
+                    name=f"workspace.{name}",
+                    description=text,
+                    text=files[f".workspace/commands/{name}.md"].decode("utf-8"),
+                )
+                for name, text in types.BUILT_IN.items()
+            ]
+        return [*commands, *types.own_commands()]
+
+    def _current(self, path: str) -> str:
+        try:
+            with open(os.path.join(self.root, *path.split("/")), encoding="utf-8") as file:
+                return file.read()
+        except (OSError, UnicodeDecodeError):
+            return ""
+
+    def _registry(self) -> None:
+        """Add the built-in types that are missing; what the user changed in the registry stays."""
+        known = registry.load(self.root)
+        missing = [name for name in types.BUILT_IN if name not in known.types]
+        path = registry.RELATIVE
+        if not missing:
+            self.report.unchanged.append(path)
+            return
+        self.report.written.append(path)
+        if self.dry_run:
+            return
+        types.write_registry(self.root, known)
+
+    def _put(self, path: str, contents: bytes) -> None:
+        """Write one whole file, unless the user's hand is in it."""
+        target = os.path.join(self.root, *path.split("/"))
+        there = _read(target)
+        if there == contents:
+            self.manifest.files[path] = _hash(contents)
+            self.report.unchanged.append(path)
+            return
+        if there is not None and self.manifest.files.get(path) != _hash(there):
+            self.report.kept.append(path)
+            return
+        self.report.written.append(path)
+        if not self.dry_run:
+            fsio.ensure_folder(os.path.dirname(target))
+            fsio.replace_file(target, [contents])
+            self.manifest.files[path] = _hash(contents)
+
+    def _retire(self, wanted: dict[str, bytes]) -> None:
+        """Take out unedited files of an earlier version that this one does not have."""
+        ours = {name for tool in self.tools for name in (tool.name,)}
+        for path in [path for path in self.manifest.files if path not in wanted]:
+            if set(self.manifest.tools) <= ours:  # all tools are at hand, so the file belongs to none of them
+                self._take_out(path)
+
+    def _take_out(self, path: str) -> None:
+        target = os.path.join(self.root, *path.split("/"))
+        there = _read(target)
+        if there is None:
+            self.manifest.files.pop(path, None)
+            return
+        if self.manifest.files.get(path) != _hash(there):
+            self.report.kept.append(path)
+            return
+        self.report.removed.append(path)
+        if not self.dry_run:
+            fsio.remove(target)
+            _remove_if_empty(os.path.dirname(target), stop=self.root)
+            self.manifest.files.pop(path, None)
+
+    def _lines(self, name: str, lines: Sequence[str]) -> None:
+        """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
+        path = os.path.join(self.root, name)
+        old = (_read(path) or b"").decode("utf-8", "surrogateescape")
+        before, begin, rest = old.partition(_BEGIN + "\n")
+        _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
+        if begin and not end:
+            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="put it back")
+        if before and not before.endswith("\n"):
+            before += "\n"
+        block = "\n".join([_BEGIN, *lines, _END, ""]) if lines else ""
+        new = before + block + after
+        if new == old:
+            return
+        self.report.merged.append(name)
+        if self.dry_run:
+            return
+        if new:
+            fsio.replace_file(path, [new.encode("utf-8", "surrogateescape")])
+        else:
+            fsio.remove(path)
+
+    def _save_manifest(self) -> None:
+        path = os.path.join(self.root, MANIFEST)
+        raw = msgspec.json.format(msgspec.json.encode(self.manifest, order="sorted"), indent=2) + b"\n"
+        if _read(path) != raw:
+            fsio.replace_file(path, [raw])
+
+
+def add_type(root: str, name: str, description: str) -> list[str]:
+    """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
+    known = registry.load(root)
+    if name in known.types:
+        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
+    files = {
+        f".workspace/commands/{name}.md": types.own_command_text(name, description),
+        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
+    }
+    for path, text in files.items():
+        target = os.path.join(root, *path.split("/"))
+        fsio.ensure_folder(os.path.dirname(target))
+        if not os.path.exists(target):
+            fsio.replace_file(target, [text.encode("utf-8")])
+    command, template = files
+    known.types[name] = ConversationType(
+        command=f"/workspace.{name}", command_file=command, template=template, description=description
+    )
+    registry.save(root, known)
+    return list(files)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _hash(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()
+
+
+def _relative(root: str, paths: Sequence[str]) -> list[str]:
+    return [os.path.relpath(path, root) if os.path.isabs(path) else path for path in paths]
+
+
+def _remove_if_empty(folder: str, stop: str = "") -> None:
+    """Remove a folder that holds nothing any more, and those above it up to (not with) `stop`."""
+    while folder and folder != stop and os.path.isdir(folder) and not os.listdir(folder):
+        fsio.remove_tree(folder)
+        folder = os.path.dirname(folder)

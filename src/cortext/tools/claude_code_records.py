@@ -1,0 +1,142 @@
+"""The records of a Claude Code transcript: which kinds there are, and the fields of them that we need.
+
+Typed decoding passes over everything else (the tool's copies of a result, base64 images) without building it.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any
+
+import msgspec
+
+# Kinds of records that are the tool's own bookkeeping: known, and not part of the talk.
+BOOKKEEPING = frozenset(
+    (
+        "agent-color agent-name agent-setting api-request api-request-blob api-request-shape "
+        "artifact-autoreact-ledger artifact-comment-monitor atis-latch attribution-snapshot bridge-session "
+        "content-replacement continued-in cost-state data-flow-incomplete data-flow-records derived-from dev-mods "
+        "ended-by-model file-history-delta file-history-snapshot fork-context-ref frame-link history-suppression "
+        "isolation-latch last-prompt memory-mode mode observer-ref permission-mode pr-link progress "
+        "queue-operation relocated repl-mode resume-head-vouch session-owner speculation-accept tag task-summary "
+        "tools-used worktree-state"
+    ).split()
+)
+# Kinds that name the conversation; a later entry outranks an earlier one.
+TITLES = ("summary", "ai-title", "custom-title")
+TALK = frozenset(("user", "assistant"))
+SYSTEM_NOTES = frozenset(
+    (
+        "agents_killed api_error api_metrics api_retry away_summary bridge_state bridge_status "
+        "compact_boundary file_snapshot hook_progress hook_response hook_started informational init "
+        "instruction_size_warning memory_recall memory_saved microcompact_boundary model_consent_fallback "
+        "model_fallback model_refusal_fallback model_refusal_no_fallback notification per_turn_effort_changed "
+        "permission_denied permission_retry post_turn_summary rewind_stand_in scheduled_task_fire "
+        "session_writes_lost start_folder status stop_hook_summary task_notification task_progress task_started "
+        "task_summary task_updated thinking thinking_tokens turn_duration turn_handoff_available turn_preempted "
+        "voice_call_talk"
+    ).split()
+)
+SYNTHETIC = "<synthetic>"  # the "model" of what the program itself put in an assistant's mouth
+
+
+class Source(msgspec.Struct):
+    """Where an image comes from. Its `data` is not a field: base64 is passed over, never built."""
+
+    type: str | None = None
+    media_type: str | None = None
+    url: str | None = None
+    file_id: str | None = None
+
+
+class Block(msgspec.Struct):
+    """One block of a message's content, of whatever kind."""
+
+    type: str = ""
+    text: str | None = None
+    thinking: str | None = None
+    id: str | None = None
+    name: str | None = None
+    input: Any = None
+    tool_use_id: str | None = None
+    content: str | list[Block | str] | dict[str, Any] | None = None
+    is_error: bool | None = None
+    source: Source | None = None
+    title: str | None = None
+    tool_name: str | None = None
+
+
+class Words(msgspec.Struct):
+    """The `message` of a user's or assistant's record."""
+
+    content: str | list[Block | str] | None = None
+    id: str | None = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+
+
+class Mark(msgspec.Struct, omit_defaults=True):
+    """Our own field in the records that we write: whose record this is, and what the format could not hold.
+
+    `was` is the message as it was, where it had to change; `added` says that there was no such message.
+    """
+
+    id: str = ""
+    model: str = ""
+    timestamp: str = ""
+    tokens: int | None = None
+    usage: dict[str, Any] | None = None
+    was: Any = None
+    added: str = ""
+
+
+class Attachment(msgspec.Struct):
+    """What the program put beside the talk; `queued_command` is what the user said while it was working."""
+
+    type: str | None = None
+    prompt: str | list[Block | str] | None = None
+    commandMode: str | None = None
+
+
+class Origin(msgspec.Struct):
+    """Who a user's record really comes from, where that is not the person."""
+
+    kind: str | None = None
+
+
+class Record(msgspec.Struct):
+    """A line of a transcript, of whatever kind: the fields that we need."""
+
+    type: str = ""
+    uuid: str | None = None
+    parentUuid: str | None = None
+    logicalParentUuid: str | None = None
+    timestamp: str | None = None
+    sessionId: str | None = None
+    cwd: str | None = None
+    isSidechain: bool | None = None
+    isMeta: bool | None = None
+    isCompactSummary: bool | None = None
+    isVisibleInTranscriptOnly: bool | None = None
+    isApiErrorMessage: bool | None = None
+    message: Words | None = None
+    attachment: Attachment | None = None
+    origin: Origin | None = None
+    subtype: str | None = None
+    content: str | list[Block | str] | dict[str, Any] | None = None
+    summary: str | None = None
+    leafUuid: str | None = None
+    customTitle: str | None = None
+    aiTitle: str | None = None
+    cortext: Mark | None = None
+
+
+decoder = msgspec.json.Decoder(Record)
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a session id of the tool, in its own spelling."""
+    try:
+        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False

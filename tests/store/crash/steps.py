@@ -1,0 +1,151 @@
+"""One step of a session's life at a time, with the state before it ready to be copied."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+
+import msgspec
+
+from cortext.errors import CortextError, NotFound, SessionExists
+from tests.store.crash import invariants
+from tests.store.crash.faults import Counting, FailAt, installed
+from tests.store.crash.talk import COMPACTING, LAYOUTS, Actor, Event, Ledger, place_of
+
+TORN = b'{"role": "user", "content": "torn \xc3'
+
+
+class Step(msgspec.Struct, frozen=True):
+    """What comes before, and the step itself."""
+
+    name: str
+    prepare: Callable[[Actor], None]
+    act: Callable[[Actor], None]
+    layouts: tuple[str, ...] = tuple(LAYOUTS)
+
+
+def _nothing(actor: Actor) -> None:
+    pass
+
+
+def _some(actor: Actor) -> None:
+    actor.create()
+    actor.append("a-0", "a-1", "a-2")
+    actor.append("a-3", size=9000)
+
+
+def _torn(actor: Actor) -> None:
+    _some(actor)
+    actor.tear(TORN)
+
+
+def _damaged(actor: Actor) -> None:
+    _some(actor)
+    actor.tear(b"no json\n" + b"\0" * 300 + b"\n" + TORN)
+
+
+def _archived(actor: Actor) -> None:
+    _some(actor)
+    actor.compact(2)
+    actor.append("a-4", "a-5")
+
+
+def _deleted(actor: Actor) -> None:
+    _torn(actor)
+    actor.append("a-4")
+    actor.delete()
+
+
+STEPS = (
+    Step("create", _nothing, Actor.create),
+    Step("first append", Actor.create, lambda actor: actor.append("b-0")),
+    Step("append", _some, lambda actor: actor.append("b-0", "b-1", size=5000)),
+    Step("append after a torn line", _torn, lambda actor: actor.append("b-0")),
+    Step("append to an emptied log", lambda a: (_some(a), a.compact(9))[0], lambda a: a.append("b-0"), COMPACTING),
+    Step("status", _some, lambda actor: actor.status("paused")),
+    Step("title", _torn, lambda actor: actor.title("second")),
+    Step("first compaction", _some, lambda actor: actor.compact(2), COMPACTING),
+    Step("compaction", _archived, lambda actor: actor.compact(5), COMPACTING),
+    Step("compaction after a torn line", _torn, lambda actor: actor.compact(2), COMPACTING),
+    Step("repair", _damaged, Actor.repair),
+    Step("delete", _deleted, lambda actor: (actor.restore(), actor.delete())[0]),
+    Step("restore", _deleted, Actor.restore),
+)
+
+
+class Prepared:
+    """The state before a step, made once and copied for every fault."""
+
+    def __init__(self, step: Step, layout: str, folder: str) -> None:
+        self.step = step
+        self.layout = layout
+        self.folder = folder
+        self.events: list[Event] = []
+        os.makedirs(folder, mode=0o700)
+        self._before = os.path.join(folder, "before")
+        with installed(Counting()):
+            step.prepare(Actor(layout, self._before, self.events.append))
+
+    def fresh(self) -> tuple[Actor, list[Event]]:
+        """A copy to work on, with its diary."""
+        root = os.path.join(self.folder, "now")
+        shutil.rmtree(root, ignore_errors=True)
+        if os.path.exists(self._before):
+            shutil.copytree(self._before, root)
+        events = list(self.events)
+        return Actor(self.layout, root, events.append), events
+
+    def calls(self) -> list[str]:
+        """The calls that the step makes when nothing goes wrong."""
+        actor, _ = self.fresh()
+        with installed(FailAt(0, 0)) as calls:
+            self.step.act(actor)
+        names: list[str] = calls.names
+        return names
+
+
+def fail(prepared: Prepared, faults: FailAt) -> str:
+    """Do the step while one call fails; then again without. What went wrong with that, or nothing.
+
+    A refusal must be one of our errors, leave everything as it was, and not stand in the way of a retry.
+    """
+    actor, events = prepared.fresh()
+    before = messages_of(actor)
+    refused: CortextError | None = None
+    with installed(faults):
+        try:
+            prepared.step.act(actor)
+        except CortextError as error:
+            refused = error
+    with installed(Counting()):
+        if refused is not None:
+            rollback_failed = len(faults.failed) > 1
+            if not rollback_failed and prepared.step.name != "delete":
+                after = messages_of(actor)
+                assert after == before, f"refused, and yet {after} is there"
+            retry(actor, prepared.step)
+        invariants.check(prepared.layout, actor.root, Ledger(events), "append")
+    return faults.failed[0] if refused is not None else ""
+
+
+def retry(actor: Actor, step: Step) -> None:
+    """The same step once more, by the same store; it may find that the first try had done it all but the flush."""
+    try:
+        step.act(actor)
+    except SessionExists:
+        assert step.name in ("create", "restore") and invariants.place(actor.store) == "here"
+    except NotFound:
+        assert step.name in ("delete", "restore")
+    except StopIteration:
+        assert step.name in ("delete", "restore"), "the trash is empty"
+
+
+def messages_of(actor: Actor) -> list[str]:
+    """The ids of the messages as a new process sees them; none where there is no session here."""
+    store = LAYOUTS[actor.layout](actor.root)
+    try:
+        place_of(store)
+    except AssertionError:
+        return []
+    return [message.id for message in store.read("talk")]

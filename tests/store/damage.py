@@ -1,0 +1,95 @@
+"""Sessions to be damaged: a layout, its files, and what a quarantine holds."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from cortext import fsio
+from cortext.model.message import Message, Part
+from cortext.model.session import Session
+from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore
+from cortext.store.spawn import SpawnStore
+from cortext.store.workspace import WorkspaceStore
+
+ID = "sess_one"
+
+
+class Layout(NamedTuple):
+    """A layout by its store and by the names of its files (from the root)."""
+
+    name: str
+    make: Callable[[str], FileStore]
+    log: str
+    metadata: str
+
+    def log_in(self, root: Path) -> Path:
+        return root / self.log
+
+    def metadata_in(self, root: Path) -> Path:
+        return root / self.metadata
+
+
+_SESSION = f"conversations/2026-01-01/{ID}/.session"
+LAYOUTS = [
+    Layout("workspace", WorkspaceStore, f"{_SESSION}/messages.jsonl", f"{_SESSION}/session.json"),
+    Layout("spawn", SpawnStore, f"{ID}.jsonl", f"{ID}.jsonl"),
+    Layout("chat", ChatStore, f"{ID}/current.jsonl", f"{ID}/meta.json"),
+]
+
+
+class NoFlush(fsio.Calls):
+    """Kernel calls without the flushes: for tests that are about contents, many times over."""
+
+    @staticmethod
+    def fsync(fd: object) -> None:
+        """As if it were done."""
+
+
+def talk(count: int) -> list[Message]:
+    """Messages as they come: text in several scripts, calls, results, long ones."""
+    texts = [
+        "Let's begin — é, 漢字, 👩‍👩‍👧",
+        'quoting {"role": "user", "content": "not me"}',
+        "x" * 300,
+        "line\nline\t\\n",
+    ]
+    return [
+        Message(
+            role=("user", "assistant")[number % 2],
+            content=f"{number}: {texts[number % len(texts)]}",
+            timestamp=f"2026-01-01T10:{number % 60:02d}:00Z",
+            id=f"id-{number:04d}",
+            parts=[Part(type="tool_call", id="c", name="Bash", input={"n": [number]})] if number % 3 == 1 else None,
+            extra={"n": number},
+        )
+        for number in range(count)
+    ]
+
+
+def make(layout: Layout, root: Path, count: int) -> tuple[FileStore, bytes, list[bytes]]:
+    """A store with one session; the bytes before its messages, and their lines."""
+    store = layout.make(str(root))
+    store.create(Session(id=ID, created_at="2026-01-01T09:00:00Z", title="whole", agent="a"))
+    store.append(ID, *talk(count))
+    lines = layout.log_in(root).read_bytes().splitlines(keepends=True)
+    return store, b"".join(lines[:-count]), lines[-count:]
+
+
+def quarantined(log: Path) -> list[tuple[str, int, bytes]]:
+    """What the quarantine of a log holds: from which file, from where, the bytes."""
+    path = log.with_name(log.name + ".quarantine")
+    if not path.exists():
+        return []
+    records: list[dict[str, Any]] = [json.loads(line) for line in path.read_bytes().splitlines()]
+    return [(record["file"], record["offset"], base64.b64decode(record["base64"])) for record in records]
+
+
+def snapshot(root: Path) -> dict[str, bytes]:
+    """Every file but the locks, with its bytes."""
+    found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {str(path.relative_to(root)): path.read_bytes() for path in found}

@@ -1,0 +1,31 @@
+"""One suite, every backend: a new one is one more line in BACKENDS."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.register_assert_rewrite("tests.store.conformance")
+
+# The classes of the suite and its fixtures are the tests of this module.
+from cortext.store.chat import ChatStore  # noqa: E402
+from cortext.store.spawn import SpawnStore  # noqa: E402
+from cortext.store.workspace import WorkspaceStore  # noqa: E402
+from tests.store.conformance.extras import *  # noqa: E402, F403
+from tests.store.conformance.kit import ANNOTATES, COMPACTS, Backend, again, store  # noqa: E402, F401
+from tests.store.conformance.messages import *  # noqa: E402, F403
+from tests.store.conformance.sessions import *  # noqa: E402, F403
+from tests.support.memory_store import MemoryStore  # noqa: E402
+
+BACKENDS = [
+    Backend("workspace", lambda p: WorkspaceStore(str(p)), lambda _, p: WorkspaceStore(str(p)), frozenset({ANNOTATES})),
+    Backend("spawn", lambda p: SpawnStore(str(p)), lambda _, p: SpawnStore(str(p)), frozenset({COMPACTS, ANNOTATES})),
+    Backend("chat", lambda p: ChatStore(str(p)), lambda _, p: ChatStore(str(p))),
+    Backend("memory", lambda _: MemoryStore(), lambda same, _: same),
+]
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Each test runs on every backend that has what its class needs."""
+    needs = getattr(metafunc.cls, "needs", None)
+    able = [backend for backend in BACKENDS if needs not in backend.lacks]
+    metafunc.parametrize("backend", able, ids=[backend.name for backend in able])

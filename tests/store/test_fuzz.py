@@ -1,0 +1,160 @@
+"""A thousand valid logs, each damaged by chance: nothing crashes, nothing whole is lost, nothing is invented."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cortext import fsio
+from cortext.model.message import Message
+from cortext.store.base import DISORDER
+from cortext.store.files import FileStore
+from cortext.store.lines import BadLine, coerce, decode_value
+from tests.store.conformance.kit import plains
+from tests.store.damage import ID, LAYOUTS, Layout, NoFlush, make, quarantined
+
+FILES = 1_000
+LINES = 12
+NASTY = [
+    b"\0" * 64,
+    b"\n",
+    b"\n\n",
+    b"\r\n",
+    b"\xef\xbb\xbf",
+    b"}{",
+    b"<<<<<<< HEAD\n",
+    b"\xff",
+    b"\xed\xa0\x80",
+    b'"',
+    b"\\",
+]
+
+Mutation = Callable[[random.Random, bytes], bytes]
+
+
+def flip(chance: random.Random, raw: bytes) -> bytes:
+    at = chance.randrange(len(raw))
+    return raw[:at] + bytes([raw[at] ^ (1 << chance.randrange(8))]) + raw[at + 1 :]
+
+
+def delete(chance: random.Random, raw: bytes) -> bytes:
+    at = chance.randrange(len(raw))
+    return raw[:at] + raw[at + chance.choice([1, 2, 7, 60, 400]) :]
+
+
+def insert(chance: random.Random, raw: bytes) -> bytes:
+    at = chance.randrange(len(raw) + 1)
+    return raw[:at] + chance.choice([*NASTY, chance.randbytes(8)]) + raw[at:]
+
+
+def overwrite(chance: random.Random, raw: bytes) -> bytes:
+    at, size = chance.randrange(len(raw)), chance.choice([1, 16, 512])
+    return raw[:at] + chance.choice([b"\0" * size, chance.randbytes(size)])[: len(raw) - at] + raw[at + size :]
+
+
+def swap(chance: random.Random, raw: bytes) -> bytes:
+    lines = raw.splitlines(keepends=True)
+    first, second = chance.randrange(len(lines)), chance.randrange(len(lines))
+    lines[first], lines[second] = lines[second], lines[first]
+    return b"".join(lines)
+
+
+def double(chance: random.Random, raw: bytes) -> bytes:
+    lines = raw.splitlines(keepends=True)
+    lines.insert(chance.randrange(len(lines) + 1), chance.choice(lines))
+    return b"".join(lines)
+
+
+def truncate(chance: random.Random, raw: bytes) -> bytes:
+    return raw[: chance.randrange(len(raw))]
+
+
+MUTATIONS: list[Mutation] = [flip, delete, insert, overwrite, swap, double, truncate]
+
+
+def damaged(chance: random.Random, raw: bytes) -> bytes:
+    for _ in range(chance.choice([1, 1, 2, 5])):
+        if raw:
+            raw = chance.choice(MUTATIONS)(chance, raw)
+    return raw
+
+
+def whole_lines(raw: bytes) -> list[tuple[str, str]]:
+    """Role and text of every line that is a message by itself, found the slow and obvious way."""
+    found = []
+    for line in raw.split(b"\n"):
+        try:
+            record = coerce(decode_value(line)) if line.strip() else None
+        except BadLine:
+            continue
+        if record is not None and record.role:
+            found.append((record.role, record.content))
+    return found
+
+
+def said(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.content) for message in messages]
+
+
+def check_one(layout: Layout, store: FileStore, log: Path, raw: bytes, written: dict[str, Message]) -> int:
+    """One damaged log; how much damage was told."""
+    log.write_bytes(raw)
+    reading = store.read(ID)
+    messages = list(reading)
+    numbers = [message.seq for message in messages]
+    assert numbers == sorted(set(numbers)), "every message has a number of its own, in order"
+
+    # Nothing is lost: each line that is whole by itself was read, but for a second copy of the same message.
+    unique = set(said(messages))
+    assert all(line in unique for line in whole_lines(raw))
+    # Nothing is invented: a message is one that was written, or its very line is in the file, altered.
+    original = {(message.role, message.content) for message in written.values()}
+    text = raw.decode("utf-8", "replace")
+    for message in messages:
+        assert (message.role, message.content) in original or message.id in text or not written.get(message.id)
+    # Nothing is silent: every byte is in a line that was read or in one that was told.
+    told = sum(item.length for item in reading.damage if item.kind != DISORDER)
+    assert all(item.offset >= 0 and item.offset + item.length <= len(raw) for item in reading.damage)
+    assert len(reading.damage) > 0 or len(messages) == len(whole_lines(raw))
+
+    report = store.repair(ID)
+    assert plains(store.read(ID)) == plains(messages)
+    assert report.kept_messages == len(messages)
+    kept = [(offset, data) for name, offset, data in quarantined(log) if name == log.name]
+    assert sorted(kept) == sorted(
+        (item.offset, raw[item.offset : item.offset + item.length]) for item in reading.damage if item.kind != DISORDER
+    )
+    assert told == sum(len(data) for _, data in kept)
+    mended = log.read_bytes()
+    second = store.repair(ID)
+    assert (second.damage, second.changed, log.read_bytes()) == ([], False, mended)
+    [added] = store.append(ID, Message(role="user", content="and on"))
+    assert plains(store.read(ID)) == plains([*messages, added])
+    return len(report.damage)
+
+
+@pytest.mark.req("STORE-03", "STORE-06")
+@pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
+def test_a_thousand_damaged_logs_lose_only_what_is_damaged(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsio, "calls", NoFlush())
+    store, header, lines = make(layout, tmp_path, LINES)
+    log = layout.log_in(tmp_path)
+    whole = header + b"".join(lines)
+    written = {message.id: message for message in store.read(ID)}
+    aside = log.with_name(log.name + ".quarantine")
+    harmed = 0
+    for number in range(FILES // len(LAYOUTS) + 1):
+        chance = random.Random(f"{layout.name} {number}")
+        raw = damaged(chance, whole)
+        aside.unlink(missing_ok=True)
+        try:
+            harmed += check_one(layout, store, log, raw, written) > 0
+        except BaseException as error:
+            error.add_note(f"{layout.name}, file {number}: {raw!r}")
+            raise
+    assert harmed > FILES // len(LAYOUTS) // 2, "most of these files are damaged, and that was seen"
