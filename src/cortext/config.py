@@ -81,7 +81,7 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
     ignored: dict[str, str] = {}
     _take(_read(user_file()), user_file(), values, lambda setting: True, ignored)
     if workspace:
-        path = os.path.join(workspace, ".workspace", "config.toml")
+        path = workspace_file(workspace)
         _take(_read(path), path, values, lambda setting: trusted or setting.anywhere, ignored)
     for setting in SETTINGS.values():
         name = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
@@ -125,6 +125,48 @@ def _read(path: str) -> dict[str, Any]:
         return tomllib.loads(raw.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}", kept="nothing was changed", hint="mend the line") from error
+
+
+# ── trust ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def workspace_file(workspace: str) -> str:
+    """The settings file of a workspace."""
+    return os.path.join(workspace, ".workspace", "config.toml")
+
+
+def is_trusted(workspace: str) -> bool:
+    """Whether the user said that the settings of this workspace, as they are now, may do everything."""
+    mark = trust_mark(workspace)
+    try:
+        with open(_trust_list(), encoding="utf-8", errors="surrogateescape") as file:
+            return mark in file.read().split("\n")
+    except OSError:
+        return False
+
+
+def trust_mark(workspace: str) -> str:
+    """What is remembered: the hash of the settings with the folder, so that a changed file is asked about again."""
+    import hashlib
+
+    try:
+        with open(workspace_file(workspace), "rb") as file:
+            digest = hashlib.sha256(file.read()).hexdigest()
+    except OSError:
+        digest = "none"
+    return f"{digest} {workspace}"
+
+
+def trust(workspace: str) -> None:
+    """Remember that the user trusts the settings of this workspace."""
+    from cortext import fsio
+
+    fsio.ensure_folder(data_folder())
+    fsio.append_once(_trust_list(), trust_mark(workspace).encode("utf-8", "surrogateescape") + b"\n")
+
+
+def _trust_list() -> str:
+    return os.path.join(data_folder(), "trusted")
 
 
 # ── folders ──────────────────────────────────────────────────────────────────────────────────────────

@@ -54,7 +54,7 @@ class Wiring:
     def __init__(self, folder: str | None = None) -> None:
         self.folder = os.path.abspath(folder or os.getcwd())
         self.workspace = find_workspace(self.folder)
-        self.settings = config.load(self.workspace)
+        self.settings = config.load(self.workspace, trusted=bool(self.workspace) and config.is_trusted(self.workspace))
 
     def places(self) -> list[StorePlace]:
         """Every store that we know: this workspace, the home store, the faces' stores, other workspaces."""

@@ -29,9 +29,10 @@ _FILLERS = re.compile(
 )
 # What stands where a value would: a variable, a template, a tag, a call, a path, a mask.
 _REFERENCE = re.compile(
-    r"\$\{|\$\(|\$[A-Za-z_]\w*$|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|%[sdrv]$|<[^>]*>?$|^[<\[({]|^[@&%#!*]?[A-Za-z_]\w*[@%]$"
+    r"\$\{|\$\(|^\$[A-Za-z_]\w*$|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
     r"|\bprocess\.env|\bos\.environ|\bgetenv|\benv[.:(\[]|\bsecrets?\.[A-Za-z_]|\bvars?\.[A-Za-z_]|\bvault:|\bop://"
-    r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})?/[\w.-]+/|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
+    r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})/|^/(?:home|usr|etc|var|tmp|opt|root|run|mnt|srv|app|data|dev|Users)/"
+    r"|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
     re.IGNORECASE,
 )
 _STEMS = re.compile(
@@ -39,7 +40,7 @@ _STEMS = re.compile(
     r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
     r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
     r"|undefined|string|str|value|text|bytes|hello|abc|letmein|changeme|changeit|qwerty|welcome|invalid|required|optional"
-    r"|hunter|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
+    r"|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
     r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
     re.IGNORECASE,
 )

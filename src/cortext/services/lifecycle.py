@@ -22,6 +22,7 @@ from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_TOOLS = ("mcp__cortext__search_workspace", "mcp__cortext__get_context", "mcp__cortext__get_decision_history")
+NOTICE = "notice"
 _NUMBER = re.compile(r"(\d{3,})-")
 
 
@@ -134,7 +135,9 @@ def commit_session(place: NamedStore, session: Session) -> Committed:
     return git.commit([folder], message)
 
 
-def sweep(places: Iterable[NamedStore], idle_minutes: float, *, now: float | None = None) -> list[Found]:
+def sweep(
+    places: Iterable[NamedStore], idle_minutes: float, *, commit: bool = True, now: float | None = None
+) -> list[Found]:
     """Pause the conversations of workspaces that have been quiet for too long; which they were."""
     border = (time.time() if now is None else now) - idle_minutes * 60
     paused = []
@@ -144,8 +147,21 @@ def sweep(places: Iterable[NamedStore], idle_minutes: float, *, now: float | Non
         for session in place.store.sessions():
             seen = clock.to_epoch(session.last_active)
             if session.status == ACTIVE and seen is not None and seen < border:
-                paused.append(Found(place, save(place, session.id, PAUSED).session))
+                saved = save(place, session.id, PAUSED, commit=commit)
+                place.store.update(session.id, Change(extra={NOTICE: f"paused after {idle_minutes:g} quiet minutes"}))
+                paused.append(Found(place, saved.session))
     return paused
+
+
+def notices(found: Iterable[Found]) -> list[str]:
+    """What happened to conversations while nobody looked; each is told once."""
+    told = []
+    for item in found:
+        notice = item.session.extra.get(NOTICE)
+        if notice and isinstance(notice, str):
+            told.append(f'"{item.session.title or item.session.id}" was saved and {notice}')
+            item.place.store.update(item.session.id, Change(extra={NOTICE: ""}))
+    return told
 
 
 def active(place: NamedStore) -> Session:

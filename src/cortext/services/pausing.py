@@ -13,7 +13,7 @@ from cortext.model.session import Change, Session
 # Whole phrases at the end (or as all) of a short message: "let's stop there", not "let's stop the server".
 _PAUSE = re.compile(
     r"(?:^|[.!?,;:\n]\s*|\b(?:ok|okay|alright|thanks|thank you|well|so|and)[,.!]?\s+)"
-    r"(?:let'?s (?:stop|pause|leave it|call it a day|wrap (?:it |this )?up|take a break|(?:pick this up|continue) later)"
+    r"(?:let'?s (?:stop|pause|leave it|call it a day|wrap (?:it |this )?up|take a break|(?:pick this up|go on) later)"
     r"|that'?s (?:enough|all|it) (?:for (?:now|today|tonight)|from me)"
     r"|(?:i|we) (?:need|have|got|gotta|must|should) (?:to )?(?:go|run|leave|head out|stop|sleep)"
     r"|i'?(?:m| am) (?:done|off|out|leaving)(?: for (?:now|today|tonight))?"

@@ -115,6 +115,7 @@ _REASONS = (
     ("index.lock", "another git process is at work", "wait for it, or remove the stale lock that it names"),
     ("during a merge", "a merge is under way", "finish the merge: the session goes with the next save"),
     ("gpg failed", "the commit could not be signed", "unlock your key, then save again"),
+    ("failed to write commit object", "the commit could not be signed", "check your signing key, then save again"),
     ("signing", "the commit could not be signed", "unlock your key, then save again"),
     ("git is not installed", "git is not installed", "install git; the files are saved all the same"),
 )

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cortext import fsio
+from cortext.errors import DamagedData
 from cortext.jsonl import blocks, split_lines
 from cortext.model.message import Message
 from cortext.store.base import Damage
@@ -184,8 +185,11 @@ def _records(log: str, archive: str) -> Iterator[tuple[StoredMessage | None, dic
             for raw in split_lines(piece or b""):
                 if not raw.strip():
                     continue
-                record = decode_value(raw)
-                message = coerce(record)
+                try:
+                    record = decode_value(raw)
+                    message = coerce(record)
+                except BadLine as error:  # a number of 5,000 digits, say: to be read over, not to be rewritten
+                    raise DamagedData(f"a line of {log} cannot be moved: {error}", kept="everything") from error
                 line = raw.strip() + b"\n"
                 if not message.role:
                     yield None, record, line

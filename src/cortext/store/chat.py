@@ -151,7 +151,7 @@ class ChatStore(FileStore):
         old, damage = load_fields(path)
         new = (session.summary, session.summary_covers, session.summary_by)
         if new == (text_field(old, "summary_text"), _covers(old), text_field(old, "by")):
-            if any(item.length for item in damage):
+            if damage and os.path.lexists(path):
                 fsio.remove(path)  # its bytes are in quarantine
             return
         now = clock.now()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-import msgspec
-
 from cortext import fsio
 from cortext.jsonl import MAX_LINE, blocks, split_lines
 from cortext.model.message import Message
@@ -22,21 +20,11 @@ from cortext.store.lines import (
     StoredMessage,
     coerce,
     decode_line,
+    decode_plain,
     derived_id,
     is_message,
-    line_decoder,
     salvage,
 )
-
-
-def one_a_line(piece: bytes, count: int) -> bool:
-    """Whether `count` records that were decoded from these bytes stand each on a line of its own.
-
-    msgspec takes any white space between records, and none. Inside valid JSON `}`, newline, `{` can only
-    stand between two records, so these two counts together leave no other shape.
-    """
-    ends = piece.count(b"\n") + (not piece.endswith(b"\n"))
-    return ends == count and piece.count(b"}\n{") == count - 1
 
 
 class JournalReading:
@@ -98,11 +86,8 @@ class JournalReading:
 
     def _quickly(self, piece: bytes) -> list[Message] | None:
         """Decode many lines at once; None where one of them wants a closer look."""
-        try:
-            found = line_decoder.decode_lines(piece)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return None
-        if not one_a_line(piece, len(found)):
+        found = decode_plain(piece)
+        if found is None:
             return None
         batch: list[Message] = []
         last = self._last

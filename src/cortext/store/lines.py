@@ -180,9 +180,29 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(strict_reason) from error
 
 
+def decode_plain(piece: bytes) -> list[StoredMessage] | None:
+    """Many lines at once; None where one of them wants a closer look."""
+    lines = piece.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    decode = line_decoder.decode  # line by line: decode_lines would take records that are glued together
+    try:
+        _check_utf8(piece)
+        return [decode(line) for line in lines]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _check_utf8(raw: bytes) -> None:
+    """msgspec does not look at the strings under keys that it skips."""
+    if not raw.isascii():
+        raw.decode("utf-8")
+
+
 def decode_line(raw: bytes) -> StoredMessage:
     """One line as a record, or BadLine."""
     try:
+        _check_utf8(raw)
         return line_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return coerce(decode_value(raw))
@@ -297,7 +317,7 @@ def _parts(value: Any) -> list[Part] | None:
             continue
         try:
             part = msgspec.convert(item, Part)
-        except msgspec.ValidationError:
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate in a key
             part = Part(type="unknown", data=item)
         else:
             unknown = {name: data for name, data in item.items() if name not in Part.__struct_fields__}

@@ -12,7 +12,18 @@ from cortext.jsonl import blocks, split_lines
 from cortext.store import quarantine
 from cortext.store.base import DISORDER, Damage
 from cortext.store.journal import JournalReading
-from cortext.store.lines import BadLine, coerce, decode_value, derived_id, encode, salvage
+from cortext.store.lines import (
+    MAX_SEQ,
+    BadLine,
+    StoredMessage,
+    coerce,
+    decode_line,
+    decode_value,
+    derived_id,
+    encode,
+    is_message,
+    salvage,
+)
 
 
 class Mended(msgspec.Struct):
@@ -54,30 +65,31 @@ def _whole_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]
     for start, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
         offset = start
         for raw in split_lines(piece) if piece is not None else ():
-            for record, line in _records(raw, offset in wrong):
-                message = coerce(record)
-                if message.role:
+            for message, line in _records(raw, offset in wrong):
+                if is_message(message):
                     if message.id in ids and 0 <= message.seq <= last:
                         continue
-                    last = message.seq if message.seq > last else last + 1
-                    if 0 <= message.seq < last:
+                    number = message.seq if last < message.seq < MAX_SEQ else last + 1
+                    if 0 <= message.seq < number:
                         # A name that came from the place must not change with it.
-                        named = {} if message.id else {"id": derived_id(last, line)}
-                        line = encode({**record, "seq": last, **named}) + b"\n"
-                    ids.add(message.id or derived_id(last, line))
+                        named = {} if message.id else {"id": derived_id(number, line)}
+                        line = encode({**decode_value(line), "seq": number, **named}) + b"\n"
+                    last = number
+                    ids.add(message.id or derived_id(number, line))
                 yield line
             offset += len(raw)
 
 
-def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[dict[str, object], bytes]]:
+def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[StoredMessage, bytes]]:
     """The records of one line, each with the line that it becomes."""
     if not raw.strip():
         return
     try:
-        value = decode_value(raw)
-        coerce(value)
-        yield value, raw if raw.endswith(b"\n") else raw + b"\n"
+        record = decode_line(raw)
+        if is_message(record) and not record.role:
+            return  # an object, but no message: it is in quarantine
+        yield record, raw if raw.endswith(b"\n") else raw + b"\n"
     except BadLine:
         if suspicious:
-            for record, piece in salvage(raw)[0]:
-                yield record, piece + b"\n"
+            for value, piece in salvage(raw)[0]:
+                yield coerce(value), piece + b"\n"

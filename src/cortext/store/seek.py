@@ -14,8 +14,8 @@ import msgspec
 from cortext import fsio
 from cortext.jsonl import BLOCK, MAX_LINE
 from cortext.model.message import Message
-from cortext.store.journal import JournalReading, one_a_line
-from cortext.store.lines import MAX_SEQ, MESSAGE_TYPES, StoredMessage, is_message, line_decoder
+from cortext.store.journal import JournalReading
+from cortext.store.lines import MAX_SEQ, MESSAGE_TYPES, StoredMessage, decode_plain, is_message, line_decoder
 
 TAIL_BLOCK = 1 << 16
 
@@ -76,11 +76,8 @@ def line_start(descriptor: int, position: int) -> int:
 
 def plain_messages(piece: bytes) -> list[Message] | None:
     """The messages of some lines, if every one is plainly ours: numbered, in order, with an id."""
-    try:
-        found = line_decoder.decode_lines(piece)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
-    if found and not one_a_line(piece, len(found)):
+    found = decode_plain(piece)
+    if found is None:
         return None
     messages: list[Message] = []
     last = -1

@@ -63,10 +63,10 @@ class Maker:
         if record.cortext is not None:
             return self._marked(record.cortext, record, content, USER)
         if isinstance(content, list):
-            if len(content) == 1 and isinstance(content[0], Block) and content[0].type == TEXT:
-                content = content[0].text or ""
-            else:
+            alone = _alone(content)
+            if alone is None or alone.type != TEXT:
                 return self._blocks(record, content, identity, USER)
+            content = alone.text
         return [self.typed(content or "", identity, record)]
 
     def typed(self, text: str, identity: str, record: Record) -> Message:
@@ -121,12 +121,10 @@ class Maker:
         if record.cortext is not None:
             return self._marked(record.cortext, record, content, ASSISTANT)
         if isinstance(content, list):
-            if len(content) == 1 and isinstance(content[0], Block) and content[0].type == TEXT:
-                made = [self._said(content[0].text or "", record, identity)]
-            else:
-                made = self._blocks(record, content, identity, ASSISTANT)
+            made = self._blocks(record, content, identity, ASSISTANT)
         else:
-            made = [self._said(content or "", record, identity)]
+            stamp, aside = timestamp(record), self._is_aside(record)
+            made = [Message(role=ASSISTANT, content=content or "", timestamp=stamp, id=identity, aside=aside)]
         if words.model == SYNTHETIC or record.isApiErrorMessage:
             for message in made:
                 message.role, message.aside = SYSTEM, True
@@ -138,10 +136,6 @@ class Maker:
             if words.model and not self._is_aside(record):
                 self.about.model = words.model
         return made
-
-    def _said(self, text: str, record: Record, identity: str) -> Message:
-        stamp = timestamp(record)
-        return Message(role=ASSISTANT, content=text, timestamp=stamp, id=identity, aside=self._is_aside(record))
 
     def _count(self, message: Message, answer: str, usage: dict[str, Any] | None) -> None:
         """Give an answer's usage once, although each of its records repeats it; later only what was added."""
@@ -160,33 +154,32 @@ class Maker:
 
     def _blocks(self, record: Record, blocks: list[Block | str], identity: str, role: str) -> list[Message]:
         """The messages of a list of blocks: each tool result is one, what stands around them is others."""
+        stamp, aside = timestamp(record), self._is_aside(record)
+        parts = self._parts(blocks, record.uuid or identity)
+        if len(parts) == 1:  # nearly always
+            part = parts[0]
+            kind = part.type
+            if kind == TEXT:
+                return [Message(role=role, content=part.text, timestamp=stamp, id=identity, aside=aside)]
+            role = TOOL if kind == TOOL_RESULT else role
+            return [Message(role=role, timestamp=stamp, id=identity, parts=parts, aside=aside)]
         made: list[Message] = []
-        parts: list[Part] = []
-        for part in self._parts(blocks, record.uuid or identity):
+        for part in parts:
+            before = made[-1] if made else None
             if part.type == TOOL_RESULT:
-                if parts:
-                    made.append(self._message(role, parts, record))
-                    parts = []
-                made.append(self._message(TOOL, [part], record))
-            elif made and not parts and made[-1].role == TOOL and part.type in (IMAGE, FILE) and part.call_id:
-                part.call_id = ""
-                (made[-1].parts or []).append(part)
+                made.append(Message(role=TOOL, parts=[part]))
+            elif before is None or before.parts is None or (before.role == TOOL and not _hangs_on(part, before)):
+                made.append(Message(role=role, parts=[part]))
             else:
-                parts.append(part)
-        if parts:
-            made.append(self._message(role, parts, record))
+                part.call_id = ""
+                before.parts.append(part)
         for place, message in enumerate(made):
             message.id = f"{identity}/{place}" if place else identity
+            message.timestamp, message.aside = stamp, aside
+            message.content = said(message.parts or [])
+            if message.role == USER and is_resume_block(message.content):
+                message.aside, message.extra = True, {"resume_block": True}
         return made
-
-    def _message(self, role: str, parts: list[Part], record: Record) -> Message:
-        message = Message(role=role, timestamp=timestamp(record), parts=parts, aside=self._is_aside(record))
-        message.content = said(parts)
-        if len(parts) == 1 and parts[0].type == TEXT:
-            message.parts = None
-        if role == USER and is_resume_block(message.content):
-            message.aside, message.extra = True, {"resume_block": True}
-        return message
 
     def _parts(self, blocks: list[Block | str], record_id: str) -> list[Part]:
         """Every block as a part; what hangs on a tool result (its images) follows it and carries its call id."""
@@ -309,7 +302,17 @@ def is_resume_block(text: str) -> bool:
 def timestamp(record: Record) -> str:
     """The record's time in our spelling."""
     stamp = record.timestamp or ""
-    return stamp if len(stamp) == 24 and stamp[-1] == "Z" else clock.normalise(stamp)
+    return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
+
+
+def _hangs_on(part: Part, result: Message) -> bool:
+    """Whether a part is an image that came in this tool result."""
+    return part.type in (IMAGE, FILE) and bool(result.parts) and part.call_id == (result.parts or [part])[0].call_id
+
+
+def _alone(blocks: list[Block | str]) -> Block | None:
+    """The only block of a list, if there is but one."""
+    return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], Block) else None
 
 
 def text_of(content: Content) -> str:

@@ -40,7 +40,7 @@ SYSTEM_NOTES = frozenset(
 SYNTHETIC = "<synthetic>"  # the "model" of what the program itself put in an assistant's mouth
 
 
-class Source(msgspec.Struct):
+class Source(msgspec.Struct, gc=False):
     """Where an image comes from. Its `data` is not a field: base64 is passed over, never built."""
 
     type: str | None = None
@@ -49,7 +49,7 @@ class Source(msgspec.Struct):
     file_id: str | None = None
 
 
-class Block(msgspec.Struct):
+class Block(msgspec.Struct, gc=False):
     """One block of a message's content, of whatever kind."""
 
     type: str = ""
@@ -66,7 +66,7 @@ class Block(msgspec.Struct):
     tool_name: str | None = None
 
 
-class Words(msgspec.Struct):
+class Words(msgspec.Struct, gc=False):
     """The `message` of a user's or assistant's record."""
 
     content: str | list[Block | str] | None = None
@@ -90,7 +90,7 @@ class Mark(msgspec.Struct, omit_defaults=True):
     added: str = ""
 
 
-class Attachment(msgspec.Struct):
+class Attachment(msgspec.Struct, gc=False):
     """What the program put beside the talk; `queued_command` is what the user said while it was working."""
 
     type: str | None = None
@@ -98,13 +98,13 @@ class Attachment(msgspec.Struct):
     commandMode: str | None = None
 
 
-class Origin(msgspec.Struct):
+class Origin(msgspec.Struct, gc=False):
     """Who a user's record really comes from, where that is not the person."""
 
     kind: str | None = None
 
 
-class Record(msgspec.Struct):
+class Record(msgspec.Struct, gc=False):
     """A line of a transcript, of whatever kind: the fields that we need."""
 
     type: str = ""

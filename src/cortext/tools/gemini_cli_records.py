@@ -94,14 +94,15 @@ class Mark(msgspec.Struct, omit_defaults=True):
     """What we note in a record that we wrote ourselves: how to get our message back out of it.
 
     `made` is a record that stands for no message of ours; `lead` counts the text parts that we put in front;
-    `results` holds call id, name and whether it was an error of results that had to become text; `files` what had
-    to become a note: type, ref, media type, name; `names` and `wrapped` the calls whose name or input was changed.
+    `results` are tool results that had to become text: call id, name, whether it was an error and said anything;
+    `files` is what had to become a note: type, ref, media type, name; `names` and `wrapped` are the calls whose
+    name or input was changed.
     """
 
     role: str = ""
     made: bool = False
     lead: int = 0
-    results: list[tuple[str, str, bool]] | None = None
+    results: list[tuple[str, str, bool, bool]] | None = None
     files: list[tuple[str, str, str, str]] | None = None
     names: dict[str, str] | None = None
     wrapped: list[str] | None = None

@@ -45,6 +45,8 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("upgrade", "upgrade", "bring it up to this version, keeping what you edited"),
             ("uninstall", "uninstall", "take out exactly what init put in"),
             ("type", "type_", "conversation types: list them, add your own"),
+            ("trust", "trust", "let this workspace's settings do everything"),
+            ("completion", "completion", "completion for bash, zsh or fish"),
             ("tools", "tools", "which AI tools are here, and which versions we tested"),
             ("demo", "demo", "a workspace with a dozen conversations to play with"),
         ),
@@ -52,7 +54,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 )
 
 # Called by programs, not by people.
-HIDDEN = {"hook": "hook", "merge-driver": "merge_driver"}
+HIDDEN = {"hook": "hook", "merge-driver": "merge_driver", "complete-words": "complete_words"}
 
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.

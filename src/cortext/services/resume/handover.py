@@ -18,6 +18,7 @@ from cortext.model.message import TOOL_CALL, Message, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.services.capture import Capture, copy_path
+from cortext.services.export import masked
 from cortext.services.resume.digest import digest
 from cortext.services.resume.packet import Receipt, context_block
 from cortext.services.resume.render import body
@@ -53,7 +54,7 @@ def make_plan(
 ) -> Plan:
     """Look at the conversation and at what the tool has, and decide."""
     session = found.session
-    messages = thread(found.place.store.read(session.id))
+    messages, secrets = masked(thread(found.place.store.read(session.id)))
     project = project or project_of(found)
     start = _first_that_fits(messages, budget)
     earlier, carried = messages[:start], messages[start:]
@@ -68,11 +69,13 @@ def make_plan(
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         tokens=sum(message.tokens or tokens.estimate(body(message)) for message in carried) + tokens.estimate(prompt),
     )
+    for kind in secrets:
+        receipt.changed[f"secret masked ({kind})"] = receipt.changed.get(f"secret masked ({kind})", 0) + 1
     if earlier:
         receipt.left_out["older messages (the facts in them are in the block)"] = len(earlier)
     how, key = (NEW, "") if earlier else _own_session(found, tool, carried)
     if how == NEW:
-        receipt.changed = dict(tool.preview(carried).changed)
+        receipt.changed |= tool.preview(carried).changed
     return Plan(
         session=session,
         project=project,
@@ -99,7 +102,7 @@ def carry_out(
         raise
     if written is not None:
         plan.key = written.key
-        plan.receipt.changed = dict(written.changed)
+        plan.receipt.changed |= written.changed
     store.update(session.id, Change(origin=Origin(tool=tool.name, session_id=plan.key)))
     if plan.how == NEW:
         capture.attach(found.place, session.id, tool.name, plan.key)

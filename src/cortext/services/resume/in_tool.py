@@ -8,6 +8,7 @@ from cortext.errors import AmbiguousId, NotFound
 from cortext.model import clock
 from cortext.model.message import thread
 from cortext.services.choose import choose
+from cortext.services.export import masked
 from cortext.services.registry import command_text
 from cortext.services.resume.packet import build
 from cortext.services.stores import Found, NamedStore, all_sessions
@@ -27,7 +28,7 @@ def answer_in_tool(places: Iterable[NamedStore], workspace: str, wanted: str, la
     except (AmbiguousId, NotFound) as error:
         return f"{error.message}. {error.hint}.\n\n{listing(found)}"
     command, _ = command_text(workspace or chosen.place.root, chosen.session.type)
-    messages = thread(chosen.place.store.read(chosen.session.id))
+    messages, _ = masked(thread(chosen.place.store.read(chosen.session.id)))
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit

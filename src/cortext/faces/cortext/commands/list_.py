@@ -6,6 +6,8 @@ from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.safety import terminal
+from cortext.services.lifecycle import notices, sweep
 from cortext.services.stores import Found, all_sessions
 from cortext.services.views import session_row
 from cortext.wiring import Wiring
@@ -33,7 +35,9 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    found = all_sessions([wiring.workspace_store()] if options.here else wiring.stores())
+    places = [wiring.workspace_store()] if options.here else wiring.stores()
+    sweep(places, wiring.settings["workspace.pause_minutes"], commit=wiring.settings["workspace.commit"])
+    found = all_sessions(places)
     chosen = [item for item in found if _wanted(item, options.type, options.status, options.tool, options.agent)]
     if options.limit > 0:
         chosen = chosen[: options.limit]
@@ -46,6 +50,8 @@ def run(arguments: list[str]) -> int:
         print("No session matches." if found else "No sessions yet. See it at work with `cortext demo`.")
         return 0
     print(listing(chosen))
+    for notice in notices(found):
+        print(terminal.line(f"Note: {notice}"))
     return 0
 
 

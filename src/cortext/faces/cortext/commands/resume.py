@@ -14,6 +14,7 @@ from cortext.model import clock
 from cortext.model.message import thread
 from cortext.safety import terminal
 from cortext.services.choose import candidates, choose
+from cortext.services.export import masked
 from cortext.services.registry import command_text
 from cortext.services.resume.handover import Plan, carry_out, make_plan
 from cortext.services.resume.in_tool import answer_in_tool
@@ -147,8 +148,10 @@ def _warnings(chosen: Found, current_hash: str) -> list[str]:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    messages = thread(chosen.place.store.read(chosen.session.id))
+    messages, secrets = masked(thread(chosen.place.store.read(chosen.session.id)))
     packet = build(chosen.session, messages, command=command, budget=budget)
+    for kind in secrets:
+        packet.receipt.changed[f"secret masked ({kind})"] = secrets.count(kind)
     if as_json:
         import msgspec
 

@@ -6,7 +6,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
-from cortext.services.lifecycle import sweep
+from cortext.services.lifecycle import notices, sweep
 from cortext.services.stores import all_sessions
 from cortext.wiring import Wiring
 
@@ -16,9 +16,10 @@ def run(arguments: list[str]) -> int:
     wiring = Wiring()
     stores = wiring.stores()
     minutes = wiring.settings["workspace.pause_minutes"]
-    for found in sweep(stores, minutes):
-        print(terminal.line(f"Paused after {minutes:g} quiet minutes: {found.session.title or found.session.id}"))
+    sweep(stores, minutes, commit=wiring.settings["workspace.commit"])
     found_here = all_sessions(stores)
+    for notice in notices(found_here):
+        print(terminal.line(f"Note: {notice}"))
     if wiring.workspace:
         print(f"{paint('Workspace', 'bold')} {terminal.line(wiring.workspace)}")
     else:
@@ -32,9 +33,8 @@ def run(arguments: list[str]) -> int:
         print(f"  active   {_line(item.session.title or item.session.id, item.session.last_active)}")
     for item in [item for item in found_here if item not in active][:3]:
         print(f"  {paint('earlier', 'dim')}  {_line(item.session.title or item.session.id, item.session.last_active)}")
-    print(
-        f"{len(found_here)} conversations in all. {paint('cortext resume', 'green')} continues one; `cortext --help` has more."
-    )
+    todo = f"{paint('cortext resume', 'green')} continues one; `cortext --help` has more"
+    print(f"{len(found_here)} conversations in all. {todo}.")
     return 0
 
 

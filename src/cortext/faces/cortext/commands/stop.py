@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.errors import NotFound
+from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
 from cortext.services.capture import catch_up
@@ -24,6 +25,7 @@ def parser(name: str) -> ArgumentParser:
     made.add_argument(
         "session", nargs="?", help="its id, or the beginning of it (default: the one that is active here)"
     )
+    made.add_argument("--summary", help="where things stand, in your (or the agent's) words; default: from the text")
     made.add_argument("--no-commit", action="store_true", help="save, but do not commit")
     made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: never fails")
     made.add_argument("--json", action="store_true", help="the result as JSON")
@@ -48,6 +50,11 @@ def run(arguments: list[str], name: str = "stop") -> int:
     tool = found.session.origin.tool
     if tool:  # what was said last may not have come through a hook
         catch_up(wiring.capture(), wiring.tool(tool), found.session.origin.session_id)
+    if options.summary:
+        written = Change(
+            summary=" ".join(options.summary.split()), summary_by="agent", summary_covers=found.session.message_count
+        )
+        found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
     saved = save(
         found.place, found.session.id, status, commit=not options.no_commit and found.place.kind == "workspace"

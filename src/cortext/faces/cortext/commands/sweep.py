@@ -26,7 +26,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     wiring = Wiring()
     minutes = wiring.settings["workspace.pause_minutes"] if options.minutes is None else options.minutes
-    for found in sweep(wiring.stores(), minutes):
+    for found in sweep(wiring.stores(), minutes, commit=wiring.settings["workspace.commit"]):
         if not options.quiet:
             print(terminal.line(f"Paused after {minutes:g} quiet minutes: {found.session.id} ({found.session.title})"))
     return 0

@@ -1,0 +1,46 @@
+"""`cortext completion`: scripts for bash, zsh and fish. The shells ask us for the words."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+_SCRIPTS = {
+    "bash": """_cortext() {
+  local IFS=$'\\n'
+  COMPREPLY=($(cortext complete-words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+}
+complete -o default -F _cortext cortext
+""",
+    "zsh": """#compdef cortext
+_cortext() {
+  local -a found
+  found=(${(f)"$(cortext complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
+  compadd -a found
+}
+compdef _cortext cortext
+""",
+    "fish": """function __cortext_words
+    set -l words (commandline -opc) (commandline -ct)
+    cortext complete-words $words[2..-1] 2>/dev/null
+end
+complete -c cortext -f -a '(__cortext_words)'
+""",
+}
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext completion",
+        description="Print the completion script of a shell: commands, options and session ids with Tab.",
+        epilog='bash: eval "$(cortext completion bash)"  ·  zsh: the same with zsh  ·  '
+        "fish: cortext completion fish | source",
+    )
+    made.add_argument("shell", choices=tuple(_SCRIPTS))
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print it."""
+    print(_SCRIPTS[parser().parse_args(arguments).shell], end="")
+    return 0

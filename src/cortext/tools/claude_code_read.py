@@ -1,0 +1,312 @@
+"""Reading a Claude Code transcript: streaming, from where the last reading ended, with the ways the talk took.
+
+Records form a tree by `parentUuid`, through records that are not messages (attachments, notes). Only the owner of
+each record is kept in memory: the message that it is, or the nearest one above it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext import fsio
+from cortext.model.message import TOOL, Message
+from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.claude_code_messages import Maker, is_resume_block, text_of, timestamp
+from cortext.tools.claude_code_records import BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
+from cortext.tools.foreign import ForeignLines, derived_id, note
+
+_TYPE_FIRST = b'{"type":"'
+_PARENT_FIRST = b'{"parentUuid":'
+_PASSED_OVER = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
+_HEAD, _TAIL = 4096, 512
+_KEPT_OWNERS = 8
+_KEPT_CALLS = 64
+_KEPT_ROUND = 64
+
+
+class ClaudeReading:
+    """The messages of a transcript, then those of its side agents (`sides`: name and path of each file).
+
+    The cursor holds how far we read, what the file looked like there, and the little that the next reading
+    needs to go on: the newest owners, calls without a result, and what the transcript told about itself.
+    """
+
+    def __init__(
+        self,
+        transcript: Transcript,
+        sides: Sequence[tuple[str, str]] = (),
+        cursor: dict[str, Any] | None = None,
+        counts: Counts | None = None,
+        *,
+        aside: bool = False,
+    ) -> None:
+        self.about = About(project=transcript.project)
+        self.counts = Counts() if counts is None else counts
+        self.cursor: dict[str, Any] | None = None
+        self._transcript = transcript
+        self._sides = sides
+        self._aside = aside
+        self._place = _usable(cursor, transcript.path)
+        self._owners: dict[str, str] = {}
+        self._last = ""  # the newest message of the talk itself
+        self._answer = ""  # the model's answer that it belongs to,
+        self._round: dict[str, None] = {}  # and the messages around that answer, in order
+        self._introduced = False
+        self._rank = -1  # how much the title that we have is worth
+        self._summaries: dict[str, str] = {}
+        self._start = 0
+        self._knows_all = True
+
+    def __iter__(self) -> Iterator[Message]:
+        place = self._place or {}
+        maker = Maker(self._transcript.key, self.about, self.counts, aside=self._aside)
+        if place:
+            self._go_on(place, maker)
+        lines = ForeignLines(self._transcript.path, self._start, self.counts)
+        yield from self._messages(lines, maker)
+        self._choose_title()
+        cursor = self._new_cursor(lines.end, maker)
+        if self._sides:
+            cursor["sides"] = {}
+            earlier = place.get("sides") or {}
+            for name, path in self._sides:
+                side = ClaudeReading(
+                    Transcript(tool=self._transcript.tool, key=self._transcript.key, path=path),
+                    cursor=earlier.get(name),
+                    counts=self.counts,
+                    aside=True,
+                )
+                yield from side
+                cursor["sides"][name] = side.cursor
+        self.cursor = cursor
+
+    # ── lines ────────────────────────────────────────────────────────────────────────────────────────
+
+    def _messages(self, lines: ForeignLines, maker: Maker, stop: int | None = None) -> Iterator[Message]:
+        skipped = self.counts.skipped
+        for line in lines:
+            if stop is not None and lines.end > stop:
+                return
+            if line.startswith(_TYPE_FIRST):
+                kind = line[9 : line.find(b'"', 9)]
+                if kind in _PASSED_OVER and _is_one(line):
+                    note(skipped, kind.decode("ascii"))
+                    continue
+            try:
+                yield from self._record(decoder.decode(line), maker, line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                records = lines.decode(line, decoder, Record)
+                for record in records or _second_half(line):
+                    yield from self._record(record, maker, line)
+
+    def _record(self, record: Record, maker: Maker, line: bytes) -> Sequence[Message]:
+        """The messages of one record, each with its parent where it does not follow the one before."""
+        uuid = record.uuid
+        if uuid in self._owners and record.type in TALK:
+            note(self.counts.skipped, "repeated")
+            return ()
+        if not self._introduced:
+            self._introduce(record)
+        made = self._made(record, maker, line)
+        above = self._above(record)
+        if made and not made[0].aside:
+            if above and above != self._last and above not in self._round:
+                made[0].parent = above
+            above = self._last = made[-1].id
+            self._go_round(record, made)
+        if uuid is not None:
+            self._owners[uuid] = above
+        return made
+
+    def _introduce(self, record: Record) -> None:
+        """Where and when the talk began, from the first records that say so."""
+        if record.cwd and not self.about.project:
+            self.about.project = record.cwd
+        if record.timestamp and not self.about.created_at:
+            self.about.created_at = timestamp(record)
+        self._introduced = bool(self.about.project and self.about.created_at)
+
+    def _made(self, record: Record, maker: Maker, line: bytes) -> list[Message]:
+        kind = record.type
+        skipped = self.counts.skipped
+        if kind in TALK:
+            identity = record.uuid or derived_id(line.hex())
+            if kind == "assistant":
+                return maker.assistant(record, identity)
+            if record.isCompactSummary:
+                self.about.summary = text_of(record.message.content if record.message else None)
+                note(skipped, "compact summary")
+                return []
+            if record.isVisibleInTranscriptOnly:
+                note(skipped, "transcript only")
+                return []
+            if record.isMeta and record.cortext is None:
+                text = text_of(record.message.content if record.message else None)
+                if not is_resume_block(text):
+                    note(skipped, "meta")
+                    return []
+                return [maker.typed(text, identity, record)]
+            return maker.user(record, identity)
+        if kind == "attachment":
+            if record.attachment is not None and record.attachment.type == "queued_command":
+                return maker.queued(record, record.uuid or derived_id(line.hex()))
+            note(skipped, "attachment")
+        elif kind == "system":
+            return self._system(record, maker, line)
+        elif kind in TITLES:
+            self._title(record)
+            note(skipped, kind)
+        elif kind in BOOKKEEPING:
+            note(skipped, kind)
+        else:
+            note(self.counts.unknown, kind or "without type")
+        return []
+
+    def _system(self, record: Record, maker: Maker, line: bytes) -> list[Message]:
+        """A note of the program; a command that it ran by itself is kept beside the talk."""
+        subtype = record.subtype or ""
+        if subtype == "local_command":
+            message = maker.typed(text_of(record.content), record.uuid or derived_id(line.hex()), record)
+            message.aside = True
+            return [message]
+        kinds = self.counts.skipped if subtype in SYSTEM_NOTES else self.counts.unknown
+        note(kinds, f"system/{subtype}")
+        return []
+
+    # ── the tree ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _above(self, record: Record) -> str:
+        """The message of the talk that a record follows; empty at a root."""
+        if record.isSidechain or self._aside:
+            return ""
+        # A compaction begins a new root, and says what it went on from.
+        parent = record.parentUuid or record.logicalParentUuid
+        if parent is None:
+            return ""
+        owner = self._owners.get(parent)
+        if owner is None and not self._knows_all:
+            self._learn()
+            owner = self._owners.get(parent)
+        return self._last if owner is None else owner
+
+    def _go_round(self, record: Record, made: list[Message]) -> None:
+        """Note what belongs to one answer of the model: its records and the results of its calls.
+
+        Calls that ran side by side are written as a tree, each result under its own call: no other way was taken.
+        """
+        answer = record.message.id if record.message else None
+        if made[0].role != TOOL and (answer is None or answer != self._answer):
+            self._round = {}
+            self._answer = answer or ""
+        for message in made:
+            self._round[message.id] = None
+
+    def _learn(self) -> None:
+        """The owners of everything before this reading: the talk went back further than the cursor knows."""
+        earlier = ClaudeReading(self._transcript)
+        lines = ForeignLines(self._transcript.path, 0, earlier.counts)
+        maker = Maker(self._transcript.key, earlier.about, earlier.counts, aside=False)
+        for _ in earlier._messages(lines, maker, self._start):
+            pass
+        self._owners = earlier._owners | self._owners
+        self._knows_all = True
+
+    # ── what it tells about itself ───────────────────────────────────────────────────────────────────
+
+    def _title(self, record: Record) -> None:
+        rank = TITLES.index(record.type)
+        if record.type == "summary":
+            # Older versions put the summaries of other conversations here too: only the leaf tells.
+            self._summaries[record.leafUuid or ""] = record.summary or ""
+            return
+        title = record.customTitle or record.aiTitle or ""
+        if title and rank >= self._rank:
+            self.about.title, self._rank = title, rank
+
+    def _choose_title(self) -> None:
+        for leaf, summary in self._summaries.items():
+            if summary and self._rank <= 0 and leaf in self._owners:
+                self.about.title, self._rank = summary, 0
+
+    # ── the cursor ───────────────────────────────────────────────────────────────────────────────────
+
+    def _go_on(self, place: dict[str, Any], maker: Maker) -> None:
+        """Take up where the cursor says."""
+        self._start = place["offset"]
+        self._knows_all = False
+        self._owners = dict(place.get("owners") or {})
+        self._last = str(place.get("last") or "")
+        self._rank = place.get("rank", -1)
+        self._answer, around = place.get("round") or ("", [])
+        self._round = dict.fromkeys(around)
+        maker.calls = dict(place.get("calls") or {})
+        maker.answer, maker.counted = place.get("answer") or ("", 0)
+        for name, value in (place.get("about") or {}).items():
+            setattr(self.about, name, value)
+
+    def _new_cursor(self, offset: int, maker: Maker) -> dict[str, Any]:
+        cursor: dict[str, Any] = {"offset": offset, "seen": _seen(self._transcript.path, offset)}
+        newest = list(self._owners.items())[-_KEPT_OWNERS:] if len(self._owners) < 1_000 else _newest(self._owners)
+        about = {name: getattr(self.about, name) for name in ("title", "model", "project", "created_at", "command")}
+        about["tools"] = list(self.about.tools)
+        kept: dict[str, Any] = {
+            "owners": dict(newest),
+            "last": self._last,
+            "rank": self._rank,
+            "round": [self._answer, list(self._round)[-_KEPT_ROUND:]],
+            "calls": dict(list(maker.calls.items())[-_KEPT_CALLS:]),
+            "answer": [maker.answer, maker.counted],
+            "about": {} if self._aside else {name: value for name, value in about.items() if value},
+        }
+        cursor |= {name: value for name, value in kept.items() if value not in ("", {}, -1, ["", 0], ["", []])}
+        return cursor
+
+
+def _newest(owners: dict[str, str]) -> list[tuple[str, str]]:
+    """The last few entries of a large dict, without a copy of all of it."""
+    keys = reversed(owners)
+    return [(key, owners[key]) for key, _ in zip(keys, range(_KEPT_OWNERS), strict=False)][::-1]
+
+
+def _usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
+    """The cursor, if the file still begins as it did when the cursor was made."""
+    if not cursor or not isinstance(cursor.get("offset"), int):
+        return None
+    return cursor if cursor.get("seen") == _seen(path, cursor["offset"]) else None
+
+
+def _seen(path: str, offset: int) -> str:
+    """A mark of what a file holds before an offset: its beginning, and the end of it. Empty where it is shorter."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return ""
+    try:
+        if os.fstat(descriptor).st_size < offset:
+            return ""
+        tail = max(0, offset - _TAIL)
+        data = os.pread(descriptor, min(_HEAD, offset), 0) + b"\0" + os.pread(descriptor, offset - tail, tail)
+    finally:
+        os.close(descriptor)
+    return hashlib.blake2b(data, digest_size=12).hexdigest()
+
+
+def _is_one(line: bytes) -> bool:
+    """Whether a line is one record, by a look: neither torn nor with another one glued to it."""
+    return line.endswith(b"}") and b'}{"' not in line and line.find(_PARENT_FIRST, 1) < 0
+
+
+def _second_half(line: bytes) -> list[Record]:
+    """The whole record that a line ends with, after one that was torn: it begins as the program's records do."""
+    start = line.rfind(_PARENT_FIRST)
+    if start <= 0:
+        return []
+    try:
+        return [decoder.decode(line[start:])]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return []

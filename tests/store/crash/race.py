@@ -1,0 +1,97 @@
+"""Processes that write or read one session at the same time, from a common start.
+
+    python -m tests.store.crash.race append|naive|read LAYOUT ROOT NAME COUNT
+    python -m tests.store.crash.race hold LAYOUT ROOT
+
+Each says "ready" and waits for a line on its input. Writers end by themselves; readers read until the next
+line; a holder keeps the lock until it is killed or told to end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import select
+import sys
+
+import msgspec
+
+from cortext.model import clock
+from tests.store.crash.invariants import plain
+from tests.store.crash.talk import LAYOUTS, SESSION, message_of, name_of, place_of
+
+WAIT = 120.0
+
+
+def sizes(name: str, count: int) -> list[int]:
+    """How long the messages of a writer are: 200 to a million characters, most of them short."""
+    chance = random.Random(name)
+    some = [1_000_000 // 2, *[64_000] * 4, *[20_000] * 12]
+    found = some + [chance.randint(200, 2000) for _ in range(count - len(some))]
+    chance.shuffle(found)
+    return found[:count]
+
+
+def append(layout: str, root: str, name: str, count: int) -> None:
+    """Through the store, opening and letting go each time."""
+    store = LAYOUTS[layout](root, lock_timeout=WAIT)
+    for number, size in enumerate(sizes(name, count)):
+        store.append(SESSION, message_of(f"{name}-{number}", size))
+
+
+def naive(layout: str, root: str, name: str, count: int) -> None:
+    """As one would without knowing better: the same lines, but no lock, and `json.dump` straight into the file."""
+    log = place_of(LAYOUTS[layout](root)).log
+    with open(log, "rb") as file:
+        seq = sum(1 for _ in file)
+    with open(log, "ab", buffering=0) as file:
+        for number, size in enumerate(sizes(name, count)):
+            message = message_of(f"{name}-{number}", size, id=f"{name}-{number}")
+            message.seq, message.tokens, message.timestamp = seq + number, size, clock.now()
+            for piece in (*json.JSONEncoder().iterencode(msgspec.to_builtins(message)), "\n"):
+                file.write(piece.encode())
+
+
+def read(layout: str, root: str) -> None:
+    """Read whole and from the end, until told to stop; then say how many messages were seen when."""
+    store = LAYOUTS[layout](root)
+    seen = []
+    damage = []
+    while not select.select([sys.stdin], [], [], 0)[0]:
+        messages = plain(store.read(SESSION))
+        for number, message in enumerate(messages):
+            assert message.seq == number, f"number {message.seq} at place {number}"
+            name_of(message)
+        last = plain(store.tail(SESSION, 3))
+        for message in last:
+            name_of(message)
+        assert not last or last[-1].seq >= len(messages) - 1, "the tail is behind"
+        damage += [f"{item}" for item in store.check(SESSION)]
+        seen.append(len(messages))
+    print(json.dumps({"seen": seen, "damage": damage[:3]}), flush=True)
+
+
+def hold(layout: str, root: str) -> None:
+    """Keep the lock, and a message half written as far as anybody can tell, until killed or told to end."""
+    with LAYOUTS[layout](root).open(SESSION) as writer:
+        writer.append(message_of("held-0"))
+        print("held", flush=True)
+        sys.stdin.readline()
+
+
+def main() -> None:
+    what, layout, root = sys.argv[1:4]
+    if what != "hold":
+        print("ready", flush=True)
+        os.read(0, 1)
+    if what == "read":
+        read(layout, root)
+    elif what == "hold":
+        hold(layout, root)
+    else:
+        {"append": append, "naive": naive}[what](layout, root, sys.argv[4], int(sys.argv[5]))
+
+
+if __name__ == "__main__":
+    main()

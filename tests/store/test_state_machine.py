@@ -1,0 +1,201 @@
+"""A session driven at random, two processes in turn, some of them dying, against a plain list of messages.
+
+Each layout is one machine. The processes are two store objects, so that what one remembers is stale after
+what the other did. A death is a call to the kernel that never returns (faults.KillAt).
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from cortext.errors import TransitionRefused
+from cortext.store.base import TORN, UNREADABLE
+from tests.store.crash import invariants
+from tests.store.crash.faults import Counting, Dead, KillAt, installed
+from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
+
+# At which call the process dies (0: it lives), and whether that is in the middle of a write.
+deaths = st.tuples(st.one_of(st.just(0), st.integers(1, 40)), st.booleans())
+actors = st.integers(0, 1)
+JUNK = (b'{"role": "user", "content": "torn \xc3', b"\0" * 50, b"no json\n", b'{"a": 1}\n{"b', b"\n\n")
+
+
+class SessionMachine(RuleBasedStateMachine):
+    """The rules; a layout is a subclass."""
+
+    layout = ""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = tempfile.mkdtemp(prefix="cortext-machine-")
+        self.ledger = Ledger()
+        self.actors = [Actor(self.layout, self.root, self.ledger.add) for _ in range(2)]
+        self.place = "absent"
+        self.written = 0
+        self.torn = False
+
+    def teardown(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def do(self, actor: int, death: tuple[int, bool], act: Callable[[Actor], None]) -> bool:
+        """Whether the process lived to see its step done. What a dead one left is looked at, and holds from now on."""
+        lived = True
+        try:
+            with installed(KillAt(death[0], half=death[1])):
+                act(self.actors[actor])
+        except Dead:
+            lived = False
+            self.actors[actor].reopen()
+        with installed(Counting()):
+            self.settle()
+        return lived
+
+    def settle(self) -> None:
+        """Hold what is there against the ledger; what was not promised and is there is there for good."""
+        store = LAYOUTS[self.layout](self.root)
+        self.place = invariants.place(store)
+        assert self.place in self.ledger.places
+        self.ledger.places = {self.place}
+        if self.place != "here":
+            return
+        session = store.get(SESSION)
+        assert session.status in self.ledger.statuses and session.title in self.ledger.titles
+        self.ledger.statuses, self.ledger.titles = {session.status}, {session.title}
+        messages = invariants.plain(store.read(SESSION))
+        invariants.check_messages(messages, self.ledger)
+        names = [message.content.partition("|")[0] for message in messages]
+        self.ledger.tried = names  # what is not there now must never come back
+        self.ledger.acked = {name: (m.id, m.seq) for name, m in zip(names, messages, strict=True)}
+
+    def names(self, count: int) -> list[str]:
+        self.written += count
+        return [f"m-{number}" for number in range(self.written - count, self.written)]
+
+    @initialize()
+    def begin(self) -> None:
+        self.do(0, (0, False), Actor.create)
+
+    @precondition(lambda self: self.place == "absent")
+    @rule(actor=actors, death=deaths)
+    def create(self, actor: int, death: tuple[int, bool]) -> None:
+        self.do(actor, death, Actor.create)
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths, count=st.integers(1, 4), size=st.sampled_from([20, 300, 9000]))
+    def append(self, actor: int, death: tuple[int, bool], count: int, size: int) -> None:
+        names = self.names(count)
+        before = list(self.ledger.acked)
+        if self.do(actor, death, lambda it: it.append(*names, size=size)):
+            assert list(self.ledger.acked) == before + names
+            self.torn = False
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths, status=st.sampled_from(["active", "paused", "interrupted"]))
+    def change_status(self, actor: int, death: tuple[int, bool], status: str) -> None:
+        def change(it: Actor) -> None:
+            try:
+                it.status(status)
+            except TransitionRefused:
+                self.ledger.statuses -= {status} - before
+
+        before = set(self.ledger.statuses)
+        self.do(actor, death, change)
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths, title=st.text(max_size=12))
+    def change_title(self, actor: int, death: tuple[int, bool], title: str) -> None:
+        if self.do(actor, death, lambda it: it.title(title)):
+            assert self.ledger.titles == {title}
+
+    @precondition(lambda self: self.place == "here" and self.layout in COMPACTING)
+    @rule(actor=actors, death=deaths, keep=st.integers(0, 6))
+    def compact(self, actor: int, death: tuple[int, bool], keep: int) -> None:
+        numbers = [seq for _, seq in self.ledger.acked.values()]
+        before = numbers[-keep] if 0 < keep <= len(numbers) else (numbers[-1] + 1 if numbers and not keep else 0)
+        store = LAYOUTS[self.layout](self.root)
+        if UNREADABLE not in [item.kind for item in store.check(SESSION)]:
+            self.do(actor, death, lambda it: it.compact(before))
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths)
+    def delete(self, actor: int, death: tuple[int, bool]) -> None:
+        self.do(actor, death, Actor.delete)
+
+    @precondition(lambda self: self.place == "trash")
+    @rule(actor=actors, death=deaths)
+    def restore(self, actor: int, death: tuple[int, bool]) -> None:
+        if self.do(actor, death, Actor.restore):
+            assert self.place == "here"
+
+    @precondition(lambda self: self.place == "here")
+    @rule(junk=st.sampled_from(JUNK))
+    def another_program_writes_junk(self, junk: bytes) -> None:
+        self.do(0, (0, False), lambda it: it.tear(junk))
+        self.torn = True
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths)
+    def repair(self, actor: int, death: tuple[int, bool]) -> None:
+        if self.do(actor, death, Actor.repair):
+            store = LAYOUTS[self.layout](self.root)
+            assert store.check(SESSION) == [] and invariants.unreadable(store) == []
+            self.torn = False
+
+    @rule(actor=actors)
+    def reopen(self, actor: int) -> None:
+        self.actors[actor].reopen()
+
+    @precondition(lambda self: self.place == "here")
+    @invariant()
+    def every_process_reads_the_same_and_damage_is_a_torn_or_unreadable_line(self) -> None:
+        for actor in self.actors:
+            messages = invariants.whole_reading(actor.store)
+            assert {m.content.partition("|")[0]: (m.id, m.seq) for m in messages} == self.ledger.acked
+            damage = actor.store.check(SESSION)
+            assert {item.kind for item in damage} <= {TORN, UNREADABLE}, damage
+            invariants.check_reported(invariants.unreadable(actor.store), damage)
+
+
+SETTINGS = settings(
+    max_examples=40,
+    stateful_step_count=25,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    print_blob=False,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
+)
+
+
+class WorkspaceMachine(SessionMachine):
+    layout = "workspace"
+
+
+class SpawnMachine(SessionMachine):
+    layout = "spawn"
+
+
+class ChatMachine(SessionMachine):
+    layout = "chat"
+
+
+@pytest.mark.req("STORE-01", "STORE-03", "STORE-06", "STORE-08", "STORE-10")
+class TestWorkspace(WorkspaceMachine.TestCase):
+    settings = SETTINGS
+
+
+@pytest.mark.req("STORE-01", "STORE-03", "STORE-06", "STORE-08", "STORE-10")
+class TestSpawn(SpawnMachine.TestCase):
+    settings = SETTINGS
+
+
+@pytest.mark.req("STORE-01", "STORE-03", "STORE-06", "STORE-08", "STORE-10")
+class TestChat(ChatMachine.TestCase):
+    settings = SETTINGS

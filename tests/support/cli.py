@@ -1,0 +1,60 @@
+"""The real commands, run as a user runs them: a process of their own, in a folder, with this test's environment."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SCRIPTS = Path(sys.executable).parent
+
+
+class Ran(NamedTuple):
+    """What a command did."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Its standard output as JSON."""
+        return json.loads(self.out)
+
+
+def cortext(*words: str, cwd: Path | None = None, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+    """Run `cortext`."""
+    return run([str(SCRIPTS / "cortext"), *words], cwd=cwd, stdin=stdin, env=env)
+
+
+def run(command: list[str], *, cwd: Path | None = None, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+    """Run any command; a minute is far more than any of ours takes."""
+    environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **(env or {})}
+    done = subprocess.run(
+        command,
+        cwd=cwd,
+        input=stdin,
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        encoding="utf-8",
+        errors="surrogateescape",
+    )
+    return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def git(folder: Path, *words: str) -> str:
+    """Run git with a name of the test's own; its output."""
+    names = {
+        f"GIT_{who}_{what}": value
+        for who in ("AUTHOR", "COMMITTER")
+        for what, value in (("NAME", "Test"), ("EMAIL", "test@localhost"))
+    }
+    done = run(["git", "-C", str(folder), *words], env=names)
+    assert done.code == 0, f"git {' '.join(words)}: {done.err}"
+    return done.out
