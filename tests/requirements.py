@@ -20,6 +20,7 @@ PROMISES: dict[str, str] = {
     "STORE-10": "Metadata is replaced atomically: a reader sees the old or the new.",
     "STORE-11": "Plain UTF-8 JSON, a message a line, stable key order: a new message is one added line in a diff.",
     "STORE-13": "Tool calls, results, images by reference, thinking, model and token counts survive; plain text is always there.",
+    "FIND-03": "The index follows the files by itself, costs in proportion to what changed, and is safe with many processes.",
     "SAFE-01": "Text shown on a terminal cannot control it; stored text stays as it was.",
     "SAFE-06": "A huge line, a million lines and deep nesting give a clear result in bounded memory.",
 }

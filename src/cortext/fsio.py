@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import functools
 import os
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import Self
+from typing import ParamSpec, Self, TypeVar
 
 from cortext.errors import SessionBusy, UnsafePath, WriteFailed
 from cortext.model import clock
@@ -22,6 +23,8 @@ from cortext.model import clock
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 20
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Calls:
@@ -78,30 +81,60 @@ def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
         raise
 
 
+def close_file(descriptor: int) -> None:
+    """Close. The kernel frees the number whatever it answers, and what matters was flushed before."""
+    try:
+        calls.close(descriptor)
+    except OSError:
+        pass
+
+
+def told(method: Callable[P, R]) -> Callable[P, R]:
+    """For the methods of a store: an error of the kernel that nothing below could mend, in our words."""
+
+    @functools.wraps(method)
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except OSError as error:
+            raise write_failed(error, error.filename or "the session", "every acknowledged message") from error
+
+    return guarded
+
+
 def sync_folder(path: str) -> None:
     """Make the names in a folder durable."""
     descriptor = calls.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         calls.fsync(descriptor)
     finally:
-        calls.close(descriptor)
+        close_file(descriptor)
 
 
-def ensure_folder(path: str) -> None:
-    """Make the folder and those above it, private and durable. One that exists is left as it is."""
-    if os.path.isdir(path):
-        return
+def ensure_folder(path: str, top: str = "") -> None:
+    """Make the folder and those above it, private and durable. One that exists is left as it is.
+
+    From `top` down the names of those that exist are flushed too: who made them may have died before that.
+    """
     parent = os.path.dirname(path) or "."
-    if parent != path:
-        ensure_folder(parent)
-    try:
-        calls.mkdir(path, FOLDER_MODE)
-        calls.chmod(path, FOLDER_MODE)  # mkdir's mode is cut by the umask
-    except FileExistsError:
+    there = os.path.isdir(path)
+    if parent != path and (not there or (top and path != top)):
+        ensure_folder(parent, top)
+    if there and not top:
         return
+    try:
+        if not there:
+            calls.mkdir(path, FOLDER_MODE)
+            calls.chmod(path, FOLDER_MODE)  # mkdir's mode is cut by the umask
+    except FileExistsError:
+        pass  # somebody else made it at this moment, and may not have flushed it yet
     except OSError as error:
         raise write_failed(error, path, "nothing was changed") from error
-    sync_folder(parent)
+    try:
+        sync_folder(parent)
+    except OSError as error:
+        if not there or error.errno not in (errno.EACCES, errno.EPERM):
+            raise write_failed(error, path, "nothing was changed") from error
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
@@ -141,16 +174,19 @@ class AppendFile:
     """A log opened for appending: `append` returns only when the bytes are on disk.
 
     The caller holds the session's lock. After an error the file ends where it ended before; where even
-    that failed, `broken` is set and the next opening finds (and quarantines) the torn tail.
+    that failed, `broken` is set: `heal` tries it again, and the next opening quarantines a torn tail.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
         self.broken = False
+        self._torn = -1
         try:
             self.descriptor = open_file(path, os.O_RDWR | os.O_APPEND)
         except FileNotFoundError:
             self.descriptor = self._create()
+        except OSError as error:
+            raise write_failed(error, path, "the file is as it was") from error
         status = os.fstat(self.descriptor)
         self.inode = status.st_ino
         self.end = status.st_size
@@ -165,7 +201,7 @@ class AppendFile:
             calls.fsync(descriptor)
             sync_folder(os.path.dirname(self.path) or ".")
         except OSError as error:
-            calls.close(descriptor)
+            close_file(descriptor)
             raise write_failed(error, self.path, "nothing was changed") from error
         return descriptor
 
@@ -235,11 +271,27 @@ class AppendFile:
             calls.fsync(self.descriptor)
         except OSError:
             self.broken = True
+            self._torn = os.lseek(self.descriptor, 0, os.SEEK_END)
             return "every earlier message; an incomplete line may be left at the end, and is set aside"
         return "every earlier message; the file is as it was"
 
+    def heal(self) -> None:
+        """Go back to the last good end where that failed before; WriteFailed as long as it fails."""
+        if self._torn >= 0 and self.named() and os.lseek(self.descriptor, 0, os.SEEK_END) == self._torn:
+            self.cut(self.end)
+            self.broken = False
+        self._torn = -1
+
+    def stamp(self) -> tuple[int, int, int]:
+        """Tells this file from another one, and from itself after somebody wrote to it."""
+        status = os.fstat(self.descriptor)
+        return status.st_ino, status.st_size, status.st_mtime_ns
+
     def close(self) -> None:
-        calls.close(self.descriptor)
+        """Let go of the file. Safe to call twice."""
+        if self.descriptor >= 0:
+            close_file(self.descriptor)
+        self.descriptor = -1
 
 
 def replace_file(path: str, pieces: Iterable[bytes]) -> None:
@@ -253,12 +305,12 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         for piece in pieces:
             write_all(descriptor, piece)
         calls.fsync(descriptor)
-        calls.close(descriptor)
+        close_file(descriptor)
         descriptor = -1
         calls.rename(temporary, path)
     except BaseException as error:
         if descriptor >= 0:
-            calls.close(descriptor)
+            close_file(descriptor)
         try:
             calls.unlink(temporary)
         except OSError:
@@ -293,7 +345,7 @@ def mirror_file(source: str, target: str) -> None:
                 file.close()
         replace_file(target, read_blocks(reading, 0, size))
     finally:
-        calls.close(reading)
+        close_file(reading)
 
 
 def _same_ends(reading: int, file: AppendFile) -> bool:
@@ -306,10 +358,25 @@ def _same_ends(reading: int, file: AppendFile) -> bool:
     )
 
 
+def note(path: str, line: str) -> None:
+    """Add a line to a file of hints: not flushed, and a failure is nobody's loss."""
+    try:
+        descriptor = calls.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    except OSError:
+        return
+    try:
+        calls.write(descriptor, line.encode("ascii", "replace") + b"\n")
+    except OSError:
+        pass
+    finally:
+        close_file(descriptor)
+
+
 def append_once(path: str, data: bytes) -> None:
     """Append a line to a small side file (a quarantine), durably; a torn last line there is ended first."""
     file = AppendFile(path)
     try:
+        sync_folder(os.path.dirname(path) or ".")  # who made the file may have died before that
         if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
             data = b"\n" + data
         file.append(data)
@@ -337,7 +404,10 @@ def remove(path: str) -> None:
         return
     except OSError as error:
         raise write_failed(error, path, "the file is still there") from error
-    sync_folder(os.path.dirname(path) or ".")
+    try:
+        sync_folder(os.path.dirname(path) or ".")
+    except OSError as error:
+        raise write_failed(error, path, "the file may still be there") from error
 
 
 def remove_tree(path: str) -> None:
@@ -447,11 +517,16 @@ class Lock:
         self.path = path
         self._descriptor = -1
 
-    def acquire(self, timeout: float, what: str) -> None:
-        """Take it, waiting up to `timeout` seconds for a live holder; then SessionBusy names that holder."""
+    def acquire(self, timeout: float, what: str, *, make: bool = True) -> bool:
+        """Take it, waiting up to `timeout` seconds for a live holder; then SessionBusy names that holder.
+
+        False where there is no lock file, and none is to be made.
+        """
         deadline = time.monotonic() + timeout
         pause = 0.0005
-        while not self._try():
+        while not self._taken(make):
+            if not make and not os.path.lexists(self.path):
+                return False
             left = deadline - time.monotonic()
             if left <= 0:
                 holder = read_holder(self.path)
@@ -462,31 +537,39 @@ class Lock:
                 )
             time.sleep(min(pause, left))
             pause = min(pause * 1.5, 0.02)
+        return True
 
-    def _try(self) -> bool:
+    def _taken(self, make: bool) -> bool:
+        try:
+            return self._try(make)
+        except OSError as error:
+            raise write_failed(error, self.path, "nothing was changed") from error
+
+    def _try(self, make: bool) -> bool:
+        made = False
         try:
             descriptor = open_file(self.path, os.O_RDWR)
         except FileNotFoundError:
+            if not make:
+                return False
             ensure_folder(os.path.dirname(self.path))
-            try:
-                descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
-                calls.fchmod(descriptor, FILE_MODE)
-            except OSError as error:
-                raise write_failed(error, self.path, "nothing was changed") from error
+            descriptor = open_file(self.path, os.O_RDWR | os.O_CREAT)
+            made = True
         try:
+            if made:
+                calls.fchmod(descriptor, FILE_MODE)
             calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A lock file may be swept away between our open and our flock: only the one on the path counts.
-            same = os.stat(self.path, follow_symlinks=False).st_ino == os.fstat(descriptor).st_ino
-        except (BlockingIOError, FileNotFoundError):
-            same = False
-        except BaseException:
-            calls.close(descriptor)
+            # A lock file may be swept away between our open and our flock: then this one is nobody's.
+            if os.fstat(descriptor).st_nlink == 0:
+                raise FileNotFoundError
+            self._descriptor = descriptor
+            self._note(_own_record() + clock.now().encode("ascii"))
+        except BaseException as error:
+            self._descriptor = -1
+            close_file(descriptor)
+            if isinstance(error, (BlockingIOError, FileNotFoundError)):
+                return False
             raise
-        if not same:
-            calls.close(descriptor)
-            return False
-        self._descriptor = descriptor
-        self._note(_own_record() + clock.now().encode("ascii"))
         return True
 
     def _note(self, words: bytes) -> None:
@@ -500,7 +583,7 @@ class Lock:
         if self._descriptor < 0:
             return
         self._note(b"free")
-        calls.close(self._descriptor)  # the kernel drops the flock with the last descriptor
+        close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
         self._descriptor = -1
 
     def sweep(self) -> None:
@@ -508,8 +591,8 @@ class Lock:
         if self._descriptor >= 0:
             try:
                 calls.unlink(self.path)
-            except FileNotFoundError:
-                pass
+            except OSError:
+                pass  # a lock file too many is in nobody's way
         self.release()
 
     def __enter__(self) -> Self:

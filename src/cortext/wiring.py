@@ -13,6 +13,7 @@ from cortext.errors import NotFound, UsageError
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.services.capture import Capture
+    from cortext.services.listing import Listing
     from cortext.services.stores import NamedStore
     from cortext.store.base import Store
     from cortext.tools.base import Tool
@@ -41,6 +42,11 @@ class StorePlace:
 
     def __init__(self, kind: str, root: str, label: str) -> None:
         self.kind, self.root, self.label = kind, root, label
+
+    @property
+    def control(self) -> str:
+        """The folder for its locks and trash."""
+        return os.path.join(self.root, *((".workspace", "state") if self.kind in (WORKSPACE, HOME) else (".cortext",)))
 
     @property
     def exists(self) -> bool:
@@ -85,6 +91,17 @@ class Wiring:
 
         return ChatStore(place.root, lock_timeout=timeout)
 
+    def listing(self) -> Listing:
+        """The list of all sessions."""
+        from functools import partial
+
+        from cortext.index.sessions import StoreSource
+        from cortext.services.listing import Listing
+
+        places = [place for place in self.places() if place.exists]
+        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in places]
+        return Listing(config.cache_folder(), sources, {place.root: place.label for place in places})
+
     def stores(self) -> list[NamedStore]:
         """Every store that exists."""
         from cortext.services.stores import NamedStore
@@ -93,16 +110,21 @@ class Wiring:
             NamedStore(place.label, place.kind, place.root, self.open(place)) for place in self.places() if place.exists
         ]
 
-    def workspace_store(self) -> NamedStore:
-        """The store of the workspace that we stand in."""
-        from cortext.services.stores import NamedStore
-
+    def here(self) -> str:
+        """The folder of the workspace that we stand in."""
         if not self.workspace:
             raise NotFound(
                 f"no workspace here ({self.folder})",
                 kept="nothing was changed",
-                hint="go to one, or see it at work with `cortext demo`",
+                hint="go to one, make this folder one with `cortext init`, or see it at work with `cortext demo`",
             )
+        return self.workspace
+
+    def workspace_store(self) -> NamedStore:
+        """The store of the workspace that we stand in."""
+        from cortext.services.stores import NamedStore
+
+        self.here()
         place = self.places()[0]
         return NamedStore(place.label, place.kind, place.root, self.open(place))
 

@@ -18,7 +18,7 @@ from cortext.store.lines import BadLine, StoredMessage, coerce, decode_value
 from tests.store.conformance.kit import plains
 from tests.store.damage import ID, LAYOUTS, Layout, NoFlush, make, quarantined
 
-FILES = 15_000
+FILES = 1_000
 LINES = 12
 NASTY = [b"\0" * 64, b"\n", b"\n\n", b"\r\n", b"\xef\xbb\xbf", b"}{", b"<<<<<<< HEAD\n", b"\xff", b"\xed\xa0\x80"]
 NASTY += [b'"', b"\\", b"9" * 20, b"{}", b"[", b"null"]
@@ -158,7 +158,7 @@ def test_a_thousand_damaged_logs_lose_only_what_is_damaged(
     aside = log.with_name(log.name + ".quarantine")
     harmed = 0
     for number in range(FILES // len(LAYOUTS) + 1):
-        chance = random.Random(f"{layout.name} x {number}")
+        chance = random.Random(f"{layout.name} {number}")
         raw = damaged(chance, whole)
         aside.unlink(missing_ok=True)
         try:
@@ -167,3 +167,31 @@ def test_a_thousand_damaged_logs_lose_only_what_is_damaged(
             error.add_note(f"{layout.name}, file {number}: {raw!r}")
             raise
     assert harmed > FILES // len(LAYOUTS) // 2, "most of these files are damaged, and that was seen"
+
+
+@pytest.mark.req("STORE-03", "STORE-06")
+@pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
+def test_a_damaged_archive_hides_nothing_of_the_log(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsio, "calls", NoFlush())
+    store, _, _ = make(layout, tmp_path, LINES)
+    store.compact(ID, LINES // 2)
+    log = layout.log_in(tmp_path)
+    archive = log.with_name("archive.jsonl")
+    whole, newer = archive.read_bytes(), log.read_bytes()
+    in_log = [f"id-{number:04d}" for number in range(LINES // 2, LINES)]
+    for number in range(FILES // 10):
+        raw = damaged(random.Random(f"archive {number}"), whole)
+        archive.write_bytes(raw)
+        log.write_bytes(newer)
+        messages = list(store.read(ID))
+        altered = {message.id for message in messages[: -len(in_log)]}
+        assert [message.id for message in messages if message.id not in altered][-len(in_log) :] == in_log
+        assert {line.content for _, line in whole_lines(raw)} <= {message.content for message in messages}
+        store.repair(ID)
+        assert plains(store.read(ID)) == plains(messages)
+        assert (store.check(ID), store.repair(ID).changed) == ([], False)
+        [added] = store.append(ID, Message(role="user", content="and on"))
+        store.compact(ID, added.seq)
+        assert plains(store.read(ID)) == plains([*messages, added])

@@ -36,7 +36,7 @@ class SessionMachine(RuleBasedStateMachine):
         super().__init__()
         self.root = tempfile.mkdtemp(prefix="cortext-machine-")
         self.ledger = Ledger()
-        self.actors = [Actor(self.layout, self.root, self.ledger.add) for _ in range(2)]
+        self.actors = [Actor(self.layout, self.root, self.ledger.add, lock_timeout=0) for _ in range(2)]
         self.place = "absent"
         self.written = 0
         self.torn = False
@@ -154,7 +154,8 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.place == "here")
     @invariant()
-    def every_process_reads_the_same_and_damage_is_a_torn_or_unreadable_line(self) -> None:
+    def all_agree(self) -> None:
+        """Every process reads the same; damage is a torn or unreadable line, and told."""
         for actor in self.actors:
             messages = invariants.whole_reading(actor.store)
             assert {m.content.partition("|")[0]: (m.id, m.seq) for m in messages} == self.ledger.acked

@@ -1,19 +1,15 @@
-"""The catalogue: which transcript of which tool is kept in which session, and how far it was read.
+"""Which transcript of which tool is kept in which session, and how far it was read.
 
-SQLite in WAL mode, so that many processes may use it at once. Everything in it can be found again from the
-sessions themselves (they name their tool and its session id); without it the next import only reads more.
+Everything in it can be found again from the sessions themselves (they name their tool and its session id);
+without it the next import only reads more.
 """
 
 from __future__ import annotations
 
 import json
-import os
-import sqlite3
 from typing import Any, NamedTuple
 
-from cortext import fsio
-
-SCHEMA = 1
+from cortext.index.database import connect
 
 
 class Entry(NamedTuple):
@@ -32,34 +28,7 @@ class Catalogue:
     """One per user, in the cache folder."""
 
     def __init__(self, folder: str) -> None:
-        fsio.ensure_folder(folder)
-        self.path = os.path.join(folder, "catalogue.db")
-        self._connection = self._open()
-
-    def _open(self) -> sqlite3.Connection:
-        try:
-            return self._connect()
-        except sqlite3.DatabaseError:
-            # Not a database any more, or one of a later version: it is only a cache, so begin anew.
-            for suffix in ("", "-wal", "-shm"):
-                fsio.remove(self.path + suffix)
-            return self._connect()
-
-    def _connect(self) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, timeout=10, isolation_level=None)
-        os.chmod(self.path, fsio.FILE_MODE)
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        version = connection.execute("PRAGMA user_version").fetchone()[0]
-        if version > SCHEMA:
-            connection.close()
-            raise sqlite3.DatabaseError("a later version")
-        connection.execute(
-            "CREATE TABLE IF NOT EXISTS transcript (tool TEXT, key TEXT, root TEXT, session_id TEXT, size INTEGER, "
-            "changed INTEGER, cursor TEXT, PRIMARY KEY (tool, key)) WITHOUT ROWID"
-        )
-        connection.execute(f"PRAGMA user_version = {SCHEMA}")
-        return connection
+        self._connection = connect(folder)
 
     def get(self, tool: str, key: str) -> Entry | None:
         """What is known of a transcript."""

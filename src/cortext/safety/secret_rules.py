@@ -8,63 +8,10 @@ together here from pieces, so that no scanner takes this file for a leak; none o
 
 from __future__ import annotations
 
-import binascii
 import re
-from collections.abc import Callable
 from typing import NamedTuple
 
-from cortext.safety import secret_shapes as shapes
-
-Check = Callable[[re.Match[str], str], bool]
-
-
-def _meant(match: re.Match[str], value: str) -> bool:
-    return not shapes.placeholder(value)
-
-
-def _random(match: re.Match[str], value: str) -> bool:
-    return shapes.random_key(value)
-
-
-def _mixed(match: re.Match[str], value: str) -> bool:
-    return shapes.mixed_key(value)
-
-
-def _numbered(match: re.Match[str], value: str) -> bool:
-    return shapes.digits_and_letters(value)
-
-
-def _whole(match: re.Match[str], value: str) -> bool:
-    # A long body holds every short word by chance: only an ellipsis or a filler speaks against it.
-    return "xxxx" not in value.lower() and not match.string.startswith(("...", "…"), match.end())
-
-
-def _url(match: re.Match[str], value: str) -> bool:
-    return shapes.url_password(match["user"], value)
-
-
-def _password(match: re.Match[str], value: str) -> bool:
-    return shapes.url_password("", value)
-
-
-def _basic(match: re.Match[str], value: str) -> bool:
-    try:
-        plain = binascii.a2b_base64(value + "=" * (-len(value) % 4)).decode("utf-8")
-    except ValueError:
-        return False
-    user, colon, word = plain.partition(":")
-    return bool(colon) and plain.isprintable() and shapes.url_password(user, word or user)
-
-
-def _after(commands: str) -> Check:
-    """An option is a password only behind these commands, on the same line (or the one that it continues)."""
-
-    def check(match: re.Match[str], value: str) -> bool:
-        line = match.string[max(0, match.start() - 300) : match.start() + 1].replace("\\\n", "  ")
-        line = re.split(r"[\n;|&]", line)[-1]
-        return bool(re.search(commands, line)) and shapes.url_password("", value)
-
-    return check
+from cortext.safety import secret_checks as check
 
 
 class Rule(NamedTuple):
@@ -74,12 +21,12 @@ class Rule(NamedTuple):
     literals: tuple[str, ...]
     pattern: str
     value: str
-    check: Check = _meant
+    check: check.Check = check.meant
 
 
-def _known(kind: str, prefix: str, body: str, value: str, check: Check = _meant) -> Rule:
+def _known(kind: str, prefix: str, body: str, value: str, check_: check.Check = check.meant) -> Rule:
     """A key that begins with a prefix of its own: the commonest form."""
-    return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check)
+    return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check_)
 
 
 _W = "[A-Za-z0-9_-]"
@@ -89,7 +36,7 @@ _END = r"(?![A-Za-z0-9])"
 _ENDW = r"(?![A-Za-z0-9_-])"
 _MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
 _HEX = "9f3ab07c52de41b86a1d" * 8
-_PASS = "kT9mZqXw2R"
+_WORD = "kT9mZqXw2R"
 # Between the lines of a key block as people quote it: escaped, indented, numbered, in a diff, in a string.
 _GAP = r"(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*+"
 _KEY_BLOCK = (
@@ -107,7 +54,7 @@ RULES: tuple[Rule, ...] = (
         ("PRIVATE KEY", "OpenVPN Static"),
         _KEY_BLOCK,
         f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{_MIX[:64]}\n{_MIX[:9]}==\n-----END RSA {'PRIVATE'} KEY-----",
-        _whole,
+        check.whole,
     ),
     Rule(  # the same block once more in base64, as Kubernetes and CI settings hold it
         "private-key",
@@ -115,14 +62,14 @@ RULES: tuple[Rule, ...] = (
         r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFU|BQUklWQVRF|BFQyBQUklW|BPUEVOU1NIIFBSSVZB|BFTkNSWVBURUQgUFJJ|BEU0EgUFJJ)"
         r"[A-Za-z0-9+/=]{40,}+",
         "LS0tLS1CRUdJTi" + "BQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTkJna3Foa2lHOXcwQkFRRUZBQVNDQktj",
-        _whole,
+        check.whole,
     ),
     Rule(
         "private-key",
         ("Private-Lines:",),
         r"Private-Lines: [0-9]{1,3}\s{1,4}(?P<s>[A-Za-z0-9+/=]{40,}+(?:\s{1,2}[A-Za-z0-9+/=]{40,}+)*+)",
         f"Private-Lines: 1\n{_MIX[:64]}",
-        _whole,
+        check.whole,
     ),
     _known("age-key", "AGE-SECRET-KEY-1", "[0-9A-Z]{50,64}+", "Q7XW3ZK9PLRT" * 5),
     # Clouds
@@ -138,9 +85,9 @@ RULES: tuple[Rule, ...] = (
         r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])[\s\S]{1,120}?(?<![A-Za-z0-9/+=_-])"
         r"(?P<s>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=_-])",
         "AKIA" + f"Q3ZL7WNPX5RDK2TV,{_MIX[:30]}/+{_MIX[:8]}",
-        _mixed,
+        check.mixed,
     ),
-    _known("aws-bedrock-key", "ABSK", "[A-Za-z0-9+/]{100,}+={0,2}", _MIX[:112], _whole),
+    _known("aws-bedrock-key", "ABSK", "[A-Za-z0-9+/]{100,}+={0,2}", _MIX[:112], check.whole),
     _known("gcp-api-key", "AIza", f"{_W}{{35}}{_ENDW}", _MIX[:35]),
     _known("google-oauth-secret", "GOCSPX-", f"{_W}{{20,40}}+", _MIX[:28]),
     _known("google-oauth-token", "ya29.", "[A-Za-z0-9_.-]{20,}+", "a0AfB_" + _MIX[:60]),
@@ -159,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         ("sig=",),
         r"sig=(?P<s>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,100}+={0,2})",
         f"https://shop.blob.core.windows.net/a?sv=2024-11-04&sig={_MIX[:43]}%3D",
-        _mixed,
+        check.mixed,
     ),
     Rule(
         "azure-client-secret",
@@ -167,7 +114,7 @@ RULES: tuple[Rule, ...] = (
         r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])",
         f"xK78Q~{_MIX[:34]}",
     ),
-    _known("alibaba-key-id", "LTAI", f"{_A}{{12,24}}+{_END}", _MIX[:20], _mixed),
+    _known("alibaba-key-id", "LTAI", f"{_A}{{12,24}}+{_END}", _MIX[:20], check.mixed),
     Rule("digitalocean-token", ("_v1_",), f"do[opr]_v1_{_X}{{40,80}}+", f"dop_v1_{_HEX[:64]}"),
     # Code hosts and package registries
     Rule(
@@ -175,18 +122,18 @@ RULES: tuple[Rule, ...] = (
         ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
         r"g(?:h[pousr]_[A-Za-z0-9]{30,255}+|ithub_pat_[A-Za-z0-9_]{36,255}+)",
         f"github_pat_{_MIX[:22]}_{_MIX[:59]}",
-        _random,
+        check.random,
     ),
     Rule(
         "gitlab-token",
         ("glpat-", "gldt-", "glrt", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-", "glffct-"),
         r"gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.=-]{16,300}+",
         f"glpat-{_MIX[:20]}",
-        _random,
+        check.random,
     ),
     _known("gitlab-runner-token", "GR1348941", f"{_W}{{20,}}+", _MIX[:20]),
-    _known("npm-token", "npm_", f"{_A}{{30,64}}+{_END}", _MIX[:36], _random),
-    _known("pypi-token", "pypi-", f"{_W}{{48,}}+", "AgEIcHlwaS5vcmc" + _MIX[:90], _random),
+    _known("npm-token", "npm_", f"{_A}{{30,64}}+{_END}", _MIX[:36], check.random),
+    _known("pypi-token", "pypi-", f"{_W}{{48,}}+", "AgEIcHlwaS5vcmc" + _MIX[:90], check.random),
     _known("rubygems-key", "rubygems_", f"{_X}{{48}}", _HEX[:48]),
     _known("docker-token", "dckr_", f"[po]at_{_W}{{20,}}+", "pat_" + _MIX[:27]),
     Rule(
@@ -194,7 +141,7 @@ RULES: tuple[Rule, ...] = (
         ("ATATT3", "ATCTT3", "ATBB"),
         rf"AT(?:[AC]TT3[A-Za-z0-9_=-]{{60,}}+|BB{_A}{{32}}{_END})",
         "ATATT3" + _MIX[:180],
-        _random,
+        check.random,
     ),
     _known("circleci-token", "CCIPAT_", f"{_A}{{10,30}}_{_X}{{40}}", f"{_MIX[:22]}_{_HEX[:40]}"),
     Rule("sonar-token", ("squ_", "sqp_", "sqa_"), f"sq[upa]_{_X}{{40}}{_END}", "squ_" + _HEX[:40]),
@@ -206,19 +153,19 @@ RULES: tuple[Rule, ...] = (
         "sk-",
         rf"(?:(?:proj|svcacct|admin|service|None)-{_W}{{20,}}+|{_W}{{10,80}}T3BlbkFJ{_W}{{10,}}+|{_A}{{20,64}}+{_ENDW})",
         f"proj-{_MIX[:74]}T3BlbkFJ{_MIX[:74]}",
-        _random,
+        check.random,
     ),
     Rule(
         "huggingface-token",
         ("hf_", "api_org_"),
         f"(?:hf|api_org)_{_A}{{30,48}}+{_END}",
         "hf_" + "tKqZrVnXwLdPmYcHsJfBgEuAaTRoQbNxWk",
-        _random,
+        check.random,
     ),
-    _known("groq-key", "gsk_", f"{_A}{{40,64}}+", _MIX[:52], _random),
-    _known("xai-key", "xai-", f"{_A}{{60,100}}+", _MIX[:80], _random),
-    _known("perplexity-key", "pplx-", f"{_A}{{40,64}}+", _MIX[:48], _random),
-    _known("replicate-token", "r8_", f"{_A}{{36,40}}+{_END}", _MIX[:37], _random),
+    _known("groq-key", "gsk_", f"{_A}{{40,64}}+", _MIX[:52], check.random),
+    _known("xai-key", "xai-", f"{_A}{{60,100}}+", _MIX[:80], check.random),
+    _known("perplexity-key", "pplx-", f"{_A}{{40,64}}+", _MIX[:48], check.random),
+    _known("replicate-token", "r8_", f"{_A}{{36,40}}+{_END}", _MIX[:37], check.random),
     _known("nvidia-key", "nvapi-", f"{_W}{{40,}}+", _MIX[:64]),
     _known("langsmith-key", "lsv2_", f"(?:pt|sk)_{_X}{{32}}_{_X}{{10}}", f"pt_{_HEX[:32]}_{_HEX[:10]}"),
     _known("pinecone-key", "pcsk_", "[A-Za-z0-9_]{40,}+", _MIX[:70]),
@@ -227,15 +174,15 @@ RULES: tuple[Rule, ...] = (
         "slack-token",
         ("xox", "xapp-", "xwfp-"),
         r"x(?:ox[abcdeoprs](?:\.xox[bp])?|app|wfp)-[A-Za-z0-9%][A-Za-z0-9%-]{12,}+",
-        f"xoxb-4827193650-7193648205173-{_MIX[:24]}",
-        _numbered,
+        "xoxb" + f"-4827193650-7193648205173-{_MIX[:24]}",
+        check.numbered,
     ),
     Rule(
         "webhook",
         ("hooks.slack.com/", ".webhook.office.com/", "hooks.zapier.com/"),
         r"(?:hooks\.slack\.com/(?:services|workflows|triggers)|\.webhook\.office\.com/webhookb2"
         r"|hooks\.zapier\.com/hooks/catch)/(?P<s>[A-Za-z0-9/@_-]{16,}+)",
-        f"https://hooks.slack.com/services/T4QZ7WNPX/B5RDK2TVM8L/{_MIX[:24]}",
+        "https://hooks.slack.com/services" + f"/T4QZ7WNPX/B5RDK2TVM8L/{_MIX[:24]}",
     ),
     _known(
         "discord-webhook", "/api/webhooks/", f"[0-9]{{15,20}}/(?P<s>{_W}{{40,}}+)", "928374650192837465/" + _MIX[:68]
@@ -245,25 +192,25 @@ RULES: tuple[Rule, ...] = (
         (".",),
         rf"[MNO]{_W}{{22,27}}+\.{_W}{{6}}\.{_W}{{27,40}}+(?![A-Za-z0-9_.-])",
         f"MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{_MIX[:27]}",
-        _random,
+        check.random,
     ),
     Rule(
         "telegram-token",
         (":",),
         rf":(?<=[0-9]{{8}}:)(?P<s>{_W}{{34,36}}+){_ENDW}",
         f"7194826350:AA{_MIX[:33]}",
-        _mixed,
+        check.mixed,
     ),
     Rule(
         "stripe-key",
         ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "sk_prod_", "rk_prod_"),
         r"[sr]k_(?:live|test|prod)_[A-Za-z0-9_]{16,}+",
         "sk_live_" + _MIX[:24],
-        _random,
+        check.random,
     ),
-    _known("stripe-webhook-secret", "whsec_", "[A-Za-z0-9+/=]{24,}+", _MIX[:32], _random),
+    _known("stripe-webhook-secret", "whsec_", "[A-Za-z0-9+/=]{24,}+", _MIX[:32], check.random),
     _known("sendgrid-key", "SG.", rf"{_W}{{16,32}}+\.{_W}{{32,64}}+", f"{_MIX[:22]}.{_MIX[:43]}"),
-    Rule("twilio-key", ("SK", "AC"), f"(?:SK|AC)[0-9a-z]{{32}}{_END}", "SK" + _HEX[:32], _numbered),
+    Rule("twilio-key", ("SK", "AC"), f"(?:SK|AC)[0-9a-z]{{32}}{_END}", "SK" + _HEX[:32], check.numbered),
     _known("mailgun-key", "key-", f"{_X}{{32}}{_END}", _HEX[:32]),
     Rule("mailchimp-key", ("-us",), rf"-us(?<=(?P<b>{_X}{{32}})-us)[0-9]{{1,2}}{_END}", _HEX[:32] + "-us14"),
     _known("brevo-key", "xkeysib-", f"{_X}{{64}}-{_A}{{16}}", f"{_HEX[:64]}-{_MIX[:16]}"),
@@ -278,7 +225,7 @@ RULES: tuple[Rule, ...] = (
         ("sq0", "EAAA"),
         f"(?:sq0(?:atp|csp|idp)-{_W}{{22,43}}+|EAAA{_W}{{60}}{_ENDW})",
         "sq0atp-" + _MIX[:22],
-        _random,
+        check.random,
     ),
     _known(
         "braintree-token",
@@ -286,10 +233,10 @@ RULES: tuple[Rule, ...] = (
         rf"(?:production|sandbox)\$[0-9a-z]{{16}}\${_X}{{32}}",
         f"production$t8kqzr3vn1xwld9p${_HEX[:32]}",
     ),
-    _known("resend-key", "re_", f"{_A}{{6,12}}_{_A}{{18,30}}+{_END}", f"{_MIX[:8]}_{_MIX[:24]}", _mixed),
+    _known("resend-key", "re_", f"{_A}{{6,12}}_{_A}{{18,30}}+{_END}", f"{_MIX[:8]}_{_MIX[:24]}", check.mixed),
     # Where teams work and programs run
-    _known("notion-token", "ntn_", f"{_A}{{40,50}}+", "48271936508" + _MIX[:35], _random),
-    _known("linear-key", "lin_api_", f"{_A}{{32,48}}+", _MIX[:40], _random),
+    _known("notion-token", "ntn_", f"{_A}{{40,50}}+", "48271936508" + _MIX[:35], check.random),
+    _known("linear-key", "lin_api_", f"{_A}{{32,48}}+", _MIX[:40], check.random),
     _known("figma-token", "figd_", f"{_W}{{36,}}+", _MIX[:40]),
     _known("airtable-token", "pat", rf"{_A}{{14}}\.{_X}{{64}}", f"{_MIX[:14]}.{_HEX[:64]}"),
     _known("postman-key", "PMAK-", f"{_X}{{24}}-{_X}{{34}}", f"{_HEX[:24]}-{_HEX[:34]}"),
@@ -318,10 +265,16 @@ RULES: tuple[Rule, ...] = (
     _known("pulumi-token", "pul-", f"{_X}{{40}}{_END}", _HEX[:40]),
     _known("planetscale-token", "pscale_", "(?:tkn|oauth|pw)_[A-Za-z0-9_.-]{32,64}+", "tkn_" + _MIX[:43]),
     Rule("supabase-token", ("sbp_", "sb_secret_"), f"sb(?:p_{_X}{{40}}|_secret_{_W}{{20,}}+)", "sbp_" + _HEX[:40]),
-    Rule("netlify-token", ("nfp_", "nfc_", "nfo_", "nfu_"), f"nf[pcou]_{_A}{{36}}{_END}", "nfp_" + _MIX[:36], _random),
+    Rule(
+        "netlify-token",
+        ("nfp_", "nfc_", "nfo_", "nfu_"),
+        f"nf[pcou]_{_A}{{36}}{_END}",
+        "nfp_" + _MIX[:36],
+        check.random,
+    ),
     Rule("fly-token", ("fo1_", "fm2_"), f"f(?:o1_{_W}{{43}}|m2_[A-Za-z0-9+/=,_-]{{80,}}+)", "fo1_" + _MIX[:43]),
     _known("tailscale-key", "tskey-", f"[a-z]{{3,10}}-{_A}{{8,24}}-{_A}{{20,40}}", f"auth-{_MIX[:12]}-{_MIX[:32]}"),
-    _known("1password-token", "ops_eyJ", "[A-Za-z0-9+/=_-]{100,}+", _MIX[:160], _whole),
+    _known("1password-token", "ops_eyJ", "[A-Za-z0-9+/=_-]{100,}+", _MIX[:160], check.whole),
     _known("heroku-key", "HRKU-", f"{_W}{{36,}}+", "AA" + _MIX[:58]),
     _known(
         "hubspot-token",
@@ -336,78 +289,78 @@ RULES: tuple[Rule, ...] = (
         ("eyJ",),
         rf"eyJ{_W}{{8,}}+(?:\.{_W}{{8,}}+){{2,4}}+",
         f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI3MTk0ODI2In0.{_MIX[:43]}",
-        _whole,
+        check.whole,
     ),
     Rule(
         "url-password",
         ("://",),
         r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>[^\s/@\"'<>`\\][^\s/\"'<>`\\]{2,200})(?<!@)@(?=[A-Za-z0-9\[.$_-])",
-        f"postgresql://app:{_PASS}@db.internal:5432/shop",
-        _url,
+        f"postgresql://app:{_WORD}@db.internal:5432/shop",
+        check.url,
     ),
     Rule(  # a slash in the password, against the rules and yet met; a port and a path must not look like one
         "url-password",
         ("://",),
         r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/@:\"'<>`\\?#]{2,80}(?:/[^\s/@\"'<>`\\?#]{0,80}){1,4})"
         r"@(?=[A-Za-z0-9\[][A-Za-z0-9.-]{2,80}(?::[0-9]{2,5})?/)",
-        f"mysql://app:kT9m/{_PASS}@db.internal:3306/shop",
-        _url,
+        f"mysql://app:kT9m/{_WORD}@db.internal:3306/shop",
+        check.url,
     ),
     Rule(
         "url-token",
         ("://",),
         rf"://(?P<s>{_W}{{20,255}}+)(?::x-oauth-basic)?@(?![^\s/]{{0,80}}sentry)",
-        f"https://{_MIX[:24]}@git.internal/team/app.git",
-        _random,
+        "https://" + _MIX[:24] + "@git.internal/team/app.git",
+        check.random,
     ),
     Rule(
         "basic-auth",
         ("asic ",),
         r"asic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,}+={0,2})",
-        "Authorization: Basic YXBwOmtUOW1acVh3MlI=",
-        _basic,
+        "Authorization: Basic " + "YXBwOmtUOW1acVh3MlI=",
+        check.basic,
     ),
     _known(
         "netrc-password",
         "login ",
         r"\s{0,8}\S{1,100}\s{1,8}password\s{1,8}(?P<s>\S{4,200})",
-        f"deploy password {_PASS}",
-        _password,
+        f"deploy password {_WORD}",
+        check.password,
     ),
     Rule(
         "pgpass-password",
         (":5432:",),
         r":5432:[A-Za-z0-9_*-]{1,63}:[A-Za-z0-9_-]{1,63}:(?P<s>[^\s:]{4,200})",
-        f"db.internal:5432:shop:app:{_PASS}",
-        _password,
+        f"db.internal:5432:shop:app:{_WORD}",
+        check.password,
     ),
     Rule(
         "command-password",
         (" -u", " --user", " --proxy-user", " --auth "),
         r" -(?:u|-user|-proxy-user|-auth)[ =]{0,3}[\"']?[^\s:\"'@/]{1,64}:(?P<s>[^\s\"':/@][^\s\"']{3,200})",
-        f"curl -sS -u deploy:{_PASS} https://api.internal/v1/items",
-        _after(r"\b(?:curl|wget|https?) "),
+        f"curl -sS -u deploy:{_WORD} https://api.internal/v1/items",
+        check.after(r"\b(?:curl|wget|https?) "),
     ),
     Rule(
         "command-password",
         (" -p",),
         r" -p[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
-        f"mysql -u root -p{_PASS} shop < dump.sql",
-        _after(r"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass) "),
+        f"mysql -u root -p{_WORD} shop < dump.sql",
+        check.after(r"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass) "),
     ),
     Rule(
         "command-password",
         (" -p ", " -a "),
         r" -[pa] {1,3}[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
-        f"redis-cli -h cache.internal -a {_PASS} ping",
-        _after(r"\b(?:sshpass|redis-cli|(?:docker|podman) login|helm registry login|mongosh|az login) "),
+        f"redis-cli -h cache.internal -a {_WORD} ping",
+        check.after(r"\b(?:sshpass|redis-cli|(?:docker|podman) login|helm registry login|mongosh|az login) "),
     ),
-    _known("command-password", " pass:", r"(?P<s>[^\s\"']{4,200})", _PASS, _password),
+    _known("command-password", " pass:", r"(?P<s>[^\s\"']{4,200})", _WORD, check.password),
     Rule(
         "sql-password",
         ("dentified by", "DENTIFIED BY", "dentified with", "DENTIFIED WITH"),
         r"(?i:dentified\s(?:with\s[\"'`]?\w{1,40}[\"'`]?\s)?by)\s{1,4}(?P<q>[\"'`])(?P<s>[^\"'`\s]{4,200})(?P=q)",
-        f"CREATE USER app IDENTIFIED BY '{_PASS}';",
-        _password,
+        f"CREATE USER app IDENTIFIED BY '{_WORD}';",
+        check.chosen,
     ),
 )

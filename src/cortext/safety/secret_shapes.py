@@ -8,18 +8,17 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from functools import cache
+from itertools import pairwise
 
 # The 160 commonest pairs of letters: 82 % of the pairs in words and identifiers, 24 % of random ones.
-_PAIRS = frozenset(
-    (
-        "in er re te es on at ti en ed st le co nt de ar se ng al or li me et ra an it ri ta di ne ec io is tr ro nd "
-        "ns pe ge ma la ve ic si ac ca pa pr un na ce lo ea ct il th fi as el rs ts ch to ll am nc ss om ex he mp od "
-        "ou op im em po rt ly su pl ad ut ur ni ha no mi ol bl ab oc ck ap mo ie id os ai ir sh us ho ep ig cl ul sp "
-        "ot ke da ef ia fo rm sc pt ee va ag ff iv ow tt so do ty cr pi um hi if ls tu rr ib ev ds sa fr ci rc ip pp "
-        "oo qu ze rd iz nf bi ub fe be ba lt wa vi up cu bu wi tl"
-    ).split()
+_COMMON_PAIRS = (
+    "in er re te es on at ti en ed st le co nt de ar se ng al or li me et ra an it ri ta di ne ec io is tr ro nd "
+    "ns pe ge ma la ve ic si ac ca pa pr un na ce lo ea ct il th fi as el rs ts ch to ll am nc ss om ex he mp od "
+    "ou op im em po rt ly su pl ad ut ur ni ha no mi ol bl ab oc ck ap mo ie id os ai ir sh us ho ep ig cl ul sp "
+    "ot ke da ef ia fo rm sc pt ee va ag ff iv ow tt so do ty cr pi um hi if ls tu rr ib ev ds sa fr ci rc ip pp "
+    "oo qu ze rd iz nf bi ub fe be ba lt wa vi up cu bu wi tl"
 )
+_PAIRS = frozenset(_COMMON_PAIRS.split())
 
 _FILLERS = re.compile(
     r"example|placeholder|your|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|dummy|fake"
@@ -38,7 +37,7 @@ _REFERENCE = re.compile(
 _STEMS = re.compile(
     r"(?:my|the|some|new|old|test|db|root|admin|super|top|user|default|dev|local|bad|good|wrong|correct|plain|no)?[_.-]?"
     r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
-    r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
+    r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|dev|local|sa|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
     r"|undefined|string|str|value|text|bytes|hello|abc|letmein|changeme|changeit|qwerty|welcome|invalid|required|optional"
     r"|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
     r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
@@ -48,6 +47,8 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
 _LETTER_RUNS = re.compile(r"[a-z]{2,}")
 _DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
+_CALL = re.compile(r"[A-Za-z_][\w.:]{2,}[(\[]")
+_CAMEL = re.compile(r"[A-Za-z][a-z]*(?:[A-Z][a-z]+)*[0-9]?")
 _SEPARATORS = "-_./:"
 
 
@@ -65,32 +66,31 @@ def entropy(value: str) -> float:
 def turns(value: str) -> int:
     """How often the kind of character changes. A capital before a small letter is no change: words begin so."""
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "." for c in value]
-    pairs = zip(kinds, kinds[1:], strict=False)
+    pairs = pairwise(kinds)
     return sum(1 for one, two in pairs if one != two and (one, two) != ("A", "a") and "." not in (one, two))
 
 
-def worded(value: str) -> bool:
-    """Whether the value is built of words, as names and identifiers are."""
+def worded(value: str, share: float = 0.5) -> bool:
+    """Whether the value is built of words, as names and identifiers are: this share of its pairs is common."""
     pairs = [run[i : i + 2] for run in _LETTER_RUNS.findall(value.lower()) for i in range(len(run) - 1)]
     if len(pairs) < 2:
         return False
-    share = sum(pair in _PAIRS for pair in pairs) / len(pairs)
-    return share >= 0.5 and turns(value) < 0.3 * (len(value) - 1)
+    common = sum(pair in _PAIRS for pair in pairs) / len(pairs)
+    return common >= share and turns(value) < 0.3 * (len(value) - 1)
 
 
 def random_key(value: str) -> bool:
     """For keys known by their prefix whose body could also be an identifier: mixed, and not words."""
-    return not placeholder(value) and not worded(value) and entropy(value) >= 3.0
+    return not placeholder(value) and not worded(value, 0.7 if _mixed(value) else 0.5) and entropy(value) >= 3.0
 
 
 def mixed_key(value: str) -> bool:
     """Small letters, capitals and digits, and not words: what base64 of random bytes looks like."""
-    return (
-        random_key(value)
-        and any(c.islower() for c in value)
-        and any(c.isupper() for c in value)
-        and any(c.isdigit() for c in value)
-    )
+    return _mixed(value) and random_key(value)
+
+
+def _mixed(value: str) -> bool:
+    return not value.islower() and not value.isupper() and any(c.isdigit() for c in value)
 
 
 def digits_and_letters(value: str) -> bool:
@@ -98,13 +98,19 @@ def digits_and_letters(value: str) -> bool:
     return not placeholder(value) and sum(c.isdigit() for c in value) >= 4 and sum(c.isalpha() for c in value) >= 4
 
 
-def assigned_key(value: str, *, firm: bool) -> bool:
-    """For what is assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file."""
+def _member(value: str) -> bool:
+    """`settings.database.password`, `ask()`: a way to a value, not one."""
+    return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and worded(value))
+
+
+def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
+    """For what is assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file;
+    `uuid`: where even a UUID would open something."""
     size = len(value)
-    if size < 8 or placeholder(value) or _STEMS.fullmatch(value) or _DOTTED.fullmatch(value):
+    if size < 8 or placeholder(value) or _STEMS.fullmatch(value) or _member(value):
         return False
     if _UUID.fullmatch(value):
-        return firm
+        return firm and uuid
     digits = sum(c.isdigit() for c in value)
     if _HEX.fullmatch(value):
         return size >= 16 and digits >= 3 and size - digits >= 2
@@ -120,7 +126,7 @@ def assigned_key(value: str, *, firm: bool) -> bool:
 def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
     """For what is assigned to a password. `alone`: nothing follows on the line. People's passwords are short
     and half words, so what speaks against one is the look of code or of a name."""
-    if len(value) < 5 or placeholder(value) or _STEMS.fullmatch(value) or _DOTTED.fullmatch(value):
+    if len(value) < 5 or placeholder(value) or _STEMS.fullmatch(value) or _member(value):
         return False
     letters = any(c.isalpha() for c in value)
     digits = any(c.isdigit() for c in value)
@@ -135,29 +141,14 @@ def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
     if not letters:
         return firm and len(value) >= 6 and special
     if firm:
-        return not (worded(value) and any(c in "_./:" for c in value) and not special)
+        return special or not (value.islower() and worded(value) and any(c in "_./:" for c in value))
     if special:
         return len(value) >= 6 and (digits or turns(value) >= 1) and not any(c in "(){}[]" for c in value)
     if worded(value):
-        return alone and value.isalnum()
+        return (alone and value.isalnum()) or (_mixed(value) and len(value) >= 8 and not _CAMEL.fullmatch(value))
     return turns(value) >= 3 or (len(value) >= 8 and turns(value) >= 2)
-
-
-@cache
-def defaults() -> frozenset[str]:
-    """The passwords that every program ships with; in a URL to a machine of one's own they keep nothing."""
-    return frozenset(
-        "admin dev guest local mongo mysql none null pass passwd password postgres pw pwd rabbitmq redis root secret "
-        "test token user username demo sa".split()
-    )
 
 
 def url_password(user: str, value: str) -> bool:
     """For the password in a URL: everything but placeholders, templates and what every program ships with."""
-    return not (
-        placeholder(value)
-        or value.lower() in defaults()
-        or value == user
-        or _STEMS.fullmatch(value)
-        or (value.isdigit() and len(value) < 6)
-    )
+    return not (placeholder(value) or value == user or _STEMS.fullmatch(value) or (value.isdigit() and len(value) < 6))

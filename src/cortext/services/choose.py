@@ -1,69 +1,71 @@
 """Choosing the session that a person means: by its number in the list, its id, a prefix, or words.
 
-Words are looked for in titles, summaries and types first, then in what was said, then with room for typing errors.
+Words are looked for in titles, summaries and types first, then with room for typing errors, then in what was said.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import SequenceMatcher
 
 from cortext.errors import AmbiguousId, SessionNotFound
-from cortext.services.stores import Found
+from cortext.index.sessions import Row
 
 NEAR = 0.74  # how alike two words must be: one wrong letter in five
 
+# Whether all these words were said in one message of a session; asked only where no name matches.
+Said = Callable[[Row, Sequence[str]], bool]
 
-def choose(found: Sequence[Found], wanted: str) -> Found:
+
+def choose(rows: Sequence[Row], wanted: str, said: Said | None = None) -> Row:
     """The one that is meant; AmbiguousId, or SessionNotFound with the nearest."""
-    matches = candidates(found, wanted)
+    matches = candidates(rows, wanted, said)
     if len(matches) == 1:
         return matches[0]
     if matches:
-        names = ", ".join(item.session.id for item in matches[:8])
+        names = ", ".join(row.id for row in matches[:8])
         more = f" and {len(matches) - 8} more" if len(matches) > 8 else ""
-        raise AmbiguousId(
-            f"{wanted!r} could be: {names}{more}",
-            hint="give more of the id, or its number from `cortext resume --list`",
-        )
-    near = ", ".join(f"{item.session.title or item.session.id}" for item in nearest(found, wanted))
+        raise AmbiguousId(f"{wanted!r} could be: {names}{more}", hint="give more of the id, or its number in the list")
+    near = ", ".join(row.name for row in nearest(rows, wanted))
     raise SessionNotFound(
         f"no conversation matches {wanted!r}",
         hint=f"the nearest: {near}" if near else "see what there is with `cortext resume --list`",
     )
 
 
-def candidates(found: Sequence[Found], wanted: str) -> list[Found]:
+def candidates(rows: Sequence[Row], wanted: str, said: Said | None = None) -> list[Row]:
     """The sessions that could be meant, by the first of the ways that finds any."""
     wanted = wanted.strip()
-    if wanted.isdigit() and 1 <= int(wanted) <= len(found):
-        return [found[int(wanted) - 1]]
-    exact = [item for item in found if item.session.id == wanted]
-    prefixed = exact or [item for item in found if item.session.id.startswith(wanted.lower())]
+    if wanted.isdigit() and len(wanted) < 3 and 1 <= int(wanted) <= len(rows):
+        return [rows[int(wanted) - 1]]
+    exact = [row for row in rows if row.id == wanted]
+    prefixed = exact or [row for row in rows if row.id.startswith(wanted.lower())]
     words = wanted.casefold().split()
     if prefixed or not words:
         return prefixed
-    named = [item for item in found if all(word in _text(item) for word in words)]
-    return named or [item for item in found if _alike(words, item)] or [i for i in found if _said(i, words)]
+    if wanted.isdigit() and 1 <= int(wanted) <= len(rows):
+        return [rows[int(wanted) - 1]]
+    named = [row for row in rows if all(word in _text(row) for word in words)]
+    named = named or [row for row in rows if _alike(words, row)]
+    return named or [row for row in rows if said is not None and said(row, words)]
 
 
-def nearest(found: Sequence[Found], wanted: str, count: int = 3) -> list[Found]:
+def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:
     """The sessions whose names are most like what was typed."""
     words = wanted.casefold().split()
-    scored = [(sum(_best(word, _text(item).split()) for word in words), item) for item in found]
+    scored = [(sum(_best(word, _text(row).split()) for word in words), row) for row in rows]
     scored = [pair for pair in scored if pair[0] >= 0.5 * len(words)]
     scored.sort(key=lambda pair: -pair[0])
-    return [item for _, item in scored[:count]]
+    return [row for _, row in scored[:count]]
 
 
-def _text(item: Found) -> str:
-    session = item.session
-    return f"{session.id.replace('-', ' ')} {session.title} {session.summary} {session.type}".casefold()
+def _text(row: Row) -> str:
+    return f"{row.id.replace('-', ' ')} {row.title} {row.summary} {row.type}".casefold()
 
 
-def _alike(words: Sequence[str], item: Found) -> bool:
+def _alike(words: Sequence[str], row: Row) -> bool:
     """Whether every word is in the names of a session, give or take a typing error."""
-    there = _text(item).split()
+    there = _text(row).split()
     return all(_best(word, there) >= NEAR for word in words)
 
 
@@ -79,12 +81,3 @@ def _best(word: str, there: Sequence[str]) -> float:
         if matcher.real_quick_ratio() > best and matcher.quick_ratio() > best:
             best = max(best, matcher.ratio())
     return best
-
-
-def _said(item: Found, words: Sequence[str]) -> bool:
-    """Whether all the words were said in one message of this session."""
-    for message in item.place.store.read(item.session.id):
-        text = message.text.casefold()
-        if all(word in text for word in words):
-            return True
-    return False

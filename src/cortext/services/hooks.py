@@ -19,6 +19,7 @@ from cortext.model.status import ACTIVE, PAUSED
 from cortext.services import pausing, registry
 from cortext.services.capture import Capture
 from cortext.services.lifecycle import begin, confirmation, save
+from cortext.services.listing import Listing
 from cortext.services.resume.in_tool import answer_in_tool
 from cortext.services.stores import Found, NamedStore
 from cortext.tools.base import HookEvent, Tool, Transcript
@@ -36,7 +37,7 @@ class World(Protocol):
 
     def capture(self) -> Capture: ...
 
-    def stores(self) -> list[NamedStore]: ...
+    def listing(self) -> Listing: ...
 
     def workspace_store(self) -> NamedStore: ...
 
@@ -96,7 +97,9 @@ class Hook:
 
     def _command(self, name: str) -> str:
         if name == "resume":
-            return answer_in_tool(self.world.stores(), self.world.workspace, self.event.arguments)
+            listing = self.world.listing()
+            listing.refresh()
+            return answer_in_tool(listing, self.event.arguments)
         if name == "stop-conversation":
             self._take_in()
             found = self._current()

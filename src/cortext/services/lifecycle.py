@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
@@ -16,13 +16,13 @@ from cortext.model.message import Message, thread
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services import registry
+from cortext.services.listing import Listing
 from cortext.services.publish import Committed, Git
-from cortext.services.stores import Found, NamedStore
+from cortext.services.stores import NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_TOOLS = ("mcp__cortext__search_workspace", "mcp__cortext__get_context", "mcp__cortext__get_decision_history")
-NOTICE = "notice"
 _NUMBER = re.compile(r"(\d{3,})-")
 
 
@@ -135,32 +135,15 @@ def commit_session(place: NamedStore, session: Session) -> Committed:
     return git.commit([folder], message)
 
 
-def sweep(
-    places: Iterable[NamedStore], idle_minutes: float, *, commit: bool = True, now: float | None = None
-) -> list[Found]:
-    """Pause the conversations of workspaces that have been quiet for too long; which they were."""
+def sweep(listing: Listing, idle_minutes: float, *, commit: bool = True, now: float | None = None) -> list[str]:
+    """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user."""
     border = (time.time() if now is None else now) - idle_minutes * 60
-    paused = []
-    for place in places:
-        if place.kind != "workspace":
-            continue
-        for session in place.store.sessions():
-            seen = clock.to_epoch(session.last_active)
-            if session.status == ACTIVE and seen is not None and seen < border:
-                saved = save(place, session.id, PAUSED, commit=commit)
-                place.store.update(session.id, Change(extra={NOTICE: f"paused after {idle_minutes:g} quiet minutes"}))
-                paused.append(Found(place, saved.session))
-    return paused
-
-
-def notices(found: Iterable[Found]) -> list[str]:
-    """What happened to conversations while nobody looked; each is told once."""
     told = []
-    for item in found:
-        notice = item.session.extra.get(NOTICE)
-        if notice and isinstance(notice, str):
-            told.append(f'"{item.session.title or item.session.id}" was saved and {notice}')
-            item.place.store.update(item.session.id, Change(extra={NOTICE: ""}))
+    for row in listing.rows(status=ACTIVE):
+        seen = clock.to_epoch(row.last_active)
+        if row.kind == "workspace" and seen is not None and seen < border:
+            save(listing.place(row.root), row.id, PAUSED, commit=commit)
+            told.append(f'"{row.name}" was saved and paused after {idle_minutes:g} quiet minutes')
     return told
 
 

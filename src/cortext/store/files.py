@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import msgspec
@@ -21,7 +21,7 @@ from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.store import archive, mend, quarantine
+from cortext.store import archive, mend, quarantine, shapes
 from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
@@ -44,6 +44,15 @@ class Place(msgspec.Struct, frozen=True):
     metadata: str
     log: str
     archive: str = ""
+
+
+class Way(NamedTuple):
+    """How we got to a session before: its files, their folder, its lock and the folder of that."""
+
+    place: Place
+    folder: str
+    lock: str
+    locks: str
 
 
 class Metadata(msgspec.Struct):
@@ -77,6 +86,8 @@ class FileStore:
         self.lock_timeout = lock_timeout
         self.folders = Folders(self.root)
         self._positions: dict[str, Position] = {}
+        self._ways: dict[str, Way] = {}
+        self._changes = os.path.join(self.control, shapes.CHANGES)
         self._trash = Trash(self.folders, os.path.join(self.control, "trash"))
 
     # ── what a layout says ───────────────────────────────────────────────────────────────────────────
@@ -115,6 +126,7 @@ class FileStore:
 
     # ── the protocol ─────────────────────────────────────────────────────────────────────────────────
 
+    @fsio.told
     def create(self, session: Session) -> Session:
         check_id(session.id)
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -131,12 +143,12 @@ class FileStore:
                 raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
             place = self._new_place(session)
             self.folders.check(os.path.dirname(place.log))
+            fsio.ensure_folder(os.path.dirname(place.log), self.root)
             self._make(place, session)
         return self.get(session.id)
 
     def _make(self, place: Place, session: Session) -> None:
         """Write the files of a new session; the metadata first, so that it exists whole or not at all."""
-        fsio.ensure_folder(os.path.dirname(place.log))
         self._save(place, session, {})
         fsio.AppendFile(place.log).close()
 
@@ -165,14 +177,8 @@ class FileStore:
         newest = tail(place.log, count, archive.next_seq(place.archive))
         return newest if len(newest) >= count else list(deque(self._read(place, 0), maxlen=count))
 
-    @contextmanager
-    def open(self, session_id: str, timeout: float | None = None) -> Iterator[Writer]:
-        with self._locked(session_id, timeout):
-            writer = FileWriter(self, self._place(session_id))
-            try:
-                yield writer
-            finally:
-                writer.close()
+    def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
+        return Opened(self, session_id, timeout)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         with self.open(session_id) as writer:
@@ -182,17 +188,20 @@ class FileStore:
         with self.open(session_id) as writer:
             return writer.update(change)
 
+    @fsio.told
     def delete(self, session_id: str) -> Trashed:
         with self._locked(session_id) as lock:
             place = self._place(session_id)
             trashed = self._trash.put(session_id, self._to_trash(place))
             self._positions.pop(place.log, None)
+            self._ways.pop(session_id, None)
             lock.sweep()
         return trashed
 
     def trash(self) -> Iterator[Trashed]:
         return self._trash.items()
 
+    @fsio.told
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
@@ -212,6 +221,7 @@ class FileStore:
         place = self._place(session_id)
         return [*self._load(place).damage, *self._settled(place, self._survey(place).damage)]
 
+    @fsio.told
     def compact(self, session_id: str, before: int) -> int:
         """See base.Compacts. Only layouts with an archive can."""
         with self._locked(session_id):
@@ -232,6 +242,7 @@ class FileStore:
                 self._update(place, Change())
         return moved
 
+    @fsio.told
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self._locked(session_id):
             place = self._place(session_id)
@@ -273,25 +284,23 @@ class FileStore:
         self.folders.check(os.path.dirname(place.log))
         return place
 
-    def _lock(self, session_id: str) -> fsio.Lock:
-        return fsio.Lock(self._lock_path(session_id))
+    def _known_place(self, session_id: str, lock: str) -> Place:
+        """The same for one that we had open before: two looks at the disk and no path to build."""
+        way = self._ways.get(session_id)
+        if way is not None:
+            self.folders.check(way.folder)
+            if os.path.lexists(way.place.log):
+                return way.place
+            del self._ways[session_id]
+        place = self._place(session_id)
+        self._ways[session_id] = Way(place, os.path.dirname(place.log), lock, os.path.dirname(lock))
+        return place
 
     def _lock_path(self, session_id: str) -> str:
         return os.path.join(self.control, "locks", f"{check_id(session_id)}.lock")
 
-    @contextmanager
-    def _locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Iterator[fsio.Lock]:
-        lock = self._lock(session_id)
-        self.folders.check(os.path.dirname(lock.path))
-        if not os.path.lexists(lock.path):
-            if not new:
-                self._place(session_id)  # a name that is nobody's must not leave a lock file behind
-            self._ensure_control()
-        lock.acquire(self.lock_timeout if timeout is None else timeout, f"session {session_id}")
-        try:
-            yield lock
-        finally:
-            lock.release()
+    def _locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Locked:
+        return Locked(self, session_id, timeout, new)
 
     def _ensure_control(self) -> None:
         """The folder for locks and trash; it keeps itself out of git."""
@@ -369,6 +378,58 @@ class FileStore:
         return OpenLog(place.log, encode_line, first_seq=lambda: archive.next_seq(place.archive), known=known)
 
 
+class Locked:
+    """The lock of a session for the length of a `with`. A class: a generator would cost as much as the lock."""
+
+    __slots__ = ("_lock", "_new", "_session_id", "_store", "_timeout")
+
+    def __init__(self, store: FileStore, session_id: str, timeout: float | None, new: bool) -> None:
+        self._store, self._session_id, self._timeout, self._new = store, session_id, timeout, new
+
+    def __enter__(self) -> fsio.Lock:
+        store, session_id = self._store, self._session_id
+        way = store._ways.get(session_id) if isinstance(session_id, str) else None
+        lock = self._lock = fsio.Lock(way.lock if way else store._lock_path(session_id))
+        store.folders.check(way.locks if way else os.path.dirname(lock.path))
+        timeout = store.lock_timeout if self._timeout is None else self._timeout
+        if not lock.acquire(timeout, f"session {session_id}", make=False):
+            if not self._new:
+                store._place(session_id)  # a name that is nobody's must not leave a lock file behind
+            store._ensure_control()
+            lock.acquire(timeout, f"session {session_id}")
+        return lock
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+        # For the list of sessions: what we touched. Only a hint, so it is not flushed.
+        fsio.note(self._store._changes, self._session_id)
+
+
+class Opened:
+    """The lock of a session and a writer to it, for the length of a `with`."""
+
+    __slots__ = ("_locked", "_session_id", "_store", "_writer")
+
+    def __init__(self, store: FileStore, session_id: str, timeout: float | None) -> None:
+        self._store, self._session_id = store, session_id
+        self._locked = Locked(store, session_id, timeout, False)
+
+    def __enter__(self) -> FileWriter:
+        lock = self._locked.__enter__()
+        try:
+            self._writer = FileWriter(self._store, self._store._known_place(self._session_id, lock.path))
+        except BaseException:
+            self._locked.__exit__()
+            raise
+        return self._writer
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            self._writer.close()
+        finally:
+            self._locked.__exit__()
+
+
 class FileWriter:
     """A session held open: see base.Writer."""
 
@@ -377,11 +438,13 @@ class FileWriter:
         self._place = place
         self._log: OpenLog | None = None
 
+    @fsio.told
     def append(self, *messages: Message) -> list[Message]:
         if self._log is None:
             self._log = self._store._open_log(self._place)
         return self._log.append(messages)
 
+    @fsio.told
     def append_raw(self, lines: list[bytes]) -> None:
         """Append records that are no messages."""
         if self._log is None:
@@ -393,12 +456,15 @@ class FileWriter:
             self._store._load(self._place).session, store=self._store.name, path=self._place.whole
         )
 
+    @fsio.told
     def update(self, change: Change) -> Session:
         return self._store._update(self._place, change)
 
     def close(self) -> None:
         if self._log is not None:
-            self._store._positions[self._place.log] = self._log.position
+            position = self._log.position
+            if position is not None:
+                self._store._positions[self._place.log] = position
             self._log.close()
 
 

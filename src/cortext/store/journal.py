@@ -7,7 +7,7 @@ that block alone is taken line by line. Memory does not grow with the file: a bl
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cortext import fsio
 from cortext.jsonl import MAX_LINE, blocks, split_lines
@@ -18,7 +18,6 @@ from cortext.store.lines import (
     MESSAGE_TYPES,
     BadLine,
     StoredMessage,
-    coerce,
     decode_line,
     decode_plain,
     derived_id,
@@ -31,11 +30,19 @@ class JournalReading:
     """The messages of one file in order; `damage` fills up on the way (see base.Reading).
 
     It may begin at the offset of any line and stop before another. `first_seq` is the number that the
-    first message has if it does not say itself. A message that stands in the `archive` too is left out.
+    first message has if it does not say itself. `seek` finds the start in the file that was opened (by then
+    the path may name another). A message that stands in the `archive` too is left out.
     """
 
     def __init__(
-        self, path: str, start: int = 0, *, end: int | None = None, first_seq: int = 0, archive: str = ""
+        self,
+        path: str,
+        start: int = 0,
+        *,
+        end: int | None = None,
+        first_seq: int = 0,
+        archive: str = "",
+        seek: Callable[[int], int] | None = None,
     ) -> None:
         self.path = path
         self.damage: list[Damage] = []
@@ -44,6 +51,7 @@ class JournalReading:
         self._end = end
         self._first = first_seq
         self._archive = archive
+        self._seek = seek
         self._begin()
 
     def _begin(self) -> None:
@@ -69,10 +77,13 @@ class JournalReading:
         """The same from a file that is open already; it is closed at the end."""
         self._begin()
         try:
+            if self._seek is not None:
+                self._start = self._seek(descriptor)
             end = os.fstat(descriptor).st_size
             for offset, piece, length in blocks(descriptor, self._start, min(end, self._end or end)):
                 if piece is None:
-                    self._add(offset, length, UNREADABLE, f"a line of {length:,} bytes; {MAX_LINE:,} is the limit")
+                    kind = UNREADABLE if os.pread(descriptor, 1, offset + length - 1) == b"\n" else TORN
+                    self._add(offset, length, kind, f"a line of {length:,} bytes; {MAX_LINE:,} is the limit")
                     continue
                 batch = self._quickly(piece)
                 yield self._line_by_line(offset, piece) if batch is None else batch
@@ -120,7 +131,7 @@ class JournalReading:
         records, rest, why = salvage(raw)
         so_far = len(self.damage)
         for record, piece in records:
-            self._number(offset, piece, coerce(record), batch)
+            self._number(offset, piece, record, batch)
         del self.damage[so_far:]  # what is wrong with a line is told once, as one thing
         if not raw.endswith(b"\n") and not records:
             self._add(offset, len(raw), TORN, "an incomplete last line")

@@ -25,6 +25,7 @@ MAX_SEQ = 2**53
 SHORT = 1 << 20
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
+_AROUND = b"\0 \t\r\n"
 _NESTING = "nested too deeply"
 
 
@@ -61,7 +62,9 @@ def encode_pretty(value: object) -> bytes:
 def _encode(value: object, indent: int) -> bytes:
     try:
         try:
-            return msgspec.json.format(_encoder.encode(value), indent=indent)
+            raw = _encoder.encode(value)
+            _check_length(len(raw))
+            return msgspec.json.format(raw, indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
             text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
             if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
@@ -80,15 +83,9 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
             return _plain_line(message, prefix)
         except UnicodeEncodeError:
             pass  # a lone surrogate: see _encode_tight
-    # The text alone may be too long: do not make three copies of it to find out.
-    raw = encode(message) if len(message.content) <= MAX_LINE else b""
-    length = len(raw) or len(message.content)
-    if length > MAX_LINE:
-        raise InvalidMessage(
-            f"the message is {length >> 20} MiB long; a line may have {MAX_LINE >> 20}",
-            kept="nothing was written",
-            hint="store large data as a file and refer to it",
-        )
+    _check_length(len(message.content))  # before any copy of it is made
+    raw = encode(message)
+    _check_length(len(prefix) + len(raw) + 1)
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deep(msgspec.to_builtins(message)):
         raise InvalidMessage(
             f"the message is {_NESTING} (more than {MAX_DEPTH} levels)",
@@ -132,6 +129,15 @@ def _plain_line(message: Message, prefix: bytes) -> bytes:
             b', "seq": %d}\n' % message.seq,
         )
     )
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_LINE:
+        raise InvalidMessage(
+            f"the message is {length >> 20} MiB long; a line may have {MAX_LINE >> 20}",
+            kept="nothing was written",
+            hint="store large data as a file and refer to it",
+        )
 
 
 def _is_deep(value: object) -> bool:
@@ -182,7 +188,8 @@ def decode_value(raw: bytes) -> Any:
 
 def decode_plain(piece: bytes) -> list[StoredMessage] | None:
     """Many lines at once; None where one of them wants a closer look."""
-    lines = piece.split(b"\n")
+    end = piece.find(b"\n") + 1
+    lines = piece.split(b"\n") if 0 < end < len(piece) else [piece]  # one long line is not copied
     if not lines[-1]:
         lines.pop()
     decode = line_decoder.decode  # line by line: decode_lines would take records that are glued together
@@ -205,16 +212,20 @@ def decode_line(raw: bytes) -> StoredMessage:
         _check_utf8(raw)
         return line_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if not raw.lstrip(_AROUND).removeprefix(_BOM).startswith(b"{"):
+            raise BadLine("not a JSON object") from None
         return coerce(decode_value(raw))
 
 
-def salvage(raw: bytes) -> tuple[list[tuple[dict[str, Any], bytes]], bytes, str]:
+def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
     """What a bad line still holds: the whole records at its beginning (each with its bytes), the rest, and why.
 
     Only records that stand one after another from the start count (two writers glued them together):
     looking further inside a broken record could take a quoted message for a real one.
     """
-    rest = raw.strip(b"\0 \t\r\n").removeprefix(_BOM)
+    rest = raw.strip(_AROUND).removeprefix(_BOM)
+    if not rest.startswith(b"{"):
+        return [], rest, "not a JSON object"
     try:
         text, tail, reason = rest.decode("utf-8"), b"", ""
     except UnicodeDecodeError as error:
@@ -225,17 +236,17 @@ def salvage(raw: bytes) -> tuple[list[tuple[dict[str, Any], bytes]], bytes, str]
     return records, text.encode("utf-8") + tail, reason
 
 
-def _leading_records(text: str) -> tuple[list[tuple[dict[str, Any], bytes]], str]:
+def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
     decoder = json.JSONDecoder()
-    records: list[tuple[dict[str, Any], bytes]] = []
+    records: list[tuple[StoredMessage, bytes]] = []
     place = 0
     while text.startswith("{", place):
         try:
             value, end = decoder.raw_decode(text, place)
-            coerce(value)
+            record = coerce(value)
         except (ValueError, RecursionError):  # a BadLine is a ValueError
             break
-        records.append((value, text[place:end].encode("utf-8")))
+        records.append((record, text[place:end].encode("utf-8")))
         place = end
         while place < len(text) and text[place] in "\0 \t\r\n":
             place += 1

@@ -21,12 +21,15 @@ EncodeLine = Callable[[Message], bytes]
 
 
 class Position:
-    """Where a log ended when we last saw it: enough to append again without reading anything."""
+    """Where a log ended when we last saw it: enough to append again without reading anything.
 
-    __slots__ = ("end", "inode", "last_id", "next_seq")
+    `end` is its last good end. The file is longer (see `stamp`) only where a rollback failed.
+    """
 
-    def __init__(self, inode: int, end: int, next_seq: int, last_id: str) -> None:
-        self.inode, self.end, self.next_seq, self.last_id = inode, end, next_seq, last_id
+    __slots__ = ("end", "last_id", "next_seq", "stamp")
+
+    def __init__(self, stamp: tuple[int, int, int], end: int, next_seq: int, last_id: str) -> None:
+        self.stamp, self.end, self.next_seq, self.last_id = stamp, end, next_seq, last_id
 
 
 class OpenLog:
@@ -43,10 +46,13 @@ class OpenLog:
         self.path = path
         self._encode_line = encode_line
         self._first_seq = first_seq
+        self._next, self._last_id, self._found = 0, "", False
         self._file = fsio.AppendFile(path)
         try:
-            if known is not None and (known.inode, known.end) == (self._file.inode, self._file.end):
-                self._next, self._last_id = known.next_seq, known.last_id
+            if known is not None and known.stamp == self._file.stamp():
+                if known.end != self._file.end:
+                    self._file.cut(known.end)  # what an append that was refused could not take back
+                self._next, self._last_id, self._found = known.next_seq, known.last_id, True
             else:
                 self._find_end()
         except BaseException:
@@ -54,9 +60,9 @@ class OpenLog:
             raise
 
     @property
-    def position(self) -> Position:
-        """What to give to the next OpenLog of this file."""
-        return Position(self._file.inode, self._file.end, self._next, self._last_id)
+    def position(self) -> Position | None:
+        """What to give to the next OpenLog of this file; None where we do not know ourselves."""
+        return Position(self._file.stamp(), self._file.end, self._next, self._last_id) if self._found else None
 
     @property
     def next_seq(self) -> int:
@@ -108,8 +114,10 @@ class OpenLog:
 
     def _freshen(self) -> None:
         """Look again where the file ends, if it is not the one we left: git or an editor was at work."""
-        if self._file.current():
+        self._file.heal()
+        if self._found and self._file.current():
             return
+        self._found = False
         fresh = fsio.AppendFile(self.path)
         self._file.close()
         self._file = fresh
@@ -117,15 +125,16 @@ class OpenLog:
 
     def _find_end(self) -> None:
         """Set a torn last line aside, and find the number of the last message."""
+        # Who made the file, or put it in place of another, may have died before its name was flushed.
+        fsio.sync_folder(os.path.dirname(self.path))
         end = self._file.end
         self._next, self._last_id = self._first_seq(), ""
-        if not end:
-            return
-        if os.pread(self._file.descriptor, 1, end - 1) != b"\n":
+        if end and os.pread(self._file.descriptor, 1, end - 1) != b"\n":
             self._mend_end()
-        last = tail(self.path, 1, self._next)
+        last = tail(self.path, 1, self._next) if end else []
         if last:
             self._next, self._last_id = last[0].seq + 1, last[0].id
+        self._found = True
 
     def _mend_end(self) -> None:
         """The file does not end with a newline: end a whole line, quarantine a torn one."""

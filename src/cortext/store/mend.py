@@ -16,7 +16,6 @@ from cortext.store.lines import (
     MAX_SEQ,
     BadLine,
     StoredMessage,
-    coerce,
     decode_line,
     decode_value,
     derived_id,
@@ -91,5 +90,5 @@ def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[StoredMessage, byte
         yield record, raw if raw.endswith(b"\n") else raw + b"\n"
     except BadLine:
         if suspicious:
-            for value, piece in salvage(raw)[0]:
-                yield coerce(value), piece + b"\n"
+            for record, piece in salvage(raw)[0]:
+                yield record, piece + b"\n"

@@ -38,29 +38,32 @@ def tail(path: str, count: int, first_seq: int = 0) -> list[Message]:
 
 
 def _tail_of(descriptor: int, end: int, count: int) -> list[Message] | None:
-    """Read backwards in growing steps; None where something on the way is not plainly ours."""
+    """Read backwards in steps; None where something on the way is not plainly ours."""
+    found: list[Message] = []
+    bottom = end
     size = TAIL_BLOCK
-    while True:
+    while end > 0 and len(found) < count:
         start = max(0, end - size)
         piece = os.pread(descriptor, end - start, start)
         if start:  # begin at a whole line
-            newline = piece.find(b"\n")
-            if newline < 0 or newline + 1 == len(piece):  # the last line is longer than this
-                size = end - line_start(descriptor, start + max(newline, 0))
-                if size > MAX_LINE:
+            newline = piece.find(b"\n", 0, len(piece) - 1)
+            if newline >= 0:
+                start += newline + 1
+                piece = piece[newline + 1 :]
+            else:  # the last line is longer than this
+                start = line_start(descriptor, start)
+                if end - start > MAX_LINE:
                     return None
-                if size > end - start:
-                    continue
-                newline = -1
-            piece = piece[newline + 1 :]
+                piece = os.pread(descriptor, end - start, start)
         messages = plain_messages(piece)
-        if messages is None:
+        if messages is None or (found and messages and messages[-1].seq >= found[0].seq):
             return None
-        if len(messages) >= count or not start:
-            return messages[-count:]
+        found = messages + found
         # Aim at what is missing by what was found so far, and a bit more.
-        aim = (end - start) * (count + 1) // max(1, len(messages)) * 9 // 8
-        size = max(size * 2, min(aim, 16 * BLOCK))
+        aim = (bottom - start) * (count - len(found)) // max(1, len(found)) * 9 // 8
+        size = max(TAIL_BLOCK, min(aim, 16 * BLOCK))
+        end = start
+    return found[-count:]
 
 
 def line_start(descriptor: int, position: int) -> int:

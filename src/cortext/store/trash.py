@@ -41,7 +41,7 @@ class Trash:
         place = os.path.join(self.folder, key)
         origins = [os.path.relpath(path, self.root) for path in paths]
         item = Trashed(key=key, session_id=session_id, deleted_at=clock.now(), origin=origins[0])
-        fsio.ensure_folder(place)
+        fsio.ensure_folder(place, self.root)
         note = {"session_id": session_id, "deleted_at": item.deleted_at, "origins": origins}
         fsio.replace_file(os.path.join(place, NOTE), [encode_pretty(note)])
         for path in paths:
@@ -85,15 +85,20 @@ class Trash:
             self.folders.check(os.path.dirname(target))
             if os.path.lexists(source):
                 moves.append((source, target))
-        for source, target in moves:
+        if moves and os.path.lexists(moves[0][1]):
+            raise SessionExists(
+                f"there is a session {session_id} again",
+                kept="both are unchanged",
+                hint="delete or rename the one that is there, then restore",
+            )
+        # The session itself comes last: until then it is in the trash, and a restore can be tried again.
+        for source, target in reversed(moves):
+            fsio.ensure_folder(os.path.dirname(target), self.root)
             if os.path.lexists(target):
-                raise SessionExists(
-                    f"there is a session {session_id} again",
-                    kept="both are unchanged",
-                    hint="delete or rename the one that is there, then restore",
-                )
-            fsio.ensure_folder(os.path.dirname(target))
-            fsio.move(source, target)
+                with open(source, "rb") as file:  # a quarantine that a deletion, interrupted, left behind
+                    fsio.append_once(target, file.read())
+            else:
+                fsio.move(source, target)
         fsio.remove_tree(os.path.join(self.folder, key))
         return session_id
 

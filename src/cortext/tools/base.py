@@ -170,6 +170,9 @@ class Tool(Protocol):
     def unmerge(self, project: str) -> list[str]:
         """Take out exactly what merge put in."""
 
+    def mcp_servers(self, project: str) -> set[str]:
+        """The names of the MCP servers that this tool would have in this project."""
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
 

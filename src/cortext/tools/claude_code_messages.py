@@ -63,10 +63,9 @@ class Maker:
         if record.cortext is not None:
             return self._marked(record.cortext, record, content, USER)
         if isinstance(content, list):
-            alone = _alone(content)
-            if alone is None or alone.type != TEXT:
+            if len(content) != 1 or isinstance(content[0], str) or content[0].type != TEXT:
                 return self._blocks(record, content, identity, USER)
-            content = alone.text
+            content = content[0].text
         return [self.typed(content or "", identity, record)]
 
     def typed(self, text: str, identity: str, record: Record) -> Message:
@@ -308,11 +307,6 @@ def timestamp(record: Record) -> str:
 def _hangs_on(part: Part, result: Message) -> bool:
     """Whether a part is an image that came in this tool result."""
     return part.type in (IMAGE, FILE) and bool(result.parts) and part.call_id == (result.parts or [part])[0].call_id
-
-
-def _alone(blocks: list[Block | str]) -> Block | None:
-    """The only block of a list, if there is but one."""
-    return blocks[0] if len(blocks) == 1 and isinstance(blocks[0], Block) else None
 
 
 def text_of(content: Content) -> str:

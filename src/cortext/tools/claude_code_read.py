@@ -22,6 +22,8 @@ from cortext.tools.foreign import ForeignLines, derived_id, note
 
 _TYPE_FIRST = b'{"type":"'
 _PARENT_FIRST = b'{"parentUuid":'
+_SOURCE = b'"sourceToolAssistantUUID":"'
+_WORTH_CUTTING = 2048
 _PASSED_OVER = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
 _HEAD, _TAIL = 4096, 512
 _KEPT_OWNERS = 8
@@ -89,6 +91,7 @@ class ClaudeReading:
 
     def _messages(self, lines: ForeignLines, maker: Maker, stop: int | None = None) -> Iterator[Message]:
         skipped = self.counts.skipped
+        decode = decoder.decode
         for line in lines:
             if stop is not None and lines.end > stop:
                 return
@@ -98,29 +101,43 @@ class ClaudeReading:
                     note(skipped, kind.decode("ascii"))
                     continue
             try:
-                yield from self._record(decoder.decode(line), maker, line)
+                record = decode(_without_copy(line) if len(line) > _WORTH_CUTTING else line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                records = lines.decode(line, decoder, Record)
-                for record in records or _second_half(line):
+                for record in lines.decode(line, decoder, Record) or _second_half(line):
                     yield from self._record(record, maker, line)
+            else:
+                yield from self._record(record, maker, line)
 
     def _record(self, record: Record, maker: Maker, line: bytes) -> Sequence[Message]:
         """The messages of one record, each with its parent where it does not follow the one before."""
         uuid = record.uuid
-        if uuid in self._owners and record.type in TALK:
+        owners = self._owners
+        kind = record.type
+        if uuid in owners and kind in TALK:
             note(self.counts.skipped, "repeated")
             return ()
         if not self._introduced:
             self._introduce(record)
-        made = self._made(record, maker, line)
-        above = self._above(record)
+        if kind == "assistant":
+            made = maker.assistant(record, uuid or derived_id(line.hex()))
+        elif kind == "user":
+            made = self._user(record, maker, uuid or derived_id(line.hex()))
+        else:
+            made = self._other(record, maker, line)
+        # A compaction begins a new root, and says what it went on from.
+        parent = record.parentUuid or record.logicalParentUuid
+        above = "" if parent is None else owners.get(parent)
+        if above is None:
+            above = self._unknown(parent or "")
         if made and not made[0].aside:
             if above and above != self._last and above not in self._round:
                 made[0].parent = above
             above = self._last = made[-1].id
             self._go_round(record, made)
+        elif record.isSidechain:
+            above = ""
         if uuid is not None:
-            self._owners[uuid] = above
+            owners[uuid] = above
         return made
 
     def _introduce(self, record: Record) -> None:
@@ -131,27 +148,24 @@ class ClaudeReading:
             self.about.created_at = timestamp(record)
         self._introduced = bool(self.about.project and self.about.created_at)
 
-    def _made(self, record: Record, maker: Maker, line: bytes) -> list[Message]:
+    def _user(self, record: Record, maker: Maker, identity: str) -> list[Message]:
+        """A record in the user's place, if it is more than the program's own note to the model."""
+        if not (record.isMeta or record.isCompactSummary or record.isVisibleInTranscriptOnly) or record.cortext:
+            return maker.user(record, identity)
+        text = text_of(record.message.content if record.message else None)
+        if record.isCompactSummary:
+            self.about.summary = text
+            note(self.counts.skipped, "compact summary")
+        elif is_resume_block(text):
+            return [maker.typed(text, identity, record)]
+        else:
+            note(self.counts.skipped, "meta" if record.isMeta else "transcript only")
+        return []
+
+    def _other(self, record: Record, maker: Maker, line: bytes) -> list[Message]:
+        """A record that is nobody's turn; some hold words all the same."""
         kind = record.type
         skipped = self.counts.skipped
-        if kind in TALK:
-            identity = record.uuid or derived_id(line.hex())
-            if kind == "assistant":
-                return maker.assistant(record, identity)
-            if record.isCompactSummary:
-                self.about.summary = text_of(record.message.content if record.message else None)
-                note(skipped, "compact summary")
-                return []
-            if record.isVisibleInTranscriptOnly:
-                note(skipped, "transcript only")
-                return []
-            if record.isMeta and record.cortext is None:
-                text = text_of(record.message.content if record.message else None)
-                if not is_resume_block(text):
-                    note(skipped, "meta")
-                    return []
-                return [maker.typed(text, identity, record)]
-            return maker.user(record, identity)
         if kind == "attachment":
             if record.attachment is not None and record.attachment.type == "queued_command":
                 return maker.queued(record, record.uuid or derived_id(line.hex()))
@@ -180,19 +194,11 @@ class ClaudeReading:
 
     # ── the tree ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _above(self, record: Record) -> str:
-        """The message of the talk that a record follows; empty at a root."""
-        if record.isSidechain or self._aside:
-            return ""
-        # A compaction begins a new root, and says what it went on from.
-        parent = record.parentUuid or record.logicalParentUuid
-        if parent is None:
-            return ""
-        owner = self._owners.get(parent)
-        if owner is None and not self._knows_all:
+    def _unknown(self, parent: str) -> str:
+        """The owner of a record that this reading has not met: it may lie before the cursor, or be lost."""
+        if not self._knows_all:
             self._learn()
-            owner = self._owners.get(parent)
-        return self._last if owner is None else owner
+        return self._owners.get(parent, self._last)
 
     def _go_round(self, record: Record, made: list[Message]) -> None:
         """Note what belongs to one answer of the model: its records and the results of its calls.
@@ -213,7 +219,9 @@ class ClaudeReading:
         maker = Maker(self._transcript.key, earlier.about, earlier.counts, aside=False)
         for _ in earlier._messages(lines, maker, self._start):
             pass
-        self._owners = earlier._owners | self._owners
+        newer = dict(self._owners)
+        self._owners.clear()
+        self._owners |= earlier._owners | newer
         self._knows_all = True
 
     # ── what it tells about itself ───────────────────────────────────────────────────────────────────
@@ -238,7 +246,7 @@ class ClaudeReading:
     def _go_on(self, place: dict[str, Any], maker: Maker) -> None:
         """Take up where the cursor says."""
         self._start = place["offset"]
-        self._knows_all = False
+        self._knows_all = self._aside  # a side agent's messages have no parents to look for
         self._owners = dict(place.get("owners") or {})
         self._last = str(place.get("last") or "")
         self._rank = place.get("rank", -1)
@@ -275,9 +283,9 @@ def _newest(owners: dict[str, str]) -> list[tuple[str, str]]:
 
 def _usable(cursor: dict[str, Any] | None, path: str) -> dict[str, Any] | None:
     """The cursor, if the file still begins as it did when the cursor was made."""
-    if not cursor or not isinstance(cursor.get("offset"), int):
+    if not cursor or not isinstance(cursor.get("offset"), int) or not cursor.get("seen"):
         return None
-    return cursor if cursor.get("seen") == _seen(path, cursor["offset"]) else None
+    return cursor if cursor["seen"] == _seen(path, cursor["offset"]) else None
 
 
 def _seen(path: str, offset: int) -> str:
@@ -299,6 +307,21 @@ def _seen(path: str, offset: int) -> str:
 def _is_one(line: bytes) -> bool:
     """Whether a line is one record, by a look: neither torn nor with another one glued to it."""
     return line.endswith(b"}") and b'}{"' not in line and line.find(_PARENT_FIRST, 1) < 0
+
+
+def _without_copy(line: bytes) -> bytes:
+    """A tool's result without the program's second copy of it, which makes up half of a transcript.
+
+    Only where the line ends as this very record does. A cut inside an inner object would not be whole JSON: the
+    decoder says so, and the caller takes the line as it is.
+    """
+    copy = line.find(b',"toolUseResult":')
+    if copy < 0:
+        return line
+    source = line.rfind(_SOURCE, max(copy, len(line) - 2048))
+    if source < 0 or line[source + len(_SOURCE) :][:36] != line[15:51]:
+        return line
+    return line[:copy] + b"}"
 
 
 def _second_half(line: bytes) -> list[Record]:

@@ -11,32 +11,28 @@ from typing import Any
 import msgspec
 
 # Kinds of records that are the tool's own bookkeeping: known, and not part of the talk.
-BOOKKEEPING = frozenset(
-    (
-        "agent-color agent-name agent-setting api-request api-request-blob api-request-shape "
-        "artifact-autoreact-ledger artifact-comment-monitor atis-latch attribution-snapshot bridge-session "
-        "content-replacement continued-in cost-state data-flow-incomplete data-flow-records derived-from dev-mods "
-        "ended-by-model file-history-delta file-history-snapshot fork-context-ref frame-link history-suppression "
-        "isolation-latch last-prompt memory-mode mode observer-ref permission-mode pr-link progress "
-        "queue-operation relocated repl-mode resume-head-vouch session-owner speculation-accept tag task-summary "
-        "tools-used worktree-state"
-    ).split()
-)
+_BOOKKEEPING = """
+    agent-color agent-name agent-setting api-request api-request-blob api-request-shape artifact-autoreact-ledger
+    artifact-comment-monitor atis-latch attribution-snapshot bridge-session content-replacement continued-in
+    cost-state data-flow-incomplete data-flow-records derived-from dev-mods ended-by-model file-history-delta
+    file-history-snapshot fork-context-ref frame-link history-suppression isolation-latch last-prompt memory-mode
+    mode observer-ref permission-mode pr-link progress queue-operation relocated repl-mode resume-head-vouch
+    session-owner speculation-accept tag task-summary tools-used worktree-state
+"""
+BOOKKEEPING = frozenset(_BOOKKEEPING.split())
 # Kinds that name the conversation; a later entry outranks an earlier one.
 TITLES = ("summary", "ai-title", "custom-title")
 TALK = frozenset(("user", "assistant"))
-SYSTEM_NOTES = frozenset(
-    (
-        "agents_killed api_error api_metrics api_retry away_summary bridge_state bridge_status "
-        "compact_boundary file_snapshot hook_progress hook_response hook_started informational init "
-        "instruction_size_warning memory_recall memory_saved microcompact_boundary model_consent_fallback "
-        "model_fallback model_refusal_fallback model_refusal_no_fallback notification per_turn_effort_changed "
-        "permission_denied permission_retry post_turn_summary rewind_stand_in scheduled_task_fire "
-        "session_writes_lost start_folder status stop_hook_summary task_notification task_progress task_started "
-        "task_summary task_updated thinking thinking_tokens turn_duration turn_handoff_available turn_preempted "
-        "voice_call_talk"
-    ).split()
-)
+_SYSTEM_NOTES = """
+    agents_killed api_error api_metrics api_retry away_summary bridge_state bridge_status compact_boundary
+    file_snapshot hook_progress hook_response hook_started informational init instruction_size_warning
+    memory_recall memory_saved microcompact_boundary model_consent_fallback model_fallback model_refusal_fallback
+    model_refusal_no_fallback notification per_turn_effort_changed permission_denied permission_retry
+    post_turn_summary rewind_stand_in scheduled_task_fire session_writes_lost start_folder status stop_hook_summary
+    task_notification task_progress task_started task_summary task_updated thinking thinking_tokens turn_duration
+    turn_handoff_available turn_preempted voice_call_talk
+"""
+SYSTEM_NOTES = frozenset(_SYSTEM_NOTES.split())
 SYNTHETIC = "<synthetic>"  # the "model" of what the program itself put in an assistant's mouth
 
 

@@ -93,7 +93,9 @@ def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
         # The same page twice (an archived one beside a copy): the later file is the one in use.
         if page.page not in known or known[page.page].when <= page.when:
             known[page.page] = page
-    return {thread: sorted(found.values(), key=lambda page: (page.when, page.page)) for thread, found in threads.items()}
+    return {
+        thread: sorted(found.values(), key=lambda page: (page.when, page.page)) for thread, found in threads.items()
+    }
 
 
 def project_of(path: str) -> str:
@@ -185,7 +187,9 @@ def later(page: Page) -> list[Page]:
         for month in _names(os.path.join(shelf, year), own[5:7] if year == own[:4] else ""):
             low = own[8:10] if f"{year}/{month}" == own[:7] else ""
             for day in _names(os.path.join(shelf, year, month), low):
-                found += (other for other in scan(os.path.join(shelf, year, month, day), 1) if other.thread == page.thread)
+                found += (
+                    other for other in scan(os.path.join(shelf, year, month, day), 1) if other.thread == page.thread
+                )
     return by_thread(iter(found)).get(page.thread, [with_signs(page)])
 
 

@@ -19,39 +19,62 @@ _BEGIN = re.compile(rb'\{"timestamp": ?"')
 BEGIN = b'{"timestamp":"'
 
 # Kinds of records, and of events, that are the tool's own bookkeeping: known, and not part of the talk.
-BOOKKEEPING = frozenset(
-    "session_meta turn_context world_state token_usage_record compacted event_msg "
-    "inter_agent_communication inter_agent_communication_metadata".split()
-)
-EVENTS = frozenset(
-    "agent_message agent_message_content_delta agent_reasoning agent_reasoning_raw_content "
-    "agent_reasoning_section_break apply_patch_approval_request background_event collab_agent_interaction_begin "
-    "collab_agent_interaction_end collab_agent_spawn_begin collab_agent_spawn_end collab_close_begin "
-    "collab_close_end collab_resume_begin collab_resume_end collab_waiting_begin collab_waiting_end "
-    "context_compacted deprecation_notice dynamic_tool_call_request dynamic_tool_call_response "
-    "elicitation_request entered_review_mode environment_connected environment_disconnected error "
-    "exec_approval_request exec_command_begin exec_command_end exec_command_output_delta exited_review_mode "
-    "guardian_assessment guardian_warning hook_completed hook_started image_generation_begin "
-    "image_generation_end item_completed item_started mcp_startup_complete mcp_startup_update "
-    "mcp_tool_call_begin mcp_tool_call_end model_reroute model_verification patch_apply_begin patch_apply_end "
-    "patch_apply_updated plan_delta plan_update raw_response_completed raw_response_item "
-    "realtime_conversation_closed realtime_conversation_realtime realtime_conversation_sdp "
-    "realtime_conversation_started reasoning_content_delta reasoning_raw_content_delta request_permissions "
-    "request_user_input safety_buffering session_configured shutdown_complete stream_error sub_agent_activity "
-    "task_complete task_started terminal_interaction thread_goal_updated thread_name_updated "
-    "thread_queue_changed thread_rolled_back thread_settings_applied token_count turn_aborted turn_complete "
-    "turn_diff turn_moderation_metadata turn_started undo_completed undo_started user_message "
-    "view_image_tool_call warning web_search_begin web_search_end".split()
-)
+_BOOKKEEPING = """
+    session_meta turn_context world_state token_usage_record compacted
+    inter_agent_communication inter_agent_communication_metadata
+"""
+_EVENTS = """
+    agent_message agent_message_content_delta agent_reasoning agent_reasoning_raw_content
+    agent_reasoning_section_break apply_patch_approval_request background_event collab_agent_interaction_begin
+    collab_agent_interaction_end collab_agent_spawn_begin collab_agent_spawn_end collab_close_begin
+    collab_close_end collab_resume_begin collab_resume_end collab_waiting_begin collab_waiting_end
+    context_compacted deprecation_notice dynamic_tool_call_request dynamic_tool_call_response
+    elicitation_request entered_review_mode environment_connected environment_disconnected error
+    exec_approval_request exec_command_begin exec_command_end exec_command_output_delta exited_review_mode
+    guardian_assessment guardian_warning hook_completed hook_started image_generation_begin
+    image_generation_end item_completed item_started mcp_startup_complete mcp_startup_update
+    mcp_tool_call_begin mcp_tool_call_end model_reroute model_verification patch_apply_begin patch_apply_end
+    patch_apply_updated plan_delta plan_update raw_response_completed raw_response_item
+    realtime_conversation_closed realtime_conversation_realtime realtime_conversation_sdp
+    realtime_conversation_started reasoning_content_delta reasoning_raw_content_delta request_permissions
+    request_user_input safety_buffering session_configured shutdown_complete stream_error sub_agent_activity
+    task_complete task_started terminal_interaction thread_goal_updated thread_name_updated
+    thread_queue_changed thread_rolled_back thread_settings_applied token_count turn_aborted turn_complete
+    turn_diff turn_moderation_metadata turn_started undo_completed undo_started user_message
+    view_image_tool_call warning web_search_begin web_search_end
+"""
+BOOKKEEPING = frozenset(_BOOKKEEPING.split())
+EVENTS = frozenset(_EVENTS.split())
+# Of those, the ones that tell us nothing at all: passed over by their first bytes.
+_TELLING = {"turn_context", "token_usage_record", "compacted"}
+_TELLING_EVENTS = {"token_count", "thread_rolled_back", "thread_name_updated", "task_complete", "turn_aborted"}
+PASSED_OVER: dict[tuple[bytes, bytes | None], str] = {
+    **{(name.encode(), None): name for name in BOOKKEEPING - _TELLING},
+    **{(b"event_msg", name.encode()): f"event {name}" for name in EVENTS - _TELLING_EVENTS},
+}
 # Items of a model's history that are neither words nor calls.
 QUIET_ITEMS = frozenset(
-    "additional_tools compaction compaction_summary compaction_trigger configuration_update "
-    "context_compaction ghost_snapshot".split()
+    (
+        "additional_tools",
+        "compaction",
+        "compaction_summary",
+        "compaction_trigger",
+        "configuration_update",
+        "context_compaction",
+        "ghost_snapshot",
+    )
 )
 CALLS = frozenset(
-    "function_call custom_tool_call local_shell_call web_search_call image_generation_call tool_search_call".split()
+    (
+        "function_call",
+        "custom_tool_call",
+        "local_shell_call",
+        "web_search_call",
+        "image_generation_call",
+        "tool_search_call",
+    )
 )
-RESULTS = frozenset("function_call_output custom_tool_call_output tool_search_output".split())
+RESULTS = frozenset(("function_call_output", "custom_tool_call_output", "tool_search_output"))
 
 # Who put a piece of a user's message there; what is not the user's own is the program's.
 _THEIRS = ("user.", "shell.user_command", "unknown")
@@ -98,11 +121,11 @@ class Item(msgspec.Struct):
     summary: list[Piece] | None = None
     name: str | None = None
     namespace: str | None = None
-    arguments: msgspec.Raw = _NOTHING
+    arguments: Any = None
     input: str | None = None
     call_id: str | None = None
-    output: msgspec.Raw = _NOTHING
-    action: msgspec.Raw = _NOTHING
+    output: str | list[Piece] | dict[str, Any] | None = None
+    action: Any = None
     tools: msgspec.Raw = _NOTHING
     result: msgspec.Raw = _NOTHING
     revised_prompt: str | None = None
@@ -119,17 +142,18 @@ class Note(msgspec.Struct):
 class Mark(msgspec.Struct, omit_defaults=True):
     """Our own field in the records that we write: whose record this is, and what the format could not hold.
 
-    `was` is the message as it was, where the native form says less; `added` marks a record that we had to
-    make up; `more` one that belongs to the message before it.
+    `of` says how many records the message has, `more` that this is not the first of them; `was` is the
+    message as it was, where the native form says less; `added` marks a record that we had to make up.
     """
 
     id: str = ""
+    of: int = 1
+    more: bool = False
     model: str = ""
     tokens: int | None = None
     usage: dict[str, Any] | None = None
     was: Any = None
     added: bool = False
-    more: bool = False
     title: str = ""
 
 
@@ -231,8 +255,6 @@ usages = msgspec.json.Decoder(UsageLine)
 events = msgspec.json.Decoder(EventLine)
 anything = msgspec.json.Decoder(AnyLine)
 values = msgspec.json.Decoder()
-_pieces = msgspec.json.Decoder(list[Piece])
-_text = msgspec.json.Decoder(str)
 
 
 def is_theirs(text: str, kind: str | None) -> bool:
@@ -242,17 +264,8 @@ def is_theirs(text: str, kind: str | None) -> bool:
     return kind.startswith(_THEIRS)
 
 
-def value_of(raw: msgspec.Raw) -> Any:
-    """A nested value, built; None where it cannot be."""
-    try:
-        return values.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return None
-
-
-def arguments_of(raw: msgspec.Raw) -> Any:
+def arguments_of(value: Any) -> Any:
     """A call's arguments: the JSON in the text, or the text where that is none."""
-    value = value_of(raw)
     if not isinstance(value, str):
         return {} if value is None else value
     try:
@@ -261,29 +274,13 @@ def arguments_of(raw: msgspec.Raw) -> Any:
         return value
 
 
-def pieces_of(raw: msgspec.Raw) -> str | list[Piece]:
-    """An output: a text, pieces, or (older) an object that holds the text."""
-    data = bytes(raw)
-    try:
-        if data.startswith(b'"'):
-            return _text.decode(data)
-        if data.startswith(b"["):
-            return _pieces.decode(data)
-    except (msgspec.DecodeError, RecursionError):
-        return data.decode("utf-8", "replace")
-    value = value_of(raw)
-    if isinstance(value, dict) and isinstance(value.get("content"), str):
-        return str(value["content"])
-    return "" if value is None else data.decode("utf-8", "replace")
-
-
 def image_of(piece: Piece, instead: str) -> tuple[str, str]:
     """An image's reference and media type. Data inside the record is not copied: `instead` names its place."""
     data = bytes(memoryview(piece.image_url)[:400]).strip(b'"')
     if data.startswith(b"data:"):
         return instead, data[5:].partition(b";")[0].decode("ascii", "replace")
     if data.startswith(b"http"):
-        return str(value_of(piece.image_url)), ""
+        return str(values.decode(piece.image_url)), ""
     return piece.file_id or instead, ""
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Sequence
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, said
 from cortext.tools.gemini_cli_records import (
     EDITOR_CONTEXT,
     HOOK_CONTEXT,
@@ -26,6 +24,7 @@ from cortext.tools.gemini_cli_records import (
     media_of,
     output_of,
     parts_of,
+    plain_output,
     text_of,
     thinking_of,
 )
@@ -35,21 +34,22 @@ RESUMED = "[RESUMED CONVERSATION]"
 COMMAND_MARK = re.compile(r"<!-- cortext:command /?([\w.:-]+) -->(.*?)<!-- cortext:end -->", re.DOTALL)
 
 
-class Call(msgspec.Struct):
-    """A tool call of a record, with its answer where the record has it."""
-
-    id: str
-    name: str
-    input: Any
-    answer: FunctionResponse | None = None
-    more: Sequence[ContentPart] = ()
-    failed: bool = False
-    timestamp: str = ""
-
-
 def moment(timestamp: str | None) -> str:
     """A time in our spelling; empty where it is none."""
-    return clock.normalise(timestamp) if timestamp else ""
+    if not timestamp:
+        return ""
+    # What the program writes is our spelling already: only the minute, mostly known, has to be a real one.
+    if _REST.fullmatch(timestamp, 16) and _is_minute(timestamp[:16]):
+        return timestamp
+    return clock.normalise(timestamp)
+
+
+_REST = re.compile(r":[0-5][0-9]\.[0-9]{3}Z")
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_minute(text: str) -> bool:
+    return clock.normalise(f"{text}:00Z") == f"{text}:00Z"
 
 
 # ── the user ─────────────────────────────────────────────────────────────────────────────────────────
@@ -57,143 +57,159 @@ def moment(timestamp: str | None) -> str:
 
 def bookkeeping(words: str) -> str:
     """What kind of text of the program's own this is; empty where somebody said it."""
+    if words[:1] not in _SUSPECT:
+        return ""
     begin = words[:200].lstrip()
-    if begin.startswith(SESSION_CONTEXT):
-        return "session context"
-    if begin.startswith(SNAPSHOT):
-        return "compression summary"
-    if begin.startswith(EDITOR_CONTEXT):
-        return "editor context"
-    if begin.startswith("System: Potential loop detected."):
-        return "nudge to continue"
-    return NUDGES.get(words, "")
+    for sign, kind in _OWN_TEXTS:
+        if begin.startswith(sign):
+            return kind
+    return NUDGES.get(words, "") if len(words) < 100 else ""
+
+
+_OWN_TEXTS = (
+    (SESSION_CONTEXT, "session context"),
+    (SNAPSHOT, "compression summary"),
+    (EDITOR_CONTEXT, "editor context"),
+    ("System: Potential loop detected.", "nudge to continue"),
+)
+_SUSPECT = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(sign for sign, _ in _OWN_TEXTS)]})
 
 
 def typed_command(record: Record, words: str) -> str:
     """The slash command that the user typed to get this prompt, or nothing."""
-    shown = text_of(parts_of(record.displayContent)).strip()
-    if shown.startswith("/"):
-        return shown
-    mark = COMMAND_MARK.search(words)
+    if record.displayContent is not None:
+        shown = text_of(parts_of(record.displayContent)).strip()
+        if shown.startswith("/"):
+            return shown
+    mark = COMMAND_MARK.search(words) if "<!-- cortext:command" in words else None
     return f"/{mark[1]} {mark[2].strip()}".rstrip() if mark else ""
 
 
-def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> Iterator[Message]:
-    """What the user said: the typed command rather than what it became, and without what hooks added."""
+def user_messages(record: Record, parts: Sequence[ContentPart], key: str) -> tuple[Message | None, Message | None]:
+    """What the user said (the typed command rather than what it became, without what hooks added), and our block."""
     own = [part for part in parts if part.functionResponse is None]
     added = [part.text for part in own if part.text and part.text.startswith(HOOK_CONTEXT)]
-    words = text_of([part for part in own if not (part.text and part.text.startswith(HOOK_CONTEXT))])
+    words = text_of([part for part in own if part.text not in added] if added else own)
     command = typed_command(record, words)
-    block = next((text for text in added if RESUMED in text), "")
-    if RESUMED in words:
-        block = words
+    block = words if RESUMED in words else next((text for text in added if RESUMED in text), "")
     when = moment(record.timestamp)
-    content = command or ("" if block is words else words)
+    content = command or ("" if block and block is words else words)
     media = media_of(own, f"{key}#{record.id}")
+    message = injected = None
     if content or media:
-        yield Message(role=USER, content=content, timestamp=when, id=record.id, parts=media or None)
+        message = Message(role=USER, content=content, timestamp=when, id=record.id, parts=media or None)
     if block:
-        name = f"{record.id}/block" if content or media else record.id
+        name = f"{record.id}/block" if message else record.id
         extra = {"resume_block": True}
-        yield Message(role=USER, content=block, timestamp=when, id=name, aside=True, extra=extra)
+        injected = Message(role=USER, content=block, timestamp=when, id=name, aside=True, extra=extra)
+    return message, injected
 
 
 # ── the model ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def model_message(record: Record, parts: Sequence[ContentPart], key: str) -> Message | None:
+def model_message(record: Record, words: str, parts: Sequence[ContentPart], key: str, when: str) -> Message | None:
     """What the model said and thought; None where it only called tools."""
-    words = text_of(parts)
-    kept = [*thinking_of(record, parts), *code_of(parts), *media_of(parts, f"{key}#{record.id}")]
+    kept = thinking_of(record, parts) if parts or record.thoughts else []
+    if parts:
+        code = code_of(parts)
+        kept += [*code, *media_of(parts, f"{key}#{record.id}")]
+        if code:  # what the model ran on its side is said, too
+            kept.insert(0, Part(type=TEXT, text=words))
+            words = said(kept)
     if not words and not kept:
         return None
-    message = Message(role=ASSISTANT, content=words, timestamp=moment(record.timestamp), id=record.id)
-    if any(part.type == TEXT for part in kept):
-        kept.insert(0, Part(type=TEXT, text=words))
-        message.content = "\n\n".join(part.text for part in kept if part.type == TEXT and part.text)
-    message.parts = kept or None
-    return measured(message, record)
+    return Message(
+        role=ASSISTANT,
+        content=words,
+        timestamp=when,
+        id=record.id,
+        parts=kept or None,
+        model=record.model or "",
+        usage=record.tokens,
+        tokens=output_tokens(record),
+    )
 
 
-def measured(message: Message, record: Record) -> Message:
-    """The message with the model's name and the provider's own count."""
-    message.model = record.model or ""
-    if record.tokens:
-        message.usage = record.tokens
-        output = record.tokens.get("output")
-        message.tokens = output if isinstance(output, int) else None
-    return message
+def output_tokens(record: Record) -> int | None:
+    """How long the answer was, in the provider's own count."""
+    count = record.tokens.get("output") if record.tokens else None
+    return count if isinstance(count, int) else None
 
 
-def calls_of(record: Record, parts: Sequence[ContentPart]) -> list[Call]:
-    """The tool calls of a record in order, from either of the two places where they are kept."""
-    shown = record.toolCalls or ()
-    calls = [
-        Call(part.functionCall.id or f"{record.id}/{place}", part.functionCall.name or "", part.functionCall.args)
-        for place, part in enumerate(part for part in parts if part.functionCall is not None)
-        if part.functionCall is not None
-    ]
-    known = {call.id: call for call in calls}
+def calls_of(record: Record, parts: Sequence[ContentPart]) -> list[ToolCall]:
+    """The tool calls of a record in order, each with an id, from either of the two places where they are kept."""
+    shown = record.toolCalls or []
+    spoken = [part.functionCall for part in parts if part.functionCall is not None] if parts else []
+    if spoken:
+        answered = {entry.id: entry for entry in shown}
+        calls = [answered.pop(call.id, ToolCall(call.id, call.name, call.args)) for call in spoken]
+        shown = [*calls, *answered.values()]
     for place, entry in enumerate(shown):
-        call = known.get(entry.id or "")
-        if call is None:
-            call = Call(entry.id or f"{record.id}/{place}", entry.name or "", entry.args)
-            calls.append(call)
-        _add_answer(call, entry)
-    return calls
+        if not entry.id:
+            entry.id = f"{record.id}/{place}"
+    return shown
 
 
-def _add_answer(call: Call, entry: ToolCall) -> None:
-    """Find the call's own answer: after a resume the program puts the answers of all calls with each."""
-    call.timestamp = moment(entry.timestamp)
-    call.failed = entry.status in ("error", "cancelled")
-    if entry.result is None:
-        return
-    if isinstance(entry.result, str):
-        call.answer = FunctionResponse(id=call.id, name=call.name, response=entry.result)
-        return
-    parts = parts_of(entry.result)
-    answers = [part.functionResponse for part in parts if part.functionResponse is not None]
-    own = [answer for answer in answers if answer.id == call.id] or [answer for answer in answers if not answer.id]
-    if own or answers:
-        call.answer = (own or answers)[0]
-    elif parts:
-        call.answer = FunctionResponse(id=call.id, name=call.name, response=text_of(parts))
-    if len(answers) <= 1:
-        call.more = [part for part in parts if part.functionResponse is None]
-
-
-def calls_message(record: Record, calls: Sequence[Call], name: str) -> Message:
+def calls_message(record: Record, calls: Sequence[ToolCall], name: str, when: str) -> Message:
     """A message of tool calls."""
-    parts = [Part(type=TOOL_CALL, id=call.id, name=call.name, input=call.input) for call in calls]
-    when = moment(record.timestamp)
+    parts = [Part(type=TOOL_CALL, id=call.id or "", name=call.name or "", input=call.args) for call in calls]
     return Message(role=ASSISTANT, timestamp=when, id=name, parts=parts, model=record.model or "")
 
 
-def result_message(call: Call, name: str, key: str, when: str = "") -> Message | None:
+def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | None:
     """A tool's answer as a message; None while there is none."""
-    if call.answer is None:
+    result = call.result
+    if call.timestamp:
+        when = moment(call.timestamp)
+    if call.status == "success" and isinstance(result, list) and len(result) == 1:
+        # As it is almost always: one answer, in words.
+        only = result[0]
+        plain = plain_output(only) if isinstance(only, ContentPart) else None
+        if plain is not None:
+            part = Part(type=TOOL_RESULT, call_id=call.id or "", name=call.name or "", output=plain)
+            return Message(role=TOOL, timestamp=when, id=name, parts=[part])
+    if result is None or result == "" or result == []:
         return None
-    part, media = result_part(call.answer, call.more, f"{key}#{name}")
-    part.call_id, part.name = call.id, call.name or part.name
-    part.is_error = part.is_error or call.failed
-    return Message(role=TOOL, timestamp=call.timestamp or when, id=name, parts=[part, *media])
+    first = result[0] if isinstance(result, list) else result
+    answer = first.functionResponse if isinstance(first, ContentPart) else None
+    more: Sequence[ContentPart] = ()
+    if answer is None or (isinstance(result, list) and len(result) > 1):
+        answer, more = _own_answer(call, parts_of(result))
+    part = result_part(answer, more)
+    part.call_id = call.id or ""
+    part.name = call.name or part.name
+    if call.status in ("error", "cancelled"):
+        part.is_error = True
+    kept = [part]
+    if more or answer.parts:
+        kept += media_of([*(answer.parts or ()), *more], f"{key}#{name}")
+    return Message(role=TOOL, timestamp=when, id=name, parts=kept)
 
 
-def result_part(answer: FunctionResponse, more: Sequence[ContentPart], place: str) -> tuple[Part, list[Part]]:
-    """An answer as a part, and the images that came with it, by reference."""
+def _own_answer(call: ToolCall, parts: Sequence[ContentPart]) -> tuple[FunctionResponse, Sequence[ContentPart]]:
+    """The call's own answer: after a resume the program puts the answers of all calls with each of them."""
+    answers = [part.functionResponse for part in parts if part.functionResponse is not None]
+    own = [answer for answer in answers if answer.id == call.id] or [answer for answer in answers if not answer.id]
+    more = [part for part in parts if part.functionResponse is None] if len(answers) <= 1 else []
+    if answers:
+        return (own or answers)[0], more
+    return FunctionResponse(id=call.id, name=call.name), more
+
+
+def result_part(answer: FunctionResponse, more: Sequence[ContentPart] = ()) -> Part:
+    """An answer as a part; words that stand beside it belong to it."""
     output, wrong = output_of(answer.response)
-    extra = text_of(more)
+    extra = text_of(more) if more else ""
     if extra and extra != output:
         output = f"{output}\n{extra}" if output else extra
-    part = Part(type=TOOL_RESULT, call_id=answer.id or "", name=answer.name or "", output=output, is_error=wrong)
-    return part, media_of([*(answer.parts or ()), *more], place)
+    return Part(type=TOOL_RESULT, call_id=answer.id or "", name=answer.name or "", output=output, is_error=wrong)
 
 
 # ── what we wrote ourselves ──────────────────────────────────────────────────────────────────────────
 
 
-def own_message(record: Record, mark: Mark, key: str) -> Message | None:
+def own_message(record: Record, mark: Mark) -> Message | None:
     """Our message back out of a record that we wrote: one record, one message."""
     if mark.made:
         return None
@@ -203,15 +219,15 @@ def own_message(record: Record, mark: Mark, key: str) -> Message | None:
         if part.functionCall is not None:
             kept.append(_own_call(part.functionCall, mark))
         elif part.functionResponse is not None:
-            result, media = result_part(part.functionResponse, (), f"{key}#{record.id}")
+            result = result_part(part.functionResponse)
             result.name = (mark.names or {}).get(result.call_id, result.name)
-            kept += [result, *media]
+            kept.append(result)
         elif part.text and not part.thought:
             texts.append(part.text)
     del texts[: mark.lead]
-    for call_id, name, wrong, said in mark.results or ():
-        output = texts[1] if said and len(texts) > 1 else ""
-        del texts[: 1 + said]
+    for call_id, name, wrong, answered in mark.results or ():
+        output = texts[1] if answered and len(texts) > 1 else ""
+        del texts[: 1 + answered]
         kept.append(Part(type=TOOL_RESULT, call_id=call_id, name=name, output=output, is_error=wrong))
     words = "".join(texts[: len(texts) - len(mark.files or ())])
     for kind, ref, media_type, name in mark.files or ():
@@ -220,7 +236,9 @@ def own_message(record: Record, mark: Mark, key: str) -> Message | None:
         return None
     role = mark.role or (USER if record.type == "user" else ASSISTANT)
     message = Message(role=role, content=words, timestamp=moment(record.timestamp), id=record.id, parts=kept or None)
-    return measured(message, record) if role == ASSISTANT else message
+    if role == ASSISTANT:
+        message.model, message.usage, message.tokens = record.model or "", record.tokens, output_tokens(record)
+    return message
 
 
 def _own_call(call: FunctionCall, mark: Mark) -> Part:

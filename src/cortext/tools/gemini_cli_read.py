@@ -11,10 +11,10 @@ from typing import Any
 import msgspec
 
 from cortext import fsio
-from cortext.jsonl import MAX_LINE
+from cortext.jsonl import MAX_LINE, blocks
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.foreign import ForeignLines, glued_values, note, place
+from cortext.tools.foreign import ForeignLines, glued_values, is_whole, note, place
 from cortext.tools.gemini_cli_records import Record, record_decoder
 from cortext.tools.gemini_cli_talk import PastNeeded, Talk
 
@@ -23,6 +23,10 @@ _TIME_ONLY = b'{"$set":{"lastUpdated":'
 _TIME_ONLY_LENGTH = 80
 _RECORD_START = re.compile(rb'\{"(?:id|sessionId|\$set|\$rewindTo)":')
 _TRIES = 200
+# Where a record has the program's own uuid as its id, its beginning has a fixed length, and this shows results.
+_RESULTS = b'user","content":[{"functionResponse":{"id":"'
+_RESULTS_PLACE = 92
+_ID_PLACE, _ID_END = 7, 43
 _BLOCK = 1 << 20
 _HEAD = 1024
 _TAIL = 256
@@ -67,28 +71,33 @@ class _File:
 
     def messages(self, cursor: dict[str, Any] | None) -> Iterator[Message]:
         """The messages since the cursor, or all of them where it does not fit the file any more."""
+        out: list[Message] = []
         if is_document(self.path):
             talk = self._talk()
             for record in documented(self.path, self.counts):
-                yield from talk.take(record)
-            yield from talk.finish()
+                talk.take(record, out)
+                yield from out
+                out.clear()
+            talk.finish(out)
+            yield from out
             return
         start, talk = self._begin(cursor)
-        lines = ForeignLines(self.path, start, self.counts)
-        before = start
+        lines = GeminiLines(self.path, start, self.counts)
         for line in lines:
-            if line.startswith(_TIME_ONLY) and len(line) < _TIME_ONLY_LENGTH:
-                note(self.counts.skipped, "metadata")
-            else:
-                records = records_in(line, lines)
-                for number, record in enumerate(records):
-                    try:
-                        yield from talk.take(record)
-                    except PastNeeded:
-                        talk = self._replayed(before, records[:number])
-                        yield from talk.take(record)
-            before = lines.end
-        yield from talk.finish()
+            if line.startswith(_RESULTS, _RESULTS_PLACE) and _is_copy(line, talk):
+                continue
+            records = lines.records(line)
+            for number, record in enumerate(records):
+                try:
+                    talk.take(record, out)
+                except PastNeeded:
+                    talk = self._replayed(lines.begin, records[:number])
+                    talk.take(record, out)
+            if out:
+                yield from out
+                out.clear()
+        talk.finish(out)
+        yield from out
         self.cursor = {"offset": lines.end, **_marks(self.path, lines.end), **talk.state()}
 
     def _talk(self) -> Talk:
@@ -109,70 +118,125 @@ class _File:
 
     def _replayed(self, end: int, more: list[Record]) -> Talk:
         """The state after all that was read before, for a record that reaches back."""
-        talk = Talk(self.key, About(), Counts(), aside=self.aside)
-        lines = ForeignLines(self.path, 0, talk.counts)
+        talk = Talk(self.key, About(), Counts(), aside=self.aside, careful=True)
+        lines = GeminiLines(self.path, 0, talk.counts)
+        out: list[Message] = []
         for line in lines:
-            if lines.end > end:
+            if lines.begin >= end:
                 break
-            if not (line.startswith(_TIME_ONLY) and len(line) < _TIME_ONLY_LENGTH):
-                more_records = records_in(line, lines)
-                for record in more_records:
-                    for _ in talk.take(record):
-                        pass
+            if not (line.startswith(_RESULTS, _RESULTS_PLACE) and _is_copy(line, talk)):
+                for record in lines.records(line):
+                    talk.take(record, out)
+                out.clear()
         for record in more:
-            for _ in talk.take(record):
-                pass
+            talk.take(record, out)
         talk.about, talk.counts = self.about, self.counts
         return talk
 
 
-def records_in(line: bytes, lines: ForeignLines) -> list[Record]:
-    """The record or records of a line, also one that stands behind half a record; damage is counted."""
-    try:
-        return [record_decoder.decode(line)]
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        pass
-    values, whole = glued_values(line)
-    records = [_converted(value, lines) for value in values]
-    if not whole:
-        note(lines.counts.damaged, "not JSON")
-        place(lines.counts, lines.path, lines.end)
-        if not values:
-            records += _behind_damage(line, lines)
-    return [record for record in records if record is not None]
+def _is_copy(line: bytes, talk: Talk) -> bool:
+    """Whether a message of tool results, by its first bytes, holds only results that are known with their calls."""
+    begin = _RESULTS_PLACE + len(_RESULTS)
+    end = line.find(b'"', begin)
+    if line.find(b'{"functionResponse":', end) >= 0 or line.find(b"\\", begin, end) >= 0:
+        return False  # several results: worth a look
+    return talk.is_copy(line[_ID_PLACE:_ID_END].decode("utf-8", "replace"), line[begin:end].decode("utf-8", "replace"))
 
 
-def _behind_damage(line: bytes, lines: ForeignLines) -> list[Record | None]:
+class GeminiLines(ForeignLines):
+    """The lines that are worth a look; `begin` is where the given one begins.
+
+    Left out are times, and a record whose very bytes begin the next one: an answer is written when it came,
+    and again when its tool calls are done. What is left out is counted, nothing of it is decoded.
+    """
+
+    begin = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        times = again = held_at = 0
+        held = head = b""
+        descriptor = fsio.open_file(self.path, os.O_RDONLY)
+        try:
+            for offset, piece, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size):
+                if piece is None:
+                    note(self.counts.damaged, "line too long")
+                    place(self.counts, self.path, offset)
+                    self.end = offset + length
+                    continue
+                start = 0
+                while (end := piece.find(b"\n", start)) >= 0 or start < len(piece):
+                    if end < 0:
+                        end = len(piece)
+                        if not is_whole(piece[start:]):
+                            self.complete = False
+                            break
+                    if end - start < _TIME_ONLY_LENGTH and piece.startswith(_TIME_ONLY, start):
+                        times += 1
+                    elif end > start:
+                        if held:
+                            if piece.startswith(head, start) and piece.startswith(held[:-1], start):
+                                again += 1
+                            else:
+                                self.begin = held_at
+                                yield held
+                        held, held_at = piece[start:end], offset + start
+                        head = held[:_ID_END]
+                    start = end + 1
+                self.end = offset + min(start, len(piece))
+            if held:
+                self.begin = held_at
+                yield held
+        finally:
+            os.close(descriptor)
+            note(self.counts.skipped, "metadata", times)
+            note(self.counts.skipped, "record again", again)
+
+    def records(self, line: bytes) -> list[Record]:
+        """The record or records of a line, also one that stands behind half a record; damage is counted."""
+        try:
+            return [record_decoder.decode(line)]
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        values, whole = glued_values(line)
+        if not whole:
+            self._damage("not JSON")
+            values = values or _behind_damage(line)
+        return [record for value in values if (record := self._converted(value)) is not None]
+
+    def _converted(self, value: Any) -> Record | None:
+        """A value as a record; where its shape is strange, as much as can be had: who, and the plain words."""
+        try:
+            return record_decoder.decode(msgspec.json.encode(value))
+        except (msgspec.DecodeError, RecursionError):
+            self._damage("unexpected shape")
+        if not isinstance(value, dict) or not isinstance(value.get("id"), str):
+            return None
+        content = value.get("content")
+        parts = content if isinstance(content, list) else [content]
+        texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
+        words = "".join(text for text in texts if isinstance(text, str))
+        kind, when = value.get("type"), value.get("timestamp")
+        return Record(
+            id=value["id"],
+            type=kind if isinstance(kind, str) else "",
+            timestamp=when if isinstance(when, str) else None,
+            content=words,
+        )
+
+    def _damage(self, kind: str) -> None:
+        note(self.counts.damaged, kind)
+        place(self.counts, self.path, self.end)
+
+
+def _behind_damage(line: bytes) -> list[Any]:
     """Whole records at the end of a line that begins with a broken one: its writer died, the next went on."""
     for tried, found in enumerate(_RECORD_START.finditer(line, 1)):
         if tried >= _TRIES:
             break
         values, whole = glued_values(line[found.start() :])
         if values and whole:
-            return [_converted(value, lines) for value in values]
+            return values
     return []
-
-
-def _converted(value: Any, lines: ForeignLines) -> Record | None:
-    """A value as a record; where its shape is strange, as much as can be had: who, and the plain words."""
-    try:
-        return record_decoder.decode(msgspec.json.encode(value))
-    except (msgspec.DecodeError, RecursionError):
-        note(lines.counts.damaged, "unexpected shape")
-        place(lines.counts, lines.path, lines.end)
-    if not isinstance(value, dict) or not isinstance(value.get("id"), str):
-        return None
-    content = value.get("content")
-    parts = content if isinstance(content, list) else [content]
-    texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
-    words = "".join(text for text in texts if isinstance(text, str))
-    kind, when = value.get("type"), value.get("timestamp")
-    return Record(
-        id=value["id"],
-        type=kind if isinstance(kind, str) else "",
-        timestamp=when if isinstance(when, str) else None,
-        content=words,
-    )
 
 
 def _marks(path: str, offset: int) -> dict[str, str]:
@@ -182,10 +246,14 @@ def _marks(path: str, offset: int) -> dict[str, str]:
         if os.fstat(descriptor).st_size < offset:
             return {}
         start = max(0, offset - _TAIL)
-        pieces = {"head": os.pread(descriptor, min(_HEAD, offset), 0), "mark": os.pread(descriptor, offset - start, start)}
+        head, tail = os.pread(descriptor, min(_HEAD, offset), 0), os.pread(descriptor, offset - start, start)
     finally:
         os.close(descriptor)
-    return {name: hashlib.blake2b(piece, digest_size=8).hexdigest() for name, piece in pieces.items()}
+    return {"head": _digest(head), "mark": _digest(tail)}
+
+
+def _digest(piece: bytes) -> str:
+    return hashlib.blake2b(piece, digest_size=8).hexdigest()
 
 
 # ── the older form ───────────────────────────────────────────────────────────────────────────────────

@@ -29,36 +29,36 @@ SCREEN_TYPES = frozenset({"info", "error", "warning"})
 _EMPTY = msgspec.Raw(b"")
 
 
-class FunctionCall(msgspec.Struct):
+class FunctionCall(msgspec.Struct, gc=False):
     id: str | None = None
     name: str | None = None
     args: Any = None
 
 
-class InlineData(msgspec.Struct):
+class InlineData(msgspec.Struct, gc=False):
     """Image, sound or document bytes: only what they are, never the bytes."""
 
     mimeType: str | None = None
 
 
-class FileData(msgspec.Struct):
+class FileData(msgspec.Struct, gc=False):
     fileUri: str | None = None
     mimeType: str | None = None
 
 
-class FunctionResponse(msgspec.Struct):
+class FunctionResponse(msgspec.Struct, gc=False):
     id: str | None = None
     name: str | None = None
     response: Any = None
     parts: list[MediaPart] | None = None
 
 
-class MediaPart(msgspec.Struct):
+class MediaPart(msgspec.Struct, gc=False):
     inlineData: InlineData | None = None
     fileData: FileData | None = None
 
 
-class ContentPart(msgspec.Struct):
+class ContentPart(msgspec.Struct, gc=False):
     """One part of a content; which field is set says what it is."""
 
     text: str | None = None
@@ -74,12 +74,12 @@ class ContentPart(msgspec.Struct):
 Content = list[ContentPart | str] | ContentPart | str | None
 
 
-class Thought(msgspec.Struct):
+class Thought(msgspec.Struct, gc=False):
     subject: str | None = None
     description: str | None = None
 
 
-class ToolCall(msgspec.Struct):
+class ToolCall(msgspec.Struct, gc=False):
     """A call with its answer, as it is shown on the screen."""
 
     id: str | None = None
@@ -108,14 +108,14 @@ class Mark(msgspec.Struct, omit_defaults=True):
     wrapped: list[str] | None = None
 
 
-class Head(msgspec.Struct):
+class Head(msgspec.Struct, gc=False):
     """Which record it is: enough where the record is known already."""
 
     id: str = ""
     type: str = ""
 
 
-class Record(msgspec.Struct):
+class Record(msgspec.Struct, gc=False):
     """Any line of a transcript: a message, the session's own data, or a change to what came before."""
 
     id: str = ""
@@ -138,7 +138,7 @@ class Record(msgspec.Struct):
     rewind: str | None = msgspec.field(name="$rewindTo", default=None)
 
 
-class Change(msgspec.Struct):
+class Change(msgspec.Struct, gc=False):
     """What `$set` sets; the whole list of messages, if it is there, replaces all that came before."""
 
     messages: list[msgspec.Raw] | None = None
@@ -153,28 +153,31 @@ def parts_of(content: Content) -> list[ContentPart]:
     """A content as a list of parts, whichever of its forms it has."""
     if content is None:
         return []
+    if isinstance(content, list):
+        return [ContentPart(text=part) if isinstance(part, str) else part for part in content]
     if isinstance(content, str):
         return [ContentPart(text=content)] if content else []
-    if isinstance(content, ContentPart):
-        return [content]
-    return [ContentPart(text=part) if isinstance(part, str) else part for part in content]
+    return [content]
 
 
 def text_of(parts: Sequence[ContentPart]) -> str:
     """The words of these parts, joined as the program itself joins them."""
+    if len(parts) == 1:
+        return (parts[0].text or "") if not parts[0].thought else ""
     return "".join(part.text for part in parts if part.text and not part.thought)
 
 
 def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
     """The model's thoughts, from wherever the record keeps them."""
-    found = [Part(type=THINKING, text=part.text) for part in parts if part.thought and part.text]
-    if found:
-        return found
-    thoughts = []
+    thoughts = [Part(type=THINKING, text=part.text) for part in parts if part.thought and part.text] if parts else []
+    if thoughts:
+        return thoughts
     for thought in record.thoughts or ():
-        text = f"**{thought.subject}** {thought.description or ''}" if thought.subject else thought.description
+        text = thought.description or ""
+        if thought.subject:
+            text = f"**{thought.subject}** {text}".rstrip()
         if text:
-            thoughts.append(Part(type=THINKING, text=text.strip()))
+            thoughts.append(Part(type=THINKING, text=text))
     return thoughts
 
 
@@ -209,6 +212,15 @@ def code_of(parts: Sequence[ContentPart]) -> list[Part]:
 def is_empty(part: ContentPart) -> bool:
     """Whether a part holds nothing that we know of."""
     return part == ContentPart() or part == ContentPart(thought=part.thought)
+
+
+def plain_output(part: ContentPart) -> str | None:
+    """What a tool answered, where it answered nothing but words."""
+    answer = part.functionResponse
+    if answer is None or answer.parts is not None or not isinstance(answer.response, dict) or len(answer.response) != 1:
+        return None
+    output = answer.response.get("output")
+    return output if isinstance(output, str) else None
 
 
 def output_of(response: Any) -> tuple[str, bool]:

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from cortext.model.message import USER, Message
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, USER, Message
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
 from cortext.tools.gemini_cli_messages import (
-    Call,
     bookkeeping,
     calls_message,
     calls_of,
-    measured,
     model_message,
     moment,
+    output_tokens,
     own_message,
     result_message,
     user_messages,
@@ -34,7 +33,9 @@ from cortext.tools.gemini_cli_records import (
     SCREEN_TYPES,
     SESSION_CONTEXT,
     ContentPart,
+    Mark,
     Record,
+    ToolCall,
     head_decoder,
     is_empty,
     parts_of,
@@ -42,17 +43,17 @@ from cortext.tools.gemini_cli_records import (
     text_of,
 )
 
-# How many of the newest records may still be completed by a later one with the same id.
-RECENT = 64
-# How many of them the cursor remembers for the next reading.
+# How many of the newest records a later one with the same id may still complete, here and in the next reading.
+RECENT = 32
 REMEMBERED = 8
+_LONG = 10_000
 _COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
 
 
-class Seen(msgspec.Struct, array_like=True):
-    """What was given of a record so far."""
+class Seen(msgspec.Struct, array_like=True, gc=False):
+    """What was given of a record so far: its words (or their sign), how many calls, which answers."""
 
-    sign: int = 0
+    words: str | int = ""
     said: bool = False
     calls: int = 0
     versions: int = 0
@@ -64,18 +65,23 @@ class PastNeeded(Exception):
 
 
 class Talk:
-    """Takes records in order, gives messages. `whole` says whether it saw the transcript from its beginning."""
+    """Takes records in order, gives messages.
 
-    def __init__(self, key: str, about: About, counts: Counts, *, aside: bool = False) -> None:
+    `whole` says whether it saw the transcript from its beginning; `careful` that it also remembers all words and
+    calls, to know them again. Where it lacks what it needs, it says so (PastNeeded) before it changes anything.
+    """
+
+    def __init__(self, key: str, about: About, counts: Counts, *, aside: bool, careful: bool = False) -> None:
         self.key, self.about, self.counts, self.aside = key, about, counts, aside
-        self.whole = True
+        self.whole, self.careful = True, careful
         self.last = ""  # the message given last
         self._floor = ""  # the talk's end, where the cursor's records gave no message
+        self._moved = False  # whether the talk's end may be another than the message given last
         self._chain: dict[str, str] = {}  # the records of the talk as it stands, each with its last message
         self._gone: dict[str, str] = {}  # those that were cut away
         self._recent: dict[str, Seen] = {}
         self._answers: dict[str, str] = {}  # call id: the message with its result
-        self._called: dict[str, str] = {}  # call id: the message that made it
+        self._calls: dict[str, str] = {}  # call id: the message that made it
         self._words: dict[int, str] = {}  # sign of a text: the message that said it
         self._held: list[Record] | None = None
 
@@ -83,24 +89,29 @@ class Talk:
 
     def state(self) -> dict[str, Any]:
         """What the next reading needs to go on here."""
-        recent = list(self._recent.items())[-REMEMBERED:]
-        seen = [[name, self._chain.get(name, ""), *msgspec.to_builtins(entry)] for name, entry in recent]
-        return {"last": self.last, "tip": self._tip(), "recent": seen}
+        recent = []
+        for name, seen in list(self._recent.items())[-REMEMBERED:]:
+            mark = seen.words if isinstance(seen.words, int) else sign(seen.words)
+            message_id = self._chain.get(name, "")
+            recent.append([name, message_id, mark, seen.said, seen.calls, seen.versions, seen.answered])
+        return {"last": self.last, "tip": self._tip(), "recent": recent}
 
     def go_on(self, state: dict[str, Any]) -> None:
         """Begin in the middle, with what an earlier reading left."""
-        self.whole = False
+        self.whole, self._moved = False, True
         self.last, self._floor = str(state["last"]), str(state["tip"])
         for name, message_id, *entry in state["recent"]:
-            seen = msgspec.convert(entry, Seen)
-            self._recent[name] = seen
-            self._chain[name] = message_id
+            self._recent[name] = seen = msgspec.convert(entry, Seen)
+            self._chain[name] = str(message_id)
             self._answers.update(dict.fromkeys(seen.answered, ""))
 
     # ── records ──────────────────────────────────────────────────────────────────────────────────────
 
-    def take(self, record: Record) -> Iterator[Message]:
-        """The messages that a record adds."""
+    def take(self, record: Record, out: list[Message]) -> None:
+        """Put the messages that a record adds into `out`."""
+        if record.type == "gemini" and record.id and self._held is None:
+            self._message(record, out)  # by far the most
+            return
         if self._held is not None:
             if record.id:
                 self._held.append(record)
@@ -108,33 +119,40 @@ class Talk:
             if record.changed is not None and record.changed.messages is None:
                 note(self.counts.skipped, "metadata")
                 return
-            yield from self.finish()
+            self.finish(out)
         if record.rewind is not None:
             self._rewind(record.rewind)
         elif record.id:
             if self._begins_again(record):
                 self._held = [record]
             else:
-                yield from self._message(record)
+                self._message(record, out)
         elif record.changed is not None:
-            if record.changed.summary:
-                self.about.title = record.changed.summary
-            if record.changed.messages is None:
-                note(self.counts.skipped, "metadata")
+            if record.changed.messages is not None:
+                self._replace(record.changed.messages, out)
             else:
-                yield from self._replace(record.changed.messages)
+                note(self.counts.skipped, "metadata")
+            self.about.title = record.changed.summary or self.about.title
         elif record.sessionId is not None:
-            yield from self._opening(record)
+            self._opening(record, out)
         else:
             note(self.counts.unknown, "record without an id")
 
-    def finish(self) -> Iterator[Message]:
+    def finish(self, out: list[Message]) -> None:
         """What was held back: copies of what is known already, and perhaps something new among them."""
         held, self._held = self._held or (), None
         for record in held:
-            yield from self._second_hand(record)
+            self._second_hand(record, out)
 
-    def _opening(self, record: Record) -> Iterator[Message]:
+    def is_copy(self, record_id: str, call_id: str) -> bool:
+        """Whether a record that holds this result alone brings nothing new; it is noted if so."""
+        if self._held is not None or call_id not in self._answers:
+            return False
+        note(self.counts.skipped, "tool result again")
+        self._chain.setdefault(record_id, "")
+        return True
+
+    def _opening(self, record: Record, out: list[Message]) -> None:
         """The session's own data; in a document on one line, with all its messages."""
         note(self.counts.skipped, "metadata")
         self.about.created_at = self.about.created_at or moment(record.startTime)
@@ -142,45 +160,56 @@ class Talk:
         for raw in record.messages or ():
             message = self._decoded(raw)
             if message is not None:
-                yield from self.take(message)
+                self.take(message, out)
 
     def _begins_again(self, record: Record) -> bool:
         """Whether the program begins to write its history again: only then this context comes as a record."""
-        if record.type != "user" or record.id in self._chain or record.cortext is not None:
+        content = record.content
+        if record.type != "user" or not isinstance(content, list) or not content or record.id in self._chain:
             return False
-        parts = parts_of(record.content)
-        if not (parts and parts[0].text and parts[0].text.startswith(SESSION_CONTEXT)):
+        first = content[0]
+        text = first if isinstance(first, str) else first.text
+        if not text or not text.startswith(SESSION_CONTEXT) or record.cortext is not None:
             return False
-        self._need_past()
-        return bool(self._words)
+        if self.last and not self.careful:
+            raise PastNeeded
+        return self.last != ""
 
     def _rewind(self, record_id: str) -> None:
         """Cut the talk before a record; all of it where the record is unknown, as the program does."""
-        self._need_past()
+        if not self.whole:
+            raise PastNeeded
         note(self.counts.skipped, "rewind")
+        self._moved = True
         names = list(self._chain)
         start = names.index(record_id) if record_id in self._chain else 0
         for name in names[start:]:
             self._gone[name] = self._chain.pop(name)
 
-    def _replace(self, raws: Sequence[msgspec.Raw]) -> Iterator[Message]:
+    def _replace(self, raws: Sequence[msgspec.Raw], out: list[Message]) -> None:
         """The whole history anew: known records stay what they are, unknown ones may bring something."""
-        self._need_past()
-        note(self.counts.skipped, "history again")
         before = {**self._gone, **self._chain}
+        names = [_name(raw) for raw in raws]
+        all_known = self.whole and all(name in before or _called_by(name) in before for name in names)
+        if self.last and not all_known and not self.careful:
+            raise PastNeeded
+        note(self.counts.skipped, "history again")
         self._chain = {}
-        for raw in raws:
-            try:
-                name = head_decoder.decode(raw).id
-            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                name = ""
-            if name in before:
+        for name, raw in zip(names, raws, strict=True):
+            known = name in before
+            if known:
                 self._chain[name] = before.pop(name)
-            if name not in self._chain or name in self._recent:
+            elif _called_by(name) in self._chain:
+                self._chain[name] = ""  # results once more: the program puts them beside their calls
+                note(self.counts.skipped, "tool result again")
+                continue
+            if not known or name in self._recent:
                 record = self._decoded(raw)
                 if record is not None and record.id:
-                    yield from self._second_hand(record)
+                    self._moved = True
+                    self._second_hand(record, out)
         self._gone = before
+        self._moved = True
 
     def _decoded(self, raw: msgspec.Raw) -> Record | None:
         try:
@@ -191,175 +220,201 @@ class Talk:
 
     # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
-    def _message(self, record: Record) -> Iterator[Message]:
-        if record.type in SCREEN_TYPES:
-            note(self.counts.skipped, record.type)
-            self._chain.setdefault(record.id, "")
+    def _message(self, record: Record, out: list[Message]) -> None:
+        kind, name = record.type, record.id
+        if kind not in ("gemini", "user"):
+            self._chain.setdefault(name, "")
+            if kind in SCREEN_TYPES:
+                note(self.counts.skipped, kind)
+            else:
+                note(self.counts.unknown, f"type {kind[:40] or 'missing'}")
             return
-        if record.type not in ("user", "gemini"):
-            note(self.counts.unknown, f"type {record.type[:40] or 'missing'}")
-            self._chain.setdefault(record.id, "")
-            return
-        seen = self._recent.get(record.id)
+        seen = self._recent.get(name)
         if seen is None:
-            if record.id in self._chain:
+            if name in self._chain:
                 note(self.counts.skipped, "record again")
                 return
-            seen = self._recent[record.id] = Seen()
+            self._recent[name] = seen = Seen()
             if len(self._recent) > RECENT:
-                del self._recent[next(iter(self._recent))]
-        if record.id not in self._chain:
-            self._chain[record.id] = self._gone.pop(record.id, "")
-        given = 0
-        for message in self._spoken(record, seen):
-            given += 1
-            yield self._placed(record, message)
-        if not given and (seen.said or seen.calls):
+                for old in list(self._recent)[:-REMEMBERED]:
+                    del self._recent[old]
+        if name not in self._chain:
+            self._chain[name] = self._gone.pop(name, "") if self._gone else ""
+        if kind == "gemini" and record.cortext is None:
+            given = self._model(record, seen)
+        elif record.cortext is not None:
+            given = self._own(record, record.cortext, seen)
+        else:
+            given = self._user(record, seen)
+        if given:
+            self._place(record, given, out)
+        elif seen.said or seen.calls:
             note(self.counts.skipped, "record again")
 
-    def _spoken(self, record: Record, seen: Seen) -> Iterator[Message]:
-        """What a record says that was not given yet."""
-        if record.cortext is not None:
-            message = None if seen.said else own_message(record, record.cortext, self.key)
-            if record.cortext.made:
-                note(self.counts.skipped, "made by us")
-            if message is not None:
-                seen.said = True
-                self._remember_words(parts_of(record.content), message.id)
-                self._note_calls(message)
-                yield message
-            return
-        parts = parts_of(record.content)
-        for part in parts:
-            if is_empty(part):
-                note(self.counts.unknown, "part of an unknown kind")
-        if record.type == "user":
-            yield from self._results(record, parts, seen)
-            yield from self._user(record, parts, seen)
-        else:
-            yield from self._model(record, parts, seen)
+    def _own(self, record: Record, mark: Mark, seen: Seen) -> list[Message]:
+        """A record that we wrote ourselves."""
+        if mark.made:
+            note(self.counts.skipped, "made by us")
+        message = None if seen.said else own_message(record, mark)
+        if message is None:
+            return []
+        seen.said = True
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                self._note_call(part.id, part.name, message.id)
+            elif part.type == TOOL_RESULT:
+                self._answers[part.call_id] = message.id
+        if self.careful:
+            self._remember(record, parts_of(record.content))
+        return [message]
 
-    def _user(self, record: Record, parts: Sequence[ContentPart], seen: Seen) -> Iterator[Message]:
+    def _user(self, record: Record, seen: Seen) -> list[Message]:
+        parts = parts_of(record.content)
         words = text_of(parts)
-        if not words and not any(part.inlineData or part.fileData for part in parts):
-            return
+        given: list[Message] = []
+        if len(parts) != 1 or not words:
+            self._look_at(parts)
+            given = self._results(record, parts, seen)
+            if not words and not any(part.inlineData or part.fileData for part in parts):
+                return given
         kind = bookkeeping(words)
         if kind:
             note(self.counts.skipped, kind)
             if kind == "compression summary":
                 self.about.summary = words
-            return
-        yield from self._once(record, words, seen, user_messages(record, parts, self.key))
+        elif not seen.said or _other_words(words, seen):
+            message, block = user_messages(record, parts, self.key)
+            if message is not None:
+                given.append(self._said(record, message, words, seen))
+            if block is not None:
+                given.append(block)
+            if self.careful:
+                self._remember(record, parts)
+        return given
 
-    def _model(self, record: Record, parts: Sequence[ContentPart], seen: Seen) -> Iterator[Message]:
-        words = text_of(parts)
-        kind = bookkeeping(words)
+    def _model(self, record: Record, seen: Seen) -> list[Message]:
+        content = record.content
+        parts: Sequence[ContentPart] = ()
+        if content is None or isinstance(content, str):
+            words = content or ""
+        else:
+            parts = parts_of(content)
+            words = text_of(parts)
+            self._look_at(parts)
+        kind = bookkeeping(words) if words else ""
         if kind:
             note(self.counts.skipped, kind)
-            return
+            return []
+        when = moment(record.timestamp)
         if record.model:
             self.about.model = record.model
-        message = model_message(record, parts, self.key)
-        if message is not None:
-            yield from self._once(record, words, seen, iter([message]))
-        calls = calls_of(record, parts)
-        fresh = calls[seen.calls :]
-        if fresh:
+        given: list[Message] = []
+        if not seen.said or _other_words(words, seen):
+            message = model_message(record, words, parts, self.key, when)
+            if message is not None:
+                given.append(self._said(record, message, words, seen))
+                if self.careful:
+                    self._remember(record, parts)
+        if record.toolCalls or parts:
+            self._add_calls(record, calls_of(record, parts), when, seen, given)
+        return given
+
+    def _add_calls(
+        self, record: Record, calls: list[ToolCall], when: str, seen: Seen, given: list[Message]
+    ) -> None:
+        """The calls of a record that were not given yet, and the results that are there by now."""
+        if len(calls) > seen.calls:
+            fresh = calls[seen.calls :]
             name = f"{record.id}/calls/{seen.calls}" if seen.calls else f"{record.id}/calls"
-            called = calls_message(record, fresh, name)
-            if message is None and not seen.calls:
-                measured(called, record)
+            message = calls_message(record, fresh, name, when)
+            if not seen.said and not seen.calls:
+                message.usage, message.tokens = record.tokens, output_tokens(record)
             seen.calls = len(calls)
-            self._note_calls(called)
-            yield called
+            for call in fresh:
+                self._note_call(call.id or "", call.name or "", name)
+            given.append(message)
         for place, call in enumerate(calls):
-            if call.id not in self._answers:
+            call_id = call.id or ""
+            if call_id not in self._answers:
+                result = result_message(call, f"{record.id}/result/{place}", self.key, when)
+                if result is not None:
+                    self._answers[call_id] = result.id
+                    seen.answered.append(call_id)
+                    given.append(result)
+
+    def _results(self, record: Record, parts: Sequence[ContentPart], seen: Seen) -> list[Message]:
+        """Tool results that stand in a message of their own: mostly a second copy of what the call has."""
+        given: list[Message] = []
+        for place, part in enumerate(parts):
+            answer = part.functionResponse
+            if answer is not None:
+                call_id = answer.id or f"{record.id}/{place}"
+                if call_id in self._answers:
+                    note(self.counts.skipped, "tool result again")
+                    continue
+                call = ToolCall(call_id, answer.name, result=part)
                 result = result_message(call, f"{record.id}/result/{place}", self.key, moment(record.timestamp))
                 if result is not None:
-                    self._answer(call.id, result.id, seen)
-                    yield result
+                    self._answers[call_id] = result.id
+                    seen.answered.append(call_id)
+                    given.append(result)
+        return given
 
-    def _results(self, record: Record, parts: Sequence[ContentPart], seen: Seen) -> Iterator[Message]:
-        """Tool results that stand in a message of their own: mostly a second copy of what the call has."""
-        for place, part in enumerate(parts):
-            if part.functionResponse is None:
-                continue
-            answer = part.functionResponse
-            call = Call(answer.id or f"{record.id}/{place}", answer.name or "", None, answer)
-            if call.id in self._answers:
-                note(self.counts.skipped, "tool result again")
-                continue
-            result = result_message(call, f"{record.id}/result/{place}", self.key, moment(record.timestamp))
-            if result is not None:
-                self._answer(call.id, result.id, seen)
-                yield result
+    def _said(self, record: Record, message: Message, words: str, seen: Seen) -> Message:
+        """A record's words: given the first time, or in place of others under the same id."""
+        if seen.said:
+            seen.versions += 1
+            message.id = f"{record.id}~{seen.versions}"
+            if next(reversed(self._chain)) == record.id:
+                self._chain[record.id] = ""
+                self._moved = True
+            else:
+                message.aside = True  # more was said since: what stands now stays, this is kept beside it
+        seen.said = True
+        seen.words = words if len(words) < _LONG else sign(words)
+        return message
 
-    def _once(self, record: Record, words: str, seen: Seen, messages: Iterator[Message]) -> Iterator[Message]:
-        """The record's words, the first time; other words under the same id replace them."""
-        mark = sign(words)
-        if seen.said and (seen.sign == mark or not words):
-            return
-        for message in messages:
-            if seen.said and not message.aside:
-                seen.versions += 1
-                message.id = f"{record.id}~{seen.versions}"
-                self._replace_last(record, message)
-            yield message
-        self._words.setdefault(mark, record.id)
-        parts = parts_of(record.content)
-        if len(parts) > 1:
-            self._remember_words(parts, record.id)
-        seen.said, seen.sign = True, mark
-
-    def _remember_words(self, parts: Sequence[ContentPart], message_id: str) -> None:
-        for part in parts:
-            if part.text:
-                self._words.setdefault(sign(part.text), message_id)
-
-    def _replace_last(self, record: Record, message: Message) -> None:
-        """New words for an old record: in its place where it is the newest, else beside the talk."""
-        names = list(self._chain)
-        if names and names[-1] == record.id:
-            self._chain[record.id] = ""
-        else:
-            message.aside = True
-
-    def _second_hand(self, record: Record) -> Iterator[Message]:
+    def _second_hand(self, record: Record, out: list[Message]) -> None:
         """A record out of a history that was written again: only what is not known by id or by its words."""
         if record.id in self._recent and record.id in self._chain:
             if record.type == "gemini" and record.toolCalls:
-                yield from self._message(record)
+                self._message(record, out)
             return
         parts = parts_of(record.content)
         texts = [part.text for part in parts if part.text and not part.thought]
         origin = next((self._words[sign(text)] for text in reversed(texts) if sign(text) in self._words), "")
-        for call in [*calls_of(record, parts), *_answers_in(parts)]:
-            origin = self._answers.get(call.id) or self._called.get(call.id, origin)
+        answers = [part.functionResponse for part in parts if part.functionResponse is not None]
+        for call_id in [*(call.id for call in calls_of(record, parts)), *(answer.id for answer in answers)]:
+            origin = self._answers.get(call_id or "") or self._calls.get(call_id or "", origin)
         strange = [text for text in texts if sign(text) not in self._words and not bookkeeping(text)]
         if origin and not strange:
             note(self.counts.skipped, "message again")
             self._chain[record.id] = origin
         else:
-            yield from self._message(record)
+            self._message(record, out)
 
     # ── places ───────────────────────────────────────────────────────────────────────────────────────
 
-    def _placed(self, record: Record, message: Message) -> Message:
-        """The message in its place in the talk: with a parent where that is not the one given before it."""
+    def _place(self, record: Record, given: list[Message], out: list[Message]) -> None:
+        """Give a record's messages, with a parent where their place in the talk is not behind the one before."""
+        out += given
         if self.aside:
-            message.aside = True
-        if message.aside:
-            return message
-        tip = self._tip()
-        if self.last and tip != self.last:
-            message.parent = tip
-        self.last = message.id
+            for message in given:
+                message.aside = True
+            return
+        for message in given:
+            if message.aside:
+                continue
+            if self._moved:
+                self._moved = False
+                tip = self._tip()
+                if tip != self.last and self.last:
+                    message.parent = tip
+            self.last = message.id
+            if message.role == USER and not self.about.command and message.content.startswith("/workspace"):
+                self.about.command = message.content.split(maxsplit=1)[0]
         # The newest record mostly is this one; where another writer's followed it, this belongs behind that.
-        self._chain[next(reversed(self._chain), record.id)] = message.id
-        command = message.content if message.role == USER else ""
-        if command.startswith("/workspace") and not self.about.command:
-            self.about.command = command.split(maxsplit=1)[0]
-        return message
+        self._chain[next(reversed(self._chain), record.id)] = self.last
 
     def _tip(self) -> str:
         """The last message of the talk as it stands."""
@@ -368,27 +423,42 @@ class Talk:
                 return message_id
         return self._floor
 
-    def _note_calls(self, message: Message) -> None:
-        for part in message.parts or ():
-            if part.type == "tool_call":
-                self._called[part.id] = message.id
-                if part.name and part.name not in self.about.tools:
-                    self.about.tools.append(part.name)
-            elif part.type == "tool_result" and part.call_id:
-                self._answers[part.call_id] = message.id
+    def _note_call(self, call_id: str, tool: str, message_id: str) -> None:
+        if self.careful:
+            self._calls[call_id] = message_id
+        if tool not in self.about.tools:
+            self.about.tools.append(tool)
 
-    def _answer(self, call_id: str, message_id: str, seen: Seen) -> None:
-        self._answers[call_id] = message_id
-        seen.answered.append(call_id)
+    def _remember(self, record: Record, parts: Sequence[ContentPart]) -> None:
+        """Keep the signs of a record's words, to know them when they come again under another id."""
+        content = record.content
+        for text in [content] if isinstance(content, str) else [part.text for part in parts]:
+            if text:
+                self._words.setdefault(sign(text), record.id)
 
-    def _need_past(self) -> None:
-        if not self.whole:
-            raise PastNeeded
+    def _look_at(self, parts: Sequence[ContentPart]) -> None:
+        for part in parts:
+            if is_empty(part):
+                note(self.counts.unknown, "part of an unknown kind")
 
 
-def _answers_in(parts: Sequence[ContentPart]) -> list[Call]:
-    answers = [part.functionResponse for part in parts if part.functionResponse is not None]
-    return [Call(answer.id or "", answer.name or "", None) for answer in answers]
+def _name(raw: msgspec.Raw) -> str:
+    try:
+        return head_decoder.decode(raw).id
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ""
+
+
+def _called_by(name: str) -> str:
+    """The record whose tool results another one repeats, by its name."""
+    return name.removesuffix("_response") if name.endswith("_response") else ""
+
+
+def _other_words(words: str, seen: Seen) -> bool:
+    """Whether a record that spoke before now says something else."""
+    if not words or words == seen.words:
+        return False
+    return sign(words) != (seen.words if isinstance(seen.words, int) else sign(seen.words))
 
 
 def sign(text: str) -> int:
@@ -396,4 +466,4 @@ def sign(text: str) -> int:
     if "<!--" in text:
         text = _COMMENTS.sub("", text)
     text = text.strip()
-    return zlib.crc32(f"{len(text)}\0{text[:512]}\0{text[-512:]}".encode("utf-8", "surrogatepass"))
+    return zlib.crc32(f"{len(text)}\0{text[:500]}\0{text[-500:]}".encode("utf-8", "surrogatepass"))

@@ -14,11 +14,10 @@ from typing import Any
 
 import msgspec
 
-from tests.store.crash.faults import Counting, Dead
+from tests.store.crash.faults import Counting, Dead, bury, disown
 from tests.store.crash.talk import Event
 
 BLOCK = 4096
-NOBODY = 2**22 + 1  # above what Linux gives out as a pid
 STYLES = ("drop", "keep", "zero", "prefix", "mixed", "mixed")
 
 
@@ -50,7 +49,7 @@ class Recorder(Counting):
         self.kill_at = kill_at
         self.fail_sync_at = fail_sync_at
         self.dead = False
-        self._open: dict[int, tuple[int, bool]] = {}
+        self._open: dict[int, tuple[int, bool, str]] = {}
         self._sizes: dict[int, int] = {}
         self._names: dict[str, int] = {self.base: 0}
         self._syncs = 0
@@ -73,8 +72,7 @@ class Recorder(Counting):
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
         if number == self.kill_at:
             self.dead = True
-            for descriptor in self._open:
-                os.close(descriptor)  # and with it its lock
+            bury({descriptor: path for descriptor, (_, _, path) in self._open.items()})
             self._open.clear()
         if self.dead:
             raise Dead
@@ -87,7 +85,7 @@ class Recorder(Counting):
 
     def _fsync(self, descriptor: int) -> None:
         self._syncs += 1
-        node = self._open.get(descriptor, (-1, False))[0]
+        node = self._open.get(descriptor, (-1, False, ""))[0]
         failed = self._syncs == self.fail_sync_at
         self.ops.append(Op("sync failed" if failed else "sync", node))
         if failed:
@@ -97,12 +95,12 @@ class Recorder(Counting):
         if name == "open":
             if new:
                 self._made(args[0], "file")
-            self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND))
+            self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND), args[0])
             self._sizes.setdefault(self._open[answer][0], os.fstat(answer).st_size)
         elif name == "close":
             self._open.pop(args[0], None)
         elif name in ("write", "pwrite"):
-            node, append = self._open[args[0]]
+            node, append, _ = self._open[args[0]]
             offset = self._sizes[node] if append else args[2] if name == "pwrite" else os.lseek(args[0], 0, 1) - answer
             self.ops.append(Op("write", node, offset, bytes(args[1][:answer])))
             self._sizes[node] = max(self._sizes[node], offset + answer)
@@ -237,9 +235,8 @@ class Disk:
                 self._write(child, os.path.join(path, name))
         else:
             content = bytes(self._bytes[node])
-            if path.endswith(".lock") and content.startswith(b"held "):
-                # Its holder died with the power; here, that was this very process.
-                content = content.replace(b"held %d " % os.getpid(), b"held %d " % NOBODY, 1)
+            if path.endswith(".lock"):
+                content = disown(content)
             with open(path, "wb") as file:
                 file.write(content)
             os.chmod(path, 0o600)

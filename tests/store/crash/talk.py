@@ -81,12 +81,13 @@ class Actor:
     def __init__(self, layout: str, root: str, note: Callable[[Event], None], *, lock_timeout: float = 5.0) -> None:
         self.layout = layout
         self.root = root
+        self.lock_timeout = lock_timeout
         self.store = LAYOUTS[layout](root, lock_timeout=lock_timeout)
         self._note = note
 
     def reopen(self) -> None:
         """Forget everything, as a new process would."""
-        self.store = LAYOUTS[self.layout](self.root)
+        self.store = LAYOUTS[self.layout](self.root, lock_timeout=self.lock_timeout)
 
     def create(self) -> None:
         self._do("create", [], lambda: self.store.create(new_session()) and [])

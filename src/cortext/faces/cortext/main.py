@@ -54,7 +54,12 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 )
 
 # Called by programs, not by people.
-HIDDEN = {"hook": "hook", "merge-driver": "merge_driver", "complete-words": "complete_words"}
+HIDDEN = {
+    "hook": "hook",
+    "merge-driver": "merge_driver",
+    "complete-words": "complete_words",
+    "look-at-all": "look_at_all",
+}
 
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.

@@ -34,12 +34,16 @@ class Progress:
         filled = int(share * width)
         return f"{self.label} [{'█' * filled}{'·' * (width - filled)}] {share:4.0%} {self.unit}"
 
+    def end(self) -> None:
+        """Take the bar off the screen."""
+        if self._live and self._shown:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._live and self._shown:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.end()

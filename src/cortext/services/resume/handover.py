@@ -50,7 +50,6 @@ def make_plan(
     command: str = "",
     budget: int = 120_000,
     project: str = "",
-    warnings: Sequence[str] = (),
 ) -> Plan:
     """Look at the conversation and at what the tool has, and decide."""
     session = found.session
@@ -84,8 +83,21 @@ def make_plan(
         receipt=receipt,
         how=how,
         key=key,
-        warnings=list(warnings),
     )
+
+
+def warnings_for(found: Found, tool: Tool, plan: Plan, current_hash: str) -> list[str]:
+    """What the user should know before going on: a changed command, tools that are not there any more."""
+    config = found.session.agent_config
+    warnings = []
+    if config.system_prompt_hash and current_hash and config.system_prompt_hash != current_hash:
+        warnings.append(f"the text of {config.command} changed since; the current one is used")
+    used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
+    servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
+    missing = sorted(servers - tool.mcp_servers(plan.project))
+    if missing:
+        warnings.append(f"tools that it used are not set up in {tool.title} here: MCP server {', '.join(missing)}")
+    return warnings
 
 
 def carry_out(

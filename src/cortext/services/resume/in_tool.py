@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from cortext.errors import AmbiguousId, NotFound
+from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import thread
 from cortext.services.choose import choose
 from cortext.services.export import masked
+from cortext.services.listing import Listing
 from cortext.services.registry import command_text
 from cortext.services.resume.packet import build
-from cortext.services.stores import Found, NamedStore, all_sessions
 
 # Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
 LARGEST = 9_500
 LISTED = 12
 
 
-def answer_in_tool(places: Iterable[NamedStore], workspace: str, wanted: str, largest: int = LARGEST) -> str:
+def answer_in_tool(listing: Listing, wanted: str, largest: int = LARGEST) -> str:
     """What the model is to read: numbered conversations where nothing is named, else the packet."""
-    found = all_sessions(places)
+    rows = listing.rows()
     if not wanted.strip():
-        return listing(found)
+        return list_text(rows)
     try:
-        chosen = choose(found, wanted.strip())
+        chosen = listing.found(choose(rows, wanted.strip()))
     except (AmbiguousId, NotFound) as error:
-        return f"{error.message}. {error.hint}.\n\n{listing(found)}"
-    command, _ = command_text(workspace or chosen.place.root, chosen.session.type)
+        return f"{error.message}. {error.hint}.\n\n{list_text(rows)}"
+    command, _ = command_text(chosen.place.root, chosen.session.type)
     messages, _ = masked(thread(chosen.place.store.read(chosen.session.id)))
     budget = largest // 4
     text = ""
@@ -39,19 +38,18 @@ def answer_in_tool(places: Iterable[NamedStore], workspace: str, wanted: str, la
     return text[:largest]
 
 
-def listing(found: list[Found]) -> str:
+def list_text(rows: list[Row]) -> str:
     """The conversations that can be resumed, as the user is to see them."""
-    if not found:
+    if not rows:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]
-    for number, item in enumerate(found[:LISTED], 1):
-        session = item.session
-        lines.append(f"{number}. [{session.type or item.place.kind}] {session.title or session.id}")
-        lines.append(f"   Last active: {clock.ago(session.last_active)} | Status: {session.shown_status}")
-        if session.summary:
-            lines.append(f"   Summary: {' '.join(session.summary.split())[:200]}")
+    for number, row in enumerate(rows[:LISTED], 1):
+        lines.append(f"{number}. [{row.type or row.kind}] {row.name}")
+        lines.append(f"   Last active: {clock.ago(row.last_active)} | Status: {row.status}")
+        if row.summary:
+            lines.append(f"   Summary: {' '.join(row.summary.split())[:200]}")
         lines.append("")
-    if len(found) > LISTED:
-        lines.append(f"({len(found) - LISTED} more: search them by words from the title)")
+    if len(rows) > LISTED:
+        lines.append(f"({len(rows) - LISTED} more: search them by words from the title)")
     lines.append("Which conversation would you like to continue? (number or search)")
     return "\n".join(lines)

@@ -43,10 +43,10 @@ def _options(module: str, name: str) -> list[str]:
 
 
 def _sessions() -> list[str]:
-    from cortext.services.stores import all_sessions
+    from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring import Wiring
 
-    return [item.session.id for item in all_sessions(Wiring().stores())]
+    return [row.id for row in fresh_listing(Wiring()).rows()]
 
 
 def _types() -> list[str]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._listing import look_around
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.services.lifecycle import notices, sweep
-from cortext.services.stores import Found, all_sessions
-from cortext.services.views import session_row
 from cortext.wiring import Wiring
 
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from cortext.services.listing import Row
+
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
+ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 
 
 def parser() -> ArgumentParser:
@@ -25,6 +29,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
     made.add_argument("--tool", help="only those held in this AI tool (claude, gemini, opencode, codex)")
     made.add_argument("--agent", help="only those with this agent")
+    made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="by what (default: last activity)")
     made.add_argument("--limit", type=int, default=0, metavar="N", help="at most N of them")
     made.add_argument("--here", action="store_true", help="only this workspace")
     made.add_argument("--json", action="store_true", help="a JSON array of sessions")
@@ -35,52 +40,46 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    places = [wiring.workspace_store()] if options.here else wiring.stores()
-    sweep(places, wiring.settings["workspace.pause_minutes"], commit=wiring.settings["workspace.commit"])
-    found = all_sessions(places)
-    chosen = [item for item in found if _wanted(item, options.type, options.status, options.tool, options.agent)]
-    if options.limit > 0:
-        chosen = chosen[: options.limit]
+    listing, told = look_around(wiring)
+    rows = listing.rows(
+        root=wiring.here() if options.here else "",
+        kind=options.type,
+        status=options.status,
+        tool=options.tool,
+        agent=options.agent,
+        limit=options.limit,
+        order=ORDERS[options.sort],
+    )
     if options.json:
         import json
 
-        print(json.dumps([session_row(item) for item in chosen], ensure_ascii=False, indent=2))
+        from cortext.services.listing import row_json
+
+        print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
         return 0
-    if not chosen:
-        print("No session matches." if found else "No sessions yet. See it at work with `cortext demo`.")
-        return 0
-    print(listing(chosen))
-    for notice in notices(found):
-        print(terminal.line(f"Note: {notice}"))
+    if rows:
+        print(session_table(rows))
+    else:
+        filtered = options.type or options.status or options.tool or options.agent or options.here
+        print("No session matches." if filtered else "No sessions yet. See it at work with `cortext demo`.")
+    for line in told:
+        print(terminal.line(f"Note: {line}"), file=sys.stderr)
     return 0
 
 
-def _wanted(item: Found, kind: str | None, status: str | None, tool: str | None, agent: str | None) -> bool:
-    session = item.session
-    return (
-        (not kind or session.type == kind)
-        and (not status or status in (session.shown_status, "damaged" if session.damage else ""))
-        and (not tool or session.origin.tool == tool)
-        and (not agent or session.agent == agent)
-    )
-
-
-def listing(items: list[Found]) -> str:
+def session_table(rows: list[Row]) -> str:
     """The table of sessions; damage is marked."""
-    rows = []
-    for item in items:
-        session = item.session
-        status = session.shown_status + (" (damaged)" if session.damage else "")
-        rows.append(
-            (
-                session.id,
-                session.type,
-                session.origin.tool or "-",
-                status,
-                clock.ago(session.last_active),
-                str(session.message_count),
-                session.title or session.summary,
-            )
+    cells = [
+        (
+            row.id,
+            row.type or row.kind,
+            row.tool or "-",
+            row.status + (" (damaged)" if row.damage else ""),
+            clock.ago(row.last_active),
+            str(row.message_count),
+            row.title or row.summary,
         )
+        for row in rows
+    ]
     heads = ("ID", "TYPE", "TOOL", "STATUS", "LAST ACTIVE", "MESSAGES", "TITLE")
-    return table(heads, rows, styles=("cyan", "", "", "", "dim", "", ""))
+    return table(heads, cells, styles=("cyan", "", "", "", "dim", "", ""))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.safety import terminal
+from cortext.services import notices
 from cortext.services.lifecycle import sweep
 from cortext.wiring import Wiring
 
@@ -17,7 +19,7 @@ def parser() -> ArgumentParser:
         epilog="cron:  */5 * * * * cortext sweep --quiet",
     )
     made.add_argument("--minutes", type=float, help="how long is quiet (default: the setting, 5)")
-    made.add_argument("--quiet", action="store_true", help="say nothing")
+    made.add_argument("--quiet", action="store_true", help="say nothing now: the next command tells")
     return made
 
 
@@ -26,7 +28,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     wiring = Wiring()
     minutes = wiring.settings["workspace.pause_minutes"] if options.minutes is None else options.minutes
-    for found in sweep(wiring.stores(), minutes, commit=wiring.settings["workspace.commit"]):
-        if not options.quiet:
-            print(terminal.line(f"Paused after {minutes:g} quiet minutes: {found.session.id} ({found.session.title})"))
+    told = sweep(fresh_listing(wiring), minutes, commit=wiring.settings["workspace.commit"])
+    if options.quiet:
+        notices.leave(told)
+    else:
+        for line in told:
+            print(terminal.line(line))
     return 0

@@ -1,0 +1,47 @@
+"""One of our layouts, told by lines of JSON what to load: in a process of its own, as its peers are."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore
+from cortext.store.spawn import SpawnStore
+from cortext.store.workspace import WorkspaceStore
+
+KINDS: dict[str, type[FileStore]] = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
+
+
+def build(store: FileStore, said: list[str]) -> str:
+    """Fill a session as a user would; how it was done."""
+    store.create(Session(id="long"))
+    start = time.perf_counter()
+    with store.open("long") as writer:
+        for number, text in enumerate(said):
+            writer.append(Message(role="assistant" if number % 2 else "user", content=text))
+    return f"one durable append a message, {time.perf_counter() - start:.1f} s"
+
+
+def load(store: FileStore, count: int) -> dict[str, Any]:
+    """The whole session, or its last messages."""
+    start = time.perf_counter()
+    messages = store.tail("long", count) if count else list(store.read("long"))
+    seconds = time.perf_counter() - start
+    return {"seconds": seconds, "count": len(messages), "last": messages[-1].content}
+
+
+def main(kind: str, folder: str) -> None:
+    store = KINDS[kind](folder)
+    for line in sys.stdin:
+        question = json.loads(line)
+        answer = build(store, question["build"]) if "build" in question else load(KINDS[kind](folder), question["load"])
+        print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

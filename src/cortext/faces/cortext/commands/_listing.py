@@ -1,0 +1,67 @@
+"""The list of sessions as commands use it: up to date, quiet conversations paused, and news told once."""
+
+from __future__ import annotations
+
+import time
+
+from cortext.model import clock
+from cortext.services import notices
+from cortext.wiring import Wiring
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from cortext.faces.terminal.progress import Progress
+    from cortext.services.listing import Listing
+
+MANY = 200  # so many sessions to read anew are worth a progress bar
+
+
+def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
+    """The list, and what to tell the user."""
+    listing = fresh_listing(wiring)
+    told = notices.take()
+    minutes = wiring.settings["workspace.pause_minutes"]
+    border = clock.from_epoch(time.time() - minutes * 60)
+    if any(row.kind == "workspace" and row.last_active < border for row in listing.rows(status="active")):
+        from cortext.services.lifecycle import sweep
+
+        swept = sweep(listing, minutes, commit=wiring.settings["workspace.commit"])
+        if swept:
+            listing.refresh()
+        told += swept
+    return listing, told
+
+
+def fresh_listing(wiring: Wiring) -> Listing:
+    """The list, brought up to date behind a progress bar where that takes a while."""
+    listing = wiring.listing()
+    bar: Progress | None = None
+
+    def progress(done: int, total: int) -> None:
+        nonlocal bar
+        if total >= MANY:
+            if bar is None:
+                from cortext.faces.terminal.progress import Progress
+
+                bar = Progress("Reading sessions", total)
+            bar.step()
+
+    try:
+        listing.refresh(progress)
+    finally:
+        if bar is not None:
+            bar.end()
+    if listing.scan_due:
+        _look_at_all_later()
+    return listing
+
+
+def _look_at_all_later() -> None:
+    """A full look at very many sessions, in a process of its own that nobody waits for."""
+    import subprocess
+    import sys
+
+    subprocess.Popen(
+        [sys.executable, "-m", "cortext.faces.cortext.main", "look-at-all"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip

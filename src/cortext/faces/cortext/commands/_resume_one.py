@@ -1,0 +1,158 @@
+"""`cortext resume` once it is about one conversation: choosing it, the packet, the plan, and becoming the tool."""
+
+from __future__ import annotations
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import NoReturn
+
+import msgspec
+
+from cortext.errors import NotFound, TransitionRefused, UsageError
+from cortext.faces.terminal.style import paint
+from cortext.model import clock
+from cortext.model.message import thread
+from cortext.model.status import COMPLETED
+from cortext.safety import terminal
+from cortext.services.choose import candidates, choose
+from cortext.services.export import masked
+from cortext.services.listing import Listing, Row
+from cortext.services.registry import command_text
+from cortext.services.resume.handover import Plan, carry_out, make_plan, warnings_for
+from cortext.services.resume.in_tool import answer_in_tool
+from cortext.services.resume.packet import build
+from cortext.services.stores import Found
+from cortext.wiring import TOOLS, Wiring
+
+
+def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Namespace) -> int:
+    """Print, plan or resume the one that is meant."""
+    wanted = " ".join(options.what)
+    if options.in_tool:
+        print(answer_in_tool(listing, wanted))
+        return 0
+    row = _choose(listing, rows, wanted)
+    if row is None:
+        return 130
+    chosen = listing.found(row)
+    command, current_hash = command_text(chosen.place.root, chosen.session.type)
+    if options.print_packet:
+        return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+    tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
+    plan = make_plan(chosen, tool, command=command, budget=options.tokens or wiring.settings["resume.native_tokens"])
+    plan.warnings = warnings_for(chosen, tool, plan, current_hash)
+    if options.dry_run:
+        launch = tool.launch(plan.key or "NEW", project=plan.project, prompt="…", model=options.model)
+        return _dry(plan, launch.argv, as_json=options.json)
+    if tool.detect() is None:
+        raise NotFound(
+            f"{tool.title} is not installed here",
+            kept="the conversation is unchanged",
+            hint=f"install it, or choose another with --ai ({', '.join(TOOLS)}), or print the packet with --print",
+        )
+    force = options.force or _sure(chosen)
+    launch = carry_out(plan, chosen, tool, wiring.capture(), model=options.model, force=force)
+    _print_receipt(plan)
+    return _become(launch.argv, launch.cwd, launch.env)
+
+
+def _choose(listing: Listing, rows: list[Row], wanted: str) -> Row | None:
+    """The one that is meant; where there are several, a person at a screen picks. None: he left."""
+
+    def said(row: Row, words: Sequence[str]) -> bool:
+        texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
+        return any(all(word in text for word in words) for text in texts)
+
+    matches = candidates(rows, wanted, said) if wanted else rows
+    if len(matches) == 1:
+        return matches[0]
+    if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return choose(matches or rows, wanted)  # says what it could be, or the nearest
+    from cortext.faces.terminal.picker import pick
+
+    def preview(place: int) -> str:
+        row = matches[place]
+        said = [f"{m.role}: {m.text[:600]}" for m in listing.place(row.root).store.tail(row.id, 4)]
+        return "\n\n".join([f"{row.title}\n{row.id} · {row.status}\n\n{row.summary}", *said])
+
+    lines = [(row.name, f"{row.type or row.kind} · {clock.ago(row.last_active)}") for row in matches]
+    places = {row.path: place for place, row in enumerate(matches)}
+    place = pick(lines, preview, lambda text: [places[row.path] for row in candidates(matches, text)], "Resume which?")
+    return None if place is None else matches[place]
+
+
+def _sure(chosen: Found) -> bool:
+    """Ask a person whether a completed conversation is to be resumed all the same."""
+    if chosen.session.status != COMPLETED or not sys.stdin.isatty():
+        return False
+    name = terminal.line(chosen.session.title or chosen.session.id)
+    answer = input(f'"{name}" was marked as completed. Resume it all the same? [y/N] ')
+    if answer.strip().lower() in ("y", "yes"):
+        return True
+    raise TransitionRefused(
+        "the session was completed", kept="it is unchanged", hint="--force resumes it without asking"
+    )
+
+
+def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
+    """Give the terminal to the tool: this process becomes it."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os.chdir(folder)
+    os.execvpe(argv[0], argv, {**os.environ, **added})
+
+
+def _only_tool(wiring: Wiring) -> str:
+    """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
+    here = [tool.name for tool in wiring.tools() if tool.detect() is not None]
+    if len(here) == 1:
+        return here[0]
+    if here and sys.stdin.isatty():
+        answer = input(f"Continue in which tool? ({', '.join(here)}) ").strip().lower()
+        if answer in here:
+            return answer
+    raise UsageError(
+        "which AI tool shall continue this conversation?" if here else "none of the AI tools is installed here",
+        kept="the conversation is unchanged",
+        hint=f"say --ai {' or --ai '.join(here)}" if here else "print the packet with --print and paste it anywhere",
+    )
+
+
+def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
+    messages, secrets = masked(thread(chosen.place.store.read(chosen.session.id)))
+    packet = build(chosen.session, messages, command=command, budget=budget)
+    for kind in secrets:
+        packet.receipt.changed[f"secret masked ({kind})"] = secrets.count(kind)
+    if as_json:
+        answer = {"packet": packet.text(), "receipt": packet.receipt}
+        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    else:
+        print(terminal.block(packet.text()), end="")
+    return 0
+
+
+def _lines(plan: Plan) -> list[str]:
+    return [*plan.receipt.lines(), *(f"note       {text}" for text in plan.warnings)]
+
+
+def _print_receipt(plan: Plan) -> None:
+    name = paint(terminal.line(plan.session.title or plan.session.id), "bold", stream=sys.stderr)
+    print(f"Resuming {name} in {plan.receipt.target}: {plan.how}", file=sys.stderr)
+    for line in _lines(plan):
+        print(f"  {terminal.line(line)}", file=sys.stderr)
+
+
+def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
+    if as_json:
+        plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
+        print(msgspec.json.format(msgspec.json.encode({"receipt": plan.receipt, **plain}), indent=2).decode())
+        return 0
+    import shlex
+
+    print(f"{plan.how}, in {terminal.line(plan.project)}")
+    for line in _lines(plan):
+        print(f"  {terminal.line(line)}")
+    print(f"  would run  {terminal.line(shlex.join(argv))}")
+    return 0

@@ -1,0 +1,61 @@
+"""The catalogue's database: SQLite in WAL mode, one per user, in the cache folder; it can be deleted at any time."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from cortext import fsio
+
+SCHEMA = 2
+
+_TABLES = """
+-- Which transcript of which tool is kept in which session, and how far it was read.
+CREATE TABLE IF NOT EXISTS transcript (
+    tool TEXT, key TEXT, root TEXT, session_id TEXT, size INTEGER, changed INTEGER, cursor TEXT,
+    PRIMARY KEY (tool, key)
+) WITHOUT ROWID;
+-- Every session of every known store, as lists show it; `signs` are sizes and times of its files.
+CREATE TABLE IF NOT EXISTS session (
+    root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
+    last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER, signs TEXT,
+    PRIMARY KEY (root, id)
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
+-- How far each store was looked through.
+CREATE TABLE IF NOT EXISTS store (
+    root TEXT PRIMARY KEY, kind TEXT, noted INTEGER, signs TEXT, scanned REAL
+) WITHOUT ROWID;
+"""
+
+
+def connect(folder: str) -> sqlite3.Connection:
+    """The database in this folder, made or made anew where it is missing, broken or of another version."""
+    fsio.ensure_folder(folder)
+    path = os.path.join(folder, "catalogue.db")
+    try:
+        return _open(path)
+    except sqlite3.DatabaseError:
+        for suffix in ("", "-wal", "-shm"):
+            fsio.remove(path + suffix)
+        return _open(path)
+
+
+def _open(path: str) -> sqlite3.Connection:
+    fresh = not os.path.exists(path)
+    connection = sqlite3.connect(path, timeout=10, isolation_level=None)
+    try:
+        if fresh:
+            os.chmod(path, fsio.FILE_MODE)
+        version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version not in (0, SCHEMA):
+            raise sqlite3.DatabaseError("of another version")
+        if version == 0:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_TABLES)
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        connection.execute("PRAGMA synchronous = NORMAL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection

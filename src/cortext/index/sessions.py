@@ -1,0 +1,279 @@
+"""The list of all sessions, kept up to date by itself: what a list costs does not depend on how much there is.
+
+Our own writers note in their store which session they changed. What others change (git, an editor, a tool) is seen
+by cheap signs: the times of folders, git's own files, the newest logs; and, where there are many sessions, at the
+latest by a look at all of them that nobody waits for. Only what changed is read again.
+
+This module imports nothing heavy: a list that finds nothing changed answers from the database alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from cortext.index.database import connect
+from cortext.store import shapes
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+
+    from cortext.model.session import Session
+    from cortext.store.base import Store
+
+FEW = 400  # so many sessions are looked at every time
+NEWEST = 20
+PATIENCE = 600.0  # seconds until a look at all of very many is due again
+
+COLUMNS = (
+    "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
+    "token_count", "summary", "path", "kind", "damage",
+)  # fmt: skip
+
+
+class Row:
+    """A session as lists show it."""
+
+    __slots__ = COLUMNS
+
+    id: str
+    type: str
+    title: str
+    status: str
+    tool: str
+    agent: str
+    root: str
+    created_at: str
+    last_active: str
+    message_count: int
+    token_count: int
+    summary: str
+    path: str
+    kind: str
+    damage: int
+
+    def __init__(self, values: Sequence[object]) -> None:
+        for name, value in zip(COLUMNS, values, strict=True):
+            setattr(self, name, value)
+
+    @property
+    def name(self) -> str:
+        """What people call it: its title, else its id."""
+        return self.title or self.id
+
+
+class StoreSource:
+    """A store as the index sees it: where it is, and how to open it when something has to be read."""
+
+    def __init__(self, root: str, kind: str, control: str, opened: Callable[[], Store]) -> None:
+        self.root, self.kind, self.control, self._opened = root, kind, control, opened
+        self._store: Store | None = None
+
+    @property
+    def store(self) -> Store:
+        """The store itself, opened (and its modules imported) at the first use."""
+        if self._store is None:
+            self._store = self._opened()
+        return self._store
+
+
+class SessionIndex:
+    """The sessions of all known stores."""
+
+    def __init__(self, folder: str) -> None:
+        self._database: sqlite3.Connection = connect(folder)
+
+    def refresh(
+        self,
+        sources: Iterable[StoreSource],
+        progress: Callable[[int, int], None] | None = None,
+        *,
+        everything: bool = False,
+    ) -> bool:
+        """Bring the list up to date; whether a full look at some store is due (and was left for later)."""
+        due = False
+        for source in sources:
+            due = _Refresh(self._database, source, progress).run(everything=everything) or due
+        return due
+
+    def rows(
+        self, roots: Sequence[str], where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
+    ) -> list[Row]:
+        """Sessions of these stores, the last active first; `where` are columns and the values that they must have."""
+        conditions = [f"root IN ({','.join('?' * len(roots))})"]
+        values: list[object] = list(roots)
+        for column, value in where:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+        query = (
+            f"SELECT {', '.join(COLUMNS)} FROM session WHERE {' AND '.join(conditions)} ORDER BY {order} DESC, id DESC"
+        )
+        if limit > 0:
+            query += f" LIMIT {limit}"
+        return [Row(row) for row in self._database.execute(query, values)]
+
+    def close(self) -> None:
+        self._database.close()
+
+
+class _Refresh:
+    """One look at one store."""
+
+    def __init__(
+        self, database: sqlite3.Connection, source: StoreSource, progress: Callable[[int, int], None] | None
+    ) -> None:
+        self.database, self.source, self.progress = database, source, progress
+
+    def run(self, *, everything: bool) -> bool:
+        known = self.database.execute(
+            "SELECT noted, signs, scanned FROM store WHERE root = ?", (self.source.root,)
+        ).fetchone()
+        if not os.path.isdir(self.source.root):
+            if known:
+                self._forget_store()
+            return False
+        noted, signs, scanned = known or (0, "{}", 0.0)
+        now_noted, changed = self._notes(noted)
+        now_signs = self._signs()
+        count = self.database.execute("SELECT count(*) FROM session WHERE root = ?", (self.source.root,)).fetchone()[0]
+        old_signs = json.loads(signs)
+        everything |= known is None or now_noted < 0 or count <= FEW or _git(now_signs) != _git(old_signs)
+        due = not everything and time.time() - scanned > PATIENCE
+        if everything:
+            changed |= self._all_changed()
+            scanned = time.time()
+        else:
+            changed |= self._new_and_gone(old_signs, now_signs) | self._newest_changed()
+        if changed:
+            self._read_again(sorted(changed))
+        if changed or now_signs != old_signs or now_noted != noted or (everything and count > FEW) or known is None:
+            self.database.execute(
+                "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
+                (self.source.root, self.source.kind, max(0, now_noted), json.dumps(now_signs), scanned),
+            )
+        return due
+
+    def _notes(self, offset: int) -> tuple[int, set[str]]:
+        """What our own writers noted since: the new end of their notes (-1: they are not what we knew), and the ids."""
+        path = os.path.join(self.source.control, shapes.CHANGES)
+        try:
+            size = os.stat(path).st_size
+            if size == offset:
+                return offset, set()
+            if size < offset:
+                return -1, set()
+            with open(path, "rb") as file:
+                file.seek(offset)
+                raw = file.read()
+        except FileNotFoundError:
+            return (0, set()) if not offset else (-1, set())
+        whole = raw.rfind(b"\n") + 1
+        return offset + whole, {line.decode("ascii", "replace") for line in raw[:whole].split(b"\n") if line}
+
+    def _signs(self) -> dict[str, int]:
+        """Times of the folders in which sessions come and go, and of git's own files."""
+        root = self.source.root
+        folders = [root]
+        if self.source.kind in ("workspace", "home"):
+            top = os.path.join(root, "conversations")
+            try:
+                with os.scandir(top) as entries:
+                    folders = [top, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]
+            except FileNotFoundError:
+                folders = [root]
+        signs = {os.path.relpath(path, root): os.stat(path).st_mtime_ns for path in folders}
+        for name in ("HEAD", "index", "ORIG_HEAD", "logs/HEAD"):
+            try:
+                signs[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
+            except OSError:
+                continue
+        return signs
+
+    def _new_and_gone(self, old: dict[str, int], new: dict[str, int]) -> set[str]:
+        """Sessions that came or went, looked for only in the folders whose time changed."""
+        if old == new:
+            return set()
+        known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
+        there = set(shapes.session_ids(self.source.kind, self.source.root))
+        return (known - there) | (there - known)
+
+    def _newest_changed(self) -> set[str]:
+        rows = self.database.execute(
+            "SELECT id, path, signs FROM session WHERE root = ? ORDER BY last_active DESC LIMIT ?",
+            (self.source.root, NEWEST),
+        )
+        return {row[0] for row in rows if _signs_of(self.source.kind, row[1]) != row[2]}
+
+    def _all_changed(self) -> set[str]:
+        """Every session whose files are not as they were: two looks at a file each, no reading."""
+        known = {
+            row[0]: (row[1], row[2])
+            for row in self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
+        }
+        changed = {name for name, (path, signs) in known.items() if _signs_of(self.source.kind, path) != signs}
+        return changed | (set(shapes.session_ids(self.source.kind, self.source.root)) - set(known))
+
+    def _read_again(self, ids: Sequence[str]) -> None:
+        """Read these sessions and put them into the list; in lots, so that others need not wait."""
+        from cortext.errors import CortextError
+
+        kind, root = self.source.kind, self.source.root
+        for start in range(0, len(ids), 200):
+            rows = []
+            gone = []
+            for place, session_id in enumerate(ids[start : start + 200], start + 1):
+                try:
+                    session = self.source.store.get(session_id)
+                    rows.append(_row(root, kind, session))
+                except (CortextError, OSError):
+                    gone.append((root, session_id))
+                if self.progress:
+                    self.progress(place, len(ids))
+            self.database.execute("BEGIN IMMEDIATE")
+            self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
+            self.database.executemany(f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 16)})", rows)
+            self.database.execute("COMMIT")
+
+    def _forget_store(self) -> None:
+        self.database.execute("DELETE FROM session WHERE root = ?", (self.source.root,))
+        self.database.execute("DELETE FROM store WHERE root = ?", (self.source.root,))
+
+
+def _git(signs: dict[str, int]) -> dict[str, int]:
+    return {name: value for name, value in signs.items() if name.startswith("git:")}
+
+
+def _signs_of(kind: str, path: str) -> str:
+    """Size, time and inode of a session's files."""
+    signs = []
+    for name in shapes.FILES[kind]:
+        try:
+            status = os.stat(f"{path}/{name}" if name else path)
+            signs.append(f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}")
+        except OSError:
+            signs.append("-")
+    return " ".join(signs)
+
+
+def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
+    return (
+        root,
+        session.id,
+        kind,
+        session.type,
+        session.title,
+        session.status,
+        session.origin.tool,
+        session.agent,
+        session.created_at,
+        session.last_active,
+        session.message_count,
+        session.token_count,
+        session.summary,
+        session.path,
+        session.damage,
+        _signs_of(kind, session.path),
+    )

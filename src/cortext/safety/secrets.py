@@ -1,0 +1,130 @@
+"""Secrets in a text, found and masked: keys, tokens, private keys, passwords. Pure, and sure of nothing.
+
+A secret becomes a mark such as `[masked anthropic-key 3f2a9c]`: the kind, and the beginning of a hash of the
+secret, so that the same secret is seen to be the same. The limit: the hash has no key of its own, so whoever
+has a guess can try it. Six digits tell nothing about a key drawn at random; a short secret, which could be
+guessed, gets two digits only, which one guess in 256 fits. And what has neither a form of its own nor a word
+before it that announces it (a bare password in a sentence) is not found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Set as AbstractSet
+from functools import cache
+from typing import NamedTuple
+
+_MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+_GUESSABLE = 16  # shorter secrets may be people's words
+
+
+_LONG = 10  # no secret with a form of its own is, with what surrounds it, a shorter word
+
+
+class Finding(NamedTuple):
+    """A secret, by its place in the text; `mark` is what tells it from others without telling it."""
+
+    kind: str
+    start: int
+    end: int
+    mark: str
+
+
+class Masked(NamedTuple):
+    """The text without its secrets, and what they were (places in the text as it was)."""
+
+    text: str
+    findings: list[Finding]
+
+
+def fingerprint(secret: str) -> str:
+    """The name of a secret in an allow-list. Do not show it for a secret that could be guessed."""
+    raw = secret.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(raw, digest_size=8, key=b"cortext.safety.secrets").hexdigest()
+
+
+def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
+    """Every secret in the text, in order, without overlaps."""
+    spans = _spans(text)
+    if not spans:
+        return []
+    old = [match.span() for match in _MARK.finditer(text)] if "[masked " in text else []
+    found = []
+    for kind, start, end in _apart(spans):
+        if any(start < there and here < end for here, there in old):
+            continue
+        secret = text[start:end]
+        name = fingerprint(secret)
+        mark = name[:6] if len(secret) >= _GUESSABLE else name[:2]
+        if allow and (secret in allow or name in allow or (len(mark) == 6 and mark in allow)):
+            continue
+        found.append(Finding(kind, start, end, mark))
+    return found
+
+
+def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
+    """The text with a mark for every secret; the very same text where there is none.
+
+    `allow` holds what is to stay: the literal text, its `fingerprint`, or the six digits of its mark.
+    """
+    findings = find(text, allow)
+    if not findings:
+        return Masked(text, findings)
+    pieces, place = [], 0
+    for finding in findings:
+        pieces += [text[place : finding.start], f"[masked {finding.kind} {finding.mark}]"]
+        place = finding.end
+    return Masked("".join(pieces) + text[place:], findings)
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def _spans(text: str) -> list[tuple[int, int, int, str]]:
+    """Start, end, rank (the surer the lower) and kind of everything that any rule finds."""
+    from cortext.safety import secret_words
+    from cortext.safety.secret_rules import RULES
+
+    spans = []
+    long_words = " ".join([word for word in text.split() if len(word) >= _LONG])
+    for rank, rule in enumerate(RULES):
+        for literal in rule.literals:
+            # A literal with a blank in it spans words; every other secret is in one long word.
+            if literal in (text if " " in literal else long_words):
+                break
+        else:
+            continue
+        for match in _compiled(rule.pattern).finditer(text):
+            start, end = match.span("s") if "s" in match.re.groupindex else match.span()
+            if "b" in match.re.groupindex:
+                start = match.start("b")
+            if (start != match.start() or not _glued(text, start)) and rule.check(match, text[start:end]):
+                spans.append((start, end, rank, rule.kind))
+    spans += [(start, end, len(RULES), kind) for kind, start, end in secret_words.search(text)]
+    return spans
+
+
+def _glued(text: str, start: int) -> bool:
+    """Whether the match begins in the middle of a word. An escape or a percent code before it is no word."""
+    if start == 0 or not text[start - 1].isalnum() or not text[start].isalnum():
+        return False
+    before = text[max(0, start - 8) : start]
+    return not re.search(
+        r"\\[nrtbf]$|%[0-9A-Fa-f]{2}$|\\u[0-9a-fA-F]{4}$|\\x[0-9a-fA-F]{2}$|\x1b\[[0-9;]{0,4}m$", before
+    )
+
+
+def _apart(spans: list[tuple[int, int, int, str]]) -> list[tuple[str, int, int]]:
+    """The spans with overlaps joined, each under its surest kind: no end of a secret may stand out."""
+    joined: list[tuple[int, int, int, str]] = []
+    for start, end, rank, kind in sorted(spans):
+        if joined and start < joined[-1][1]:
+            last = joined[-1]
+            best = min((last[2], last[3]), (rank, kind))
+            joined[-1] = (last[0], max(last[1], end), *best)
+        else:
+            joined.append((start, end, rank, kind))
+    return [(kind, start, end) for start, end, _, kind in joined]

@@ -1,0 +1,99 @@
+"""Every session of every known store, as a list: answered from the index, which brings itself up to date first.
+
+Nothing heavy is imported here: a list in which nothing changed costs little more than starting Python.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cortext import fsio
+from cortext.index.sessions import Row, SessionIndex, StoreSource
+from cortext.model.status import ACTIVE, INTERRUPTED
+
+__all__ = ["Listing", "Row", "row_json"]
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cortext.services.stores import Found, NamedStore
+
+
+class Listing:
+    """The list of sessions of these stores."""
+
+    def __init__(self, folder: str, sources: Sequence[StoreSource], labels: dict[str, str]) -> None:
+        self._index = SessionIndex(folder)
+        self.sources = {source.root: source for source in sources}
+        self.labels = labels
+        self.scan_due = False
+
+    def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
+        self.scan_due = self._index.refresh(self.sources.values(), progress)
+
+    def look_at_all(self) -> None:
+        """Compare the files of every session with the list, however many there are."""
+        self._index.refresh(self.sources.values(), everything=True)
+
+    def rows(
+        self,
+        *,
+        root: str = "",
+        kind: str | None = None,
+        status: str | None = None,
+        tool: str | None = None,
+        agent: str | None = None,
+        limit: int = 0,
+        order: str = "last_active",
+    ) -> list[Row]:
+        """Sessions by these properties, the newest first. A status that is only shown is looked up here."""
+        wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
+        found = self._index.rows(
+            [root] if root else list(self.sources), wanted, limit=0 if status else limit, order=order
+        )
+        for row in found:
+            if row.kind == "spawn" and row.status == ACTIVE and not self._held(row):
+                row.status = INTERRUPTED
+        if status:
+            found = [row for row in found if status == row.status or (status == "damaged" and row.damage)]
+        return found[:limit] if limit > 0 else found
+
+    def _held(self, row: Row) -> bool:
+        control = self.sources[row.root].control
+        return fsio.read_holder(os.path.join(control, "locks", f"{row.id}.lock")) is not None
+
+    def place(self, root: str) -> NamedStore:
+        """The store of a row."""
+        from cortext.services.stores import NamedStore
+
+        source = self.sources[root]
+        return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
+
+    def found(self, row: Row) -> Found:
+        """The session of a row itself, with its store."""
+        from cortext.services.stores import Found
+
+        place = self.place(row.root)
+        return Found(place, place.store.get(row.id))
+
+
+def row_json(row: Row) -> dict[str, object]:
+    """A session as `--json` shows it: the fields of docs/json.md, in that order."""
+    fields: dict[str, object] = {
+        "id": row.id,
+        "type": row.type,
+        "title": row.title,
+        "status": row.status,
+        "tool": row.tool,
+        "agent": row.agent,
+        "workspace": row.root,
+        "created_at": row.created_at,
+        "last_active": row.last_active,
+        "message_count": row.message_count,
+        "token_count": row.token_count,
+        "summary": row.summary,
+        "path": row.path,
+    }
+    return {**fields, "damage": row.damage} if row.damage else fields

@@ -1,0 +1,134 @@
+"""The list of sessions follows the files by itself, whoever changes them, and can be deleted at any time."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cortext.index import sessions as sessions_module
+from cortext.index.sessions import SessionIndex, StoreSource
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore
+from cortext.store.spawn import SpawnStore
+from cortext.store.workspace import WorkspaceStore
+
+KINDS = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
+
+
+class World:
+    """A store of some kind with its index."""
+
+    def __init__(self, folder: Path, kind: str) -> None:
+        self.folder, self.kind = folder, kind
+        self.root = folder / "store"
+        self.root.mkdir(parents=True)
+        self.store: FileStore = KINDS[kind](str(self.root))
+        self.read: list[str] = []
+
+    def source(self) -> StoreSource:
+        return StoreSource(str(self.root), self.kind, self.store.control, partial(self._open))
+
+    def _open(self) -> FileStore:
+        store: FileStore = KINDS[self.kind](str(self.root))
+        get = store.get
+
+        def counted(session_id: str) -> Session:
+            self.read.append(session_id)
+            return get(session_id)
+
+        store.get = counted  # type: ignore[method-assign]
+        return store
+
+    def rows(self) -> dict[str, tuple[str, int, str]]:
+        """What a new process would list: id, title, messages, status."""
+        index = SessionIndex(str(self.folder / "cache"))
+        self.read.clear()
+        index.refresh([self.source()])
+        found = {row.id: (row.title, row.message_count, row.status) for row in index.rows([str(self.root)])}
+        index.close()
+        return found
+
+
+@pytest.fixture(params=list(KINDS))
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+    """One of each layout with three sessions."""
+    made = World(tmp_path, request.param)
+    for name in ("a", "b", "c"):
+        made.store.create(Session(id=name, title=f"T {name}"))
+        made.store.append(name, Message(role="user", content="hello"))
+    return made
+
+
+@pytest.mark.req("STORE-01", "FIND-03")
+def test_it_lists_what_is_there_and_reads_nothing_twice(world: World) -> None:
+    assert world.rows() == {name: (f"T {name}", 1, "active") for name in ("a", "b", "c")}
+    assert sorted(world.read) == ["a", "b", "c"]
+    world.rows()
+    assert world.read == []
+
+
+@pytest.mark.req("FIND-03")
+def test_what_our_writers_change_is_read_again_and_nothing_else(world: World) -> None:
+    world.rows()
+    world.store.append("b", Message(role="assistant", content="hi"))
+    world.store.update("b", Change(status="paused", title="Other"))
+    assert world.rows()["b"] == ("Other", 2, "paused")
+    assert world.read == ["b"]
+
+
+@pytest.mark.req("FIND-03")
+def test_created_deleted_and_restored_sessions_come_and_go(world: World) -> None:
+    world.rows()
+    world.store.create(Session(id="d"))
+    trashed = world.store.delete("a")
+    assert set(world.rows()) == {"b", "c", "d"}
+    world.store.restore(trashed.key)
+    assert set(world.rows()) == {"a", "b", "c", "d"}
+
+
+@pytest.mark.req("FIND-03")
+def test_a_line_that_another_program_appends_is_seen_at_the_next_query(world: World) -> None:
+    world.rows()
+    log = next(
+        path for path in world.root.rglob("*.jsonl") if "b" in (path.parent.parent.name, path.stem, path.parent.name)
+    )
+    with open(log, "a", encoding="utf-8") as file:
+        file.write('{"role": "user", "content": "by hand", "timestamp": "2026-01-01T00:00:00Z"}\n')
+    assert world.rows()["b"][1] == 2
+
+
+@pytest.mark.req("FIND-03")
+def test_many_sessions_are_followed_by_their_signs_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    world.rows()
+    world.store.append("c", Message(role="user", content="more"))
+    world.store.create(Session(id="e"))
+    world.store.delete("a")
+    found = world.rows()
+    assert set(found) == {"b", "c", "e"}
+    assert found["c"][1] == 2
+    assert sorted(set(world.read)) == ["a", "c", "e"]
+
+
+@pytest.mark.req("STORE-01")
+def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
+    before = world.rows()
+    database = world.folder / "cache" / "catalogue.db"
+    for damage in (b"", b"not a database at all, only text" * 100):
+        for path in (database, Path(f"{database}-wal"), Path(f"{database}-shm")):
+            path.unlink(missing_ok=True)
+        if damage:
+            database.write_bytes(damage)
+        assert world.rows() == before
+
+
+@pytest.mark.req("FIND-03")
+def test_a_store_that_went_away_leaves_the_list(world: World) -> None:
+    world.rows()
+    os.rename(world.root, world.folder / "elsewhere")
+    assert world.rows() == {}

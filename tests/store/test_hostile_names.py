@@ -1,0 +1,333 @@
+"""Names, links and notes that want out of the store: refused before anything is touched."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext import fsio
+from cortext.errors import CortextError, InvalidId, NotFound, UnsafePath
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore
+from cortext.store.spawn import SpawnStore
+from tests.store.damage import ID, LAYOUTS, Layout, NoFlush, make
+
+every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
+LEGAL = re.compile(r"\A[a-z0-9][a-z0-9_-]{0,95}\Z")
+SECRET = "the neighbour's secret"
+
+BAD = [
+    "..", ".", "../", "/", "/etc/passwd", "../../../../etc/passwd", "a/../../b", "a//b", "\\",
+    "..\\..\\x", "\\\\host\\x", "\0", "a\0", "\0/../x", "-", "-rf", "--help", "_", "__init__", "~",
+    "~root", "$HOME", "${HOME}", "`id`", "$(id)", ";", "a b", " ", "\t", "\n", "\r", "\r\n", "\v",
+    "\x1b[31m", "\x7f", "\x85", "\u2028", "\u00a0", "\u200b", "\u202e", "\ufeff", ".hidden", "a.b",
+    "x.jsonl", "x.lock", "current.json", "trash.json", "*", "?", "[a]", "{a}", "|", "&", "<", ">",
+    ":", "'", '"', "!", "#", "@", "%", "%2e%2e%2f", "%00", "%2f", "%5c", "+", "=", ",", "^", "A",
+    "ABC", "Session", "CON", "NUL", "É", "é", "ß", "а", "ѕ", "е", "ａ", "１", "①", "²", "٣", "३", "ı",
+    "K", "ſ", "ﬁ", "İ", "a\u0301", "一", "😀", "\ud800", "\udcff", "",
+]  # fmt: skip
+
+
+def hostile_ids() -> list[str]:
+    """A thousand and more: each bad piece alone, before, after and inside good ones, doubled, and very long names."""
+    shapes: list[Callable[[str], str]] = [
+        lambda bad: bad,
+        lambda bad: f"{bad}abc",
+        lambda bad: f"abc{bad}",
+        lambda bad: f"sess{bad}one",
+        lambda bad: f"{ID}{bad}",
+        lambda bad: bad * 2,
+        lambda bad: f"{bad}/{ID}",
+        lambda bad: f"{ID}/{bad}",
+        lambda bad: f"{bad}\n",
+        lambda bad: f"../{bad}",
+        lambda bad: f"{ID}\0{bad}",
+        lambda bad: f"{bad}{'a' * 96}",
+    ]
+    names = {shape(bad) for shape in shapes for bad in BAD}
+    names |= {"a" * length for length in (97, 128, 255, 256, 4096, 100_000)}
+    return sorted(name for name in names if not LEGAL.match(name))
+
+
+def tree(root: Path) -> dict[str, tuple[int, bytes | None]]:
+    """Every path under a folder, with its inode and what it holds; links are not followed."""
+    return {
+        str(path.relative_to(root)): (
+            path.lstat().st_ino,
+            path.read_bytes() if path.is_file() and not path.is_symlink() else None,
+        )
+        for path in root.rglob("*")
+    }
+
+
+def opened(store: FileStore, session_id: str) -> None:
+    with store.open(session_id, timeout=0):
+        pass
+
+
+def calls(store: FileStore, session_id: str) -> dict[str, Callable[[], Any]]:
+    """Every method that takes an id."""
+    message = Message(role="user", content="x")
+    found: dict[str, Callable[[], Any]] = {
+        "get": lambda: store.get(session_id),
+        "read": lambda: list(store.read(session_id)),
+        "tail": lambda: store.tail(session_id, 3),
+        "open": lambda: opened(store, session_id),
+        "append": lambda: store.append(session_id, message),
+        "update": lambda: store.update(session_id, Change(status="paused")),
+        "check": lambda: store.check(session_id),
+        "repair": lambda: store.repair(session_id),
+        "compact": lambda: store.compact(session_id, 2),
+        "create": lambda: store.create(Session(id=session_id)),
+        "delete": lambda: store.delete(session_id),
+        "restore": lambda: store.restore(f"{session_id}.1a2b3c"),
+    }
+    if isinstance(store, ChatStore):
+        found["annotate"] = lambda: store.annotate(session_id, {"type": "note", "message_id": "x"})
+        found["annotations"] = lambda: list(store.annotations(session_id))
+        found["set_current"] = lambda: store.set_current(session_id)
+    return found
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+def test_a_thousand_hostile_ids_are_refused_by_every_method_and_touch_nothing(layout: Layout, tmp_path: Path) -> None:
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "passwd").write_text("root", encoding="utf-8")
+    store, _, _ = make(layout, tmp_path / "one" / "store", 2)
+    ids = hostile_ids()
+    assert len(ids) >= 1_000
+    before = tree(tmp_path)
+    for bad in ids:
+        for name, call in calls(store, bad).items():
+            with pytest.raises(InvalidId):
+                call()
+                raise AssertionError(f"{name} took {bad!r}")
+        with pytest.raises((InvalidId, NotFound)):
+            store.restore(bad)
+    assert tree(tmp_path) == before
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+@pytest.mark.parametrize(
+    "name", ["con", "nul", "aux", "prn", "com1", "lpt9", "trash", "locks", "0", "a" * 96, "a--", "0_-"]
+)
+def test_names_that_only_look_special_are_ordinary_ids(layout: Layout, name: str, tmp_path: Path) -> None:
+    """The devices of Windows too: we do not run there, and a store copied there has its own troubles."""
+    store = layout.make(str(tmp_path))
+    store.create(Session(id=name))
+    store.append(name, Message(role="user", content="x"))
+    assert [session.id for session in store.sessions()] == [name]
+    store.restore(store.delete(name).key)
+    assert store.get(name).message_count == 1
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+def test_files_of_other_names_in_the_store_are_no_sessions(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path, 2)
+    log = layout.log_in(tmp_path)
+    folder = tmp_path if layout.name != "workspace" else tmp_path / "conversations" / "2026-01-01"
+    for name in ("Upper", "-dash", ".hidden", "with space", "dot.ted", "é", "new\nline"):
+        path = {
+            "workspace": folder / name / ".session" / "messages.jsonl",
+            "spawn": folder / f"{name}.jsonl",
+            "chat": folder / name / "current.jsonl",
+        }[layout.name]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(log.read_bytes())
+    assert [session.id for session in store.sessions()] == [ID]
+
+
+def positions(layout: Layout) -> list[str]:
+    """Every place of a layout that could be a link, from the root of the store."""
+    control = ".workspace/state" if layout.name == "workspace" else ".cortext"
+    found = [layout.log, layout.metadata, f"{layout.log}.quarantine", control, f"{control}/locks"]
+    found += [f"{control}/locks/{ID}.lock", f"{control}/trash"]
+    folder = os.path.dirname(layout.log)
+    while folder:
+        found.append(folder)
+        folder = os.path.dirname(folder)
+    if layout.name != "spawn":
+        found.append(os.path.join(os.path.dirname(layout.log), "archive.jsonl"))
+    if layout.name == "chat":
+        found += [f"{ID}/summary.json", "current.json"]
+    if layout.name == "workspace":
+        found.append(".workspace")
+    return sorted(set(found))
+
+
+CASES = [(layout, position) for layout in LAYOUTS for position in positions(layout)]
+every_position = pytest.mark.parametrize(
+    ("layout", "position"), CASES, ids=[f"{layout.name} {position}" for layout, position in CASES]
+)
+
+
+def full_store(layout: Layout, root: Path) -> FileStore:
+    """A session with everything in its place: log, archive, quarantine, summary, lock, trash."""
+    store, _, _ = make(layout, root, 4)
+    store.append(ID, Message(role="user", content=SECRET))
+    store.update(ID, Change(summary=SECRET, summary_covers=2))
+    layout.log_in(root).write_bytes(layout.log_in(root).read_bytes() + b"torn")
+    store.repair(ID)
+    if not isinstance(store, SpawnStore):
+        store.compact(ID, 2)
+    if isinstance(store, ChatStore):
+        store.set_current(ID)
+    store.create(Session(id="other"))
+    store.delete("other")
+    store.create(Session(id="second"))
+    return store
+
+
+@pytest.mark.req("STORE-09")
+@every_position
+@pytest.mark.parametrize("target", ["outside", "dangling"])
+def test_a_link_in_any_place_is_not_followed_out(
+    layout: Layout, position: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fsio, "calls", NoFlush())
+    root, outside = tmp_path / "store", tmp_path / "outside"
+    outside.mkdir()
+    full_store(layout, root)
+    place = root / position
+    assert place.exists(), "the position is real before it becomes a link"
+    place.rename(outside / "real")
+    place.symlink_to(outside / ("real" if target == "outside" else "missing"))
+    store = layout.make(str(root))
+    before = tree(outside)
+    blocks_reading = os.path.commonpath([position, layout.log]) == position or position.endswith("archive.jsonl")
+    keys = ["other.1a2b", *_trash_keys(outside / "real"), *_trash_keys(root)]
+    attempts: dict[str, Callable[[], Any]] = {
+        "sessions": lambda: list(store.sessions()),
+        "trash": lambda: list(store.trash()),
+        **calls(store, ID),
+        **{f"restore {key}": lambda key=key: store.restore(key) for key in keys},  # type: ignore[misc]
+    }
+    if isinstance(store, ChatStore):
+        attempts["current_id"] = store.current_id
+    for name, call in attempts.items():
+        try:
+            result = call()
+        except CortextError:
+            continue
+        finally:
+            assert tree(outside) == before, f"{name} changed what is outside"
+        if blocks_reading and name in ("get", "read", "tail", "sessions"):
+            assert SECRET not in repr(result), f"{name} read what is outside"
+    assert not (outside / "missing").exists()
+
+
+def _trash_keys(folder: Path) -> list[str]:
+    return [path.parent.name for path in folder.rglob("trash.json")]
+
+
+@pytest.mark.req("STORE-06", "STORE-09")
+@every_layout
+def test_one_session_behind_a_link_is_shown_as_damaged_and_the_others_are_listed(
+    layout: Layout, tmp_path: Path
+) -> None:
+    store = full_store(layout, tmp_path / "store")
+    for position in {layout.log, layout.metadata}:
+        place = tmp_path / "store" / position
+        place.rename(tmp_path / f"real-{place.name}")
+        place.symlink_to(tmp_path / f"real-{place.name}")
+    assert sorted((session.id, session.damage) for session in store.sessions()) == [("second", 0), (ID, 1)]
+    with pytest.raises(UnsafePath, match="symbolic link"):
+        store.get(ID)
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+def test_a_folder_that_becomes_a_link_while_we_run_is_noticed(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path / "store", 2)
+    folder = layout.log_in(tmp_path / "store").parent
+    if layout.name == "spawn":
+        folder = tmp_path / "store" / ".cortext" / "locks"
+    folder.rename(tmp_path / "moved")
+    folder.symlink_to(tmp_path / "moved")
+    before = tree(tmp_path / "moved")
+    with pytest.raises(UnsafePath):
+        store.append(ID, Message(role="user", content="where does it go?"))
+    assert tree(tmp_path / "moved") == before
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+def test_a_second_name_for_a_session_inside_the_store_is_no_session(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path, 2)
+    session = layout.log_in(tmp_path)
+    for _ in range({"workspace": 2, "spawn": 0, "chat": 1}[layout.name]):
+        session = session.parent
+    alias = session.with_name(session.name.replace(ID, "alias"))
+    alias.symlink_to(session)
+    through = calls(store, "alias")
+    for name in ("get", "read", "tail", "append", "update", "check", "repair"):
+        with pytest.raises(UnsafePath):
+            through[name]()
+    assert store.get(ID).message_count == 2
+    assert [session.id for session in store.sessions() if not session.damage] == [ID]
+
+
+NOTES: dict[str, Any] = {
+    "above": ["../evil"],
+    "far above": ["../../../../tmp/evil"],
+    "absolute": ["/tmp/evil"],
+    "through a folder": ["conversations/../../evil"],
+    "a git hook": [".git/hooks/evil"],
+    "the control folder": [".cortext/locks/evil"],
+    "another session": ["second"],
+    "another session's file": ["second.jsonl"],
+    "beside the days": ["conversations/evil"],
+    "deeper": ["conversations/2026-01-01/other/deeper/evil"],
+    "back and forth": ["evil", "../evil"],
+    "empty": [""],
+    "a dot": ["."],
+    "nothing": [],
+    "no list": "evil",
+    "numbers": [1, 2],
+    "NUL": ["ev\0il"],
+    "backslash": ["..\\evil"],
+}
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+@pytest.mark.parametrize("origins", NOTES.values(), ids=NOTES.keys())
+def test_a_forged_note_in_the_trash_moves_nothing(layout: Layout, origins: Any, tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    store, _, _ = make(layout, root, 2)
+    store.create(Session(id="other"))
+    key = store.delete("other").key
+    [note] = root.rglob("trash.json")
+    fields = json.loads(note.read_bytes())
+    note.write_text(json.dumps({**fields, "origins": origins}), encoding="utf-8")
+    for name in ("evil", "second", "second.jsonl"):
+        (note.parent / name).write_text("#!/bin/sh\n", encoding="utf-8")
+    before = tree(tmp_path)
+    with pytest.raises((UnsafePath, NotFound)):
+        store.restore(key)
+    after = {path: held for path, held in tree(tmp_path).items() if not path.endswith("other.lock")}
+    assert after == {path: held for path, held in before.items() if not path.endswith("other.lock")}
+    list(store.trash())  # and it can still be listed
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+def test_a_note_about_another_session_than_its_key_is_ignored(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path, 2)
+    key = store.delete(ID).key
+    [note] = tmp_path.rglob("trash.json")
+    note.write_text(note.read_text(encoding="utf-8").replace(f'"{ID}"', '"another"'), encoding="utf-8")
+    assert list(store.trash()) == []
+    with pytest.raises(NotFound):
+        store.restore(key)
