@@ -360,8 +360,13 @@ def _same_ends(reading: int, file: AppendFile) -> bool:
 
 def note(path: str, line: str) -> None:
     """Add a line to a file of hints: not flushed, and a failure is nobody's loss."""
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        descriptor = calls.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+        try:
+            descriptor = calls.open(path, flags)
+        except FileNotFoundError:
+            descriptor = calls.open(path, flags | os.O_CREAT, FILE_MODE)
+            calls.fchmod(descriptor, FILE_MODE)  # the umask cut it
     except OSError:
         return
     try:
@@ -572,17 +577,22 @@ class Lock:
             raise
         return True
 
-    def _note(self, words: bytes) -> None:
+    def _note(self, words: bytes) -> bool:
         try:
             calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
         except OSError:
-            pass  # a full disk must not keep anyone from the lock; only the name of the holder is lost
+            return False  # a full disk must not keep anyone from the lock; only the name of the holder is lost
+        return True
 
     def release(self) -> None:
         """Let go. Safe to call twice."""
         if self._descriptor < 0:
             return
-        self._note(b"free")
+        if not self._note(b"free"):
+            try:
+                calls.ftruncate(self._descriptor, 0)  # we live on: the file must not say that we still hold it
+            except OSError:
+                pass
         close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
         self._descriptor = -1
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortext import fsio
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
 from cortext.store.chat import ChatStore
@@ -40,14 +39,6 @@ LAYOUTS = [
     Layout("spawn", SpawnStore, f"{ID}.jsonl", f"{ID}.jsonl"),
     Layout("chat", ChatStore, f"{ID}/current.jsonl", f"{ID}/meta.json"),
 ]
-
-
-class NoFlush(fsio.Calls):
-    """Kernel calls without the flushes: for tests that are about contents, many times over."""
-
-    @staticmethod
-    def fsync(fd: object) -> None:
-        """As if it were done."""
 
 
 def talk(count: int) -> list[Message]:
@@ -90,6 +81,6 @@ def quarantined(log: Path) -> list[tuple[str, int, bytes]]:
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
-    """Every file but the locks, with its bytes."""
-    found = (path for path in root.rglob("*") if path.is_file() and path.suffix != ".lock")
+    """Every file but locks and hints, with its bytes."""
+    found = (path for path in root.rglob("*") if path.is_file() and not path.name.endswith((".lock", "changes")))
     return {str(path.relative_to(root)): path.read_bytes() for path in found}

@@ -16,6 +16,7 @@ from tests.store.conformance.messages import *  # noqa: E402, F403
 from tests.store.conformance.sessions import *  # noqa: E402, F403
 from tests.support.memory_store import MemoryStore  # noqa: E402
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 BACKENDS = [
     Backend("workspace", lambda p: WorkspaceStore(str(p)), lambda _, p: WorkspaceStore(str(p)), frozenset({ANNOTATES})),
     Backend("spawn", lambda p: SpawnStore(str(p)), lambda _, p: SpawnStore(str(p)), frozenset({COMPACTS, ANNOTATES})),

@@ -8,20 +8,14 @@ from typing import NamedTuple
 
 import pytest
 
-from cortext import fsio
 from cortext.errors import DamagedData
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE
 from tests.store.conformance.kit import plains
-from tests.store.damage import ID, LAYOUTS, Layout, NoFlush, make, quarantined, snapshot
+from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined, snapshot
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
-
-
-@pytest.fixture(autouse=True)
-def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is on the disk is what these tests are about, not when it got there."""
-    monkeypatch.setattr(fsio, "calls", NoFlush())
 
 
 class Bad(NamedTuple):
@@ -232,10 +226,12 @@ def test_one_wrong_digit_in_the_archive_hides_no_message_of_the_log(layout: Layo
 
 @pytest.mark.req("STORE-06")
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
-def test_a_torn_log_is_not_compacted(layout: Layout, tmp_path: Path) -> None:
+def test_a_torn_end_is_set_aside_before_a_compaction(layout: Layout, tmp_path: Path) -> None:
     store, header, lines = make(layout, tmp_path, 5)
-    layout.log_in(tmp_path).write_bytes(header + b"".join(lines) + lines[0][:30])
-    before = snapshot(tmp_path)
-    with pytest.raises(DamagedData, match="incomplete last line"):
-        store.compact(ID, 3)
-    assert snapshot(tmp_path) == before
+    log = layout.log_in(tmp_path)
+    whole = header + b"".join(lines)
+    log.write_bytes(whole + lines[0][:30])
+    messages = plains(store.read(ID))
+    assert store.compact(ID, 3) == 3
+    assert quarantined(log) == [(log.name, len(whole), lines[0][:30])]
+    assert (plains(store.read(ID)), store.check(ID)) == (messages, [])

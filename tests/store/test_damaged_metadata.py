@@ -15,6 +15,7 @@ from cortext.store.spawn import SpawnStore
 from tests.store.conformance.kit import plains
 from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined, snapshot
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 BROKEN = {
     "empty": b"",
     "cut off": b'{"session_id": "sess_one", "sta',

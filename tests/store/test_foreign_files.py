@@ -19,6 +19,7 @@ from cortext.store.spawn import SpawnStore
 from cortext.store.workspace import WorkspaceStore
 from tests.store.conformance.kit import plains
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 ID = "001-brainstorm-api-design"
 TURNS = [
     {"role": "user", "content": "Let's brainstorm API design", "timestamp": "2025-11-22T10:30:00Z"},

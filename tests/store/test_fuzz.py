@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from cortext import fsio
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED
 from cortext.store.files import FileStore
 from cortext.store.lines import BadLine, StoredMessage, coerce, decode_value
 from tests.store.conformance.kit import plains
-from tests.store.damage import ID, LAYOUTS, Layout, NoFlush, make, quarantined
+from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 FILES = 1_000
 LINES = 12
 NASTY = [b"\0" * 64, b"\n", b"\n\n", b"\r\n", b"\xef\xbb\xbf", b"}{", b"<<<<<<< HEAD\n", b"\xff", b"\xed\xa0\x80"]
@@ -148,10 +148,7 @@ def check_one(store: FileStore, log: Path, raw: bytes) -> int:
 
 @pytest.mark.req("STORE-03", "STORE-06")
 @pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
-def test_a_thousand_damaged_logs_lose_only_what_is_damaged(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fsio, "calls", NoFlush())
+def test_a_thousand_damaged_logs_lose_only_what_is_damaged(layout: Layout, tmp_path: Path) -> None:
     store, header, lines = make(layout, tmp_path, LINES)
     log = layout.log_in(tmp_path)
     whole = header + b"".join(lines)
@@ -171,10 +168,7 @@ def test_a_thousand_damaged_logs_lose_only_what_is_damaged(
 
 @pytest.mark.req("STORE-03", "STORE-06")
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
-def test_a_damaged_archive_hides_nothing_of_the_log(
-    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(fsio, "calls", NoFlush())
+def test_a_damaged_archive_hides_nothing_of_the_log(layout: Layout, tmp_path: Path) -> None:
     store, _, _ = make(layout, tmp_path, LINES)
     store.compact(ID, LINES // 2)
     log = layout.log_in(tmp_path)

@@ -20,6 +20,7 @@ from cortext.store.files import FileStore
 from cortext.store.spawn import SpawnStore
 from cortext.store.workspace import WorkspaceStore
 
+pytestmark = pytest.mark.usefixtures("no_flush")
 ID = "001-brainstorm-api"
 DAY = "2025-11-22"
 FIRST = Message(role="user", content="Let's brainstorm: é, 漢字", timestamp="2025-11-22T10:30:00Z", id="m0")
@@ -37,9 +38,13 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=["workspace", "spa
 
 
 def files(root: Path) -> dict[str, str]:
-    """Every file of a store but its locks, by its path from the root."""
+    """Every file of a store but its locks and its hints, by its path from the root."""
     found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
-    return {name: path.read_text(encoding="utf-8") for name, path in found.items() if not name.endswith(".lock")}
+    return {
+        name: path.read_text(encoding="utf-8")
+        for name, path in found.items()
+        if not name.endswith((".lock", "/changes"))
+    }
 
 
 def start(layout: Callable[[str], FileStore], root: Path) -> FileStore:

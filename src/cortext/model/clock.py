@@ -51,7 +51,8 @@ def normalise(timestamp: str) -> str:
     if _OURS.fullmatch(timestamp) and to_epoch(timestamp) is not None:
         return timestamp
     seconds = to_epoch(timestamp)
-    return "" if seconds is None else from_epoch(seconds)
+    ours = "" if seconds is None else from_epoch(seconds)
+    return ours if to_epoch(ours) is not None else ""  # a zone can carry the year 1 into the year 0
 
 
 def ago(timestamp: str, at: float | None = None) -> str:

@@ -21,14 +21,15 @@ _COMMON_PAIRS = (
 _PAIRS = frozenset(_COMMON_PAIRS.split())
 
 _FILLERS = re.compile(
-    r"example|placeholder|your|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|dummy|fake"
-    r"|sample|insert|goes[_-]?here|not[_-]?a?[_-]?real|_here\b|-here\b|xxxx|abcdefgh|12345678|87654321|\.\.\.|…|\*\*\*"
-    r"|(?P<run>.)(?P=run){7}",
+    r"example|placeholder|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|sample|insert"
+    r"|goes[_-]?here|not[_-]?a?[_-]?real|_here\b|-here\b|abcdefgh|12345678|87654321|\.\.\.|…|\*\*\*|(?P<run>.)(?P=run){7}"
+    # Four letters are met by chance in a long key, unless their case must agree.
+    r"|(?-i:xxxx|XXXX|your|YOUR|Your|fake|FAKE|Fake|dummy|DUMMY|Dummy)",
     re.IGNORECASE | re.DOTALL,
 )
 # What stands where a value would: a variable, a template, a tag, a call, a path, a mask.
 _REFERENCE = re.compile(
-    r"\$\{|\$\(|^\$[A-Za-z_]\w*$|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
+    r"\$\{|\$\(|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
     r"|\bprocess\.env|\bos\.environ|\bgetenv|\benv[.:(\[]|\bsecrets?\.[A-Za-z_]|\bvars?\.[A-Za-z_]|\bvault:|\bop://"
     r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})/|^/(?:home|usr|etc|var|tmp|opt|root|run|mnt|srv|app|data|dev|Users)/"
     r"|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
@@ -39,10 +40,11 @@ _STEMS = re.compile(
     r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
     r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|dev|local|sa|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
     r"|undefined|string|str|value|text|bytes|hello|abc|letmein|changeme|changeit|qwerty|welcome|invalid|required|optional"
-    r"|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
+    r"|base|sha|md|utf|oauth|argon|pbkdf|bcrypt|scrypt|saml|totp|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
     r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
     re.IGNORECASE,
 )
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
 _HEX = re.compile(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
 _LETTER_RUNS = re.compile(r"[a-z]{2,}")
@@ -54,7 +56,11 @@ _SEPARATORS = "-_./:"
 
 def placeholder(value: str) -> bool:
     """Whether the value stands for a secret without being one: filler, a variable, a template, a mask."""
-    return bool(_FILLERS.search(value) or _REFERENCE.search(value)) or len(set(value)) < min(5, len(value))
+    if _FILLERS.search(value) or _REFERENCE.search(value):
+        return True
+    if _VARIABLE.fullmatch(value) and not (_mixed(value) and turns(value) >= 3):
+        return True
+    return len(set(value)) < min(5, len(value))
 
 
 def entropy(value: str) -> float:
@@ -76,17 +82,24 @@ def worded(value: str, share: float = 0.5) -> bool:
     if len(pairs) < 2:
         return False
     common = sum(pair in _PAIRS for pair in pairs) / len(pairs)
-    return common >= share and turns(value) < 0.3 * (len(value) - 1)
+    if len(pairs) >= 20:  # many pairs tell more surely
+        share = max(share, 0.56)
+    return common >= share and turns(value) < 0.27 * (len(value) - 1)
 
 
 def random_key(value: str) -> bool:
     """For keys known by their prefix whose body could also be an identifier: mixed, and not words."""
-    return not placeholder(value) and not worded(value, 0.7 if _mixed(value) else 0.5) and entropy(value) >= 3.0
+    return not placeholder(value) and not _named(value) and entropy(value) >= 3.0
 
 
 def mixed_key(value: str) -> bool:
     """Small letters, capitals and digits, and not words: what base64 of random bytes looks like."""
     return _mixed(value) and random_key(value)
+
+
+def _named(value: str) -> bool:
+    # Chance makes words of random letters; with capitals and digits among them it takes more to believe it.
+    return worded(value, 0.7 if _mixed(value) else 0.5)
 
 
 def _mixed(value: str) -> bool:
@@ -103,6 +116,12 @@ def _member(value: str) -> bool:
     return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and worded(value))
 
 
+def is_hex(value: str, least: int) -> bool:
+    """At least so many digits of base sixteen, and both sorts of them."""
+    digits = sum(c.isdigit() for c in value)
+    return len(value) >= least and bool(_HEX.fullmatch(value)) and digits >= 3 and len(value) - digits >= 2
+
+
 def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
     """For what is assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file;
     `uuid`: where even a UUID would open something."""
@@ -113,10 +132,10 @@ def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
         return firm and uuid
     digits = sum(c.isdigit() for c in value)
     if _HEX.fullmatch(value):
-        return size >= 16 and digits >= 3 and size - digits >= 2
+        return is_hex(value, 16)
     if not digits:
         return size >= 16 and not worded(value) and any(c.isalpha() for c in value) and entropy(value) >= 3.2
-    if size - digits < 2 or worded(value):
+    if size - digits < 2 or _named(value):
         return False
     if size >= 16:
         return entropy(value) >= 3.0 and turns(value) >= 3
@@ -136,14 +155,18 @@ def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
     if not digits and not special:
         words = [word for word in re.split(r"[-_.]", value) if word]
         if firm and len(words) >= 4 and len(value) >= 20:
-            return "_" not in value
-        return len(value) >= 8 and not worded(value) and turns(value) >= 2
+            return "_" not in value and "--" not in value
+        return len(value) >= 8 and not worded(value) and (firm or turns(value) >= 2)
     if not letters:
         return firm and len(value) >= 6 and special
     if firm:
         return special or not (value.islower() and worded(value) and any(c in "_./:" for c in value))
     if special:
-        return len(value) >= 6 and (digits or turns(value) >= 1) and not any(c in "(){}[]" for c in value)
+        return (
+            len(value) >= 6
+            and (digits or not (value.islower() or value.isupper()))
+            and not any(c in "(){}[]" for c in value)
+        )
     if worded(value):
         return (alone and value.isalnum()) or (_mixed(value) and len(value) >= 8 and not _CAMEL.fullmatch(value))
     return turns(value) >= 3 or (len(value) >= 8 and turns(value) >= 2)

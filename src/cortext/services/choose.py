@@ -12,6 +12,7 @@ from cortext.errors import AmbiguousId, SessionNotFound
 from cortext.index.sessions import Row
 
 NEAR = 0.74  # how alike two words must be: one wrong letter in five
+NEAR_SHORT = 0.66  # or in three, of a word of up to four letters
 
 # Whether all these words were said in one message of a session; asked only where no name matches.
 Said = Callable[[Row, Sequence[str]], bool]
@@ -54,7 +55,7 @@ def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:
     """The sessions whose names are most like what was typed."""
     words = wanted.casefold().split()
     scored = [(sum(_best(word, _text(row).split()) for word in words), row) for row in rows]
-    scored = [pair for pair in scored if pair[0] >= 0.5 * len(words)]
+    scored = [pair for pair in scored if pair[0] >= 0.4 * len(words)]
     scored.sort(key=lambda pair: -pair[0])
     return [row for _, row in scored[:count]]
 
@@ -66,7 +67,7 @@ def _text(row: Row) -> str:
 def _alike(words: Sequence[str], row: Row) -> bool:
     """Whether every word is in the names of a session, give or take a typing error."""
     there = _text(row).split()
-    return all(_best(word, there) >= NEAR for word in words)
+    return all(_best(word, there) >= (NEAR if len(word) > 4 else NEAR_SHORT) for word in words)
 
 
 def _best(word: str, there: Sequence[str]) -> float:

@@ -69,8 +69,9 @@ class Hook:
 
     def run(self) -> str:
         """Do what the event asks for; the words that the model is to hear."""
-        if self.event.kind == "command" and self.event.command.startswith(PREFIX) and self.world.workspace:
-            return self._command(self.event.command.removeprefix(PREFIX))
+        command = self.event.command
+        if self.event.kind in ("prompt", "command") and command.startswith(PREFIX) and self.world.workspace:
+            return self._command(command.removeprefix(PREFIX))
         if self.event.kind == "prompt":
             return self._prompt()
         if self.event.kind in ("answered", "compacted", "ended", "started"):
@@ -97,6 +98,8 @@ class Hook:
 
     def _command(self, name: str) -> str:
         if name == "resume":
+            if self.tool.commands_run:  # its command file asks us itself
+                return ""
             listing = self.world.listing()
             listing.refresh()
             return answer_in_tool(listing, self.event.arguments)
@@ -105,6 +108,8 @@ class Hook:
             found = self._current()
             if found is None:
                 return "No conversation of this workspace is held here, so there is nothing to stop."
+            if self.event.kind == "command" and found.session.status != ACTIVE:
+                return ""  # the prompt's own event, a moment ago, has saved it and said so
             return confirmation(self._save(found))
         if name not in registry.load(self.world.workspace).types:
             return ""

@@ -58,8 +58,8 @@ def save(workspace: str, registry: Registry) -> None:
     fsio.replace_file(path_of(workspace), [msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n"])
 
 
-def command_text(workspace: str, kind: str) -> tuple[str, str]:
-    """The current prompt of a conversation type and its hash (`sha256:…`); empty where it has none."""
+def command_text(workspace: str, kind: str, topic: str = "") -> tuple[str, str]:
+    """The current prompt of a conversation type, for this topic, and the hash of its file (`sha256:…`)."""
     entry = load(workspace).types.get(kind)
     if entry is None or not entry.command_file:
         return "", ""
@@ -72,4 +72,4 @@ def command_text(workspace: str, kind: str) -> tuple[str, str]:
             raw = file.read(1 << 20)
     except OSError:
         return "", ""
-    return raw.decode("utf-8", "replace"), f"sha256:{hashlib.sha256(raw).hexdigest()}"
+    return raw.decode("utf-8", "replace").replace("{arguments}", topic), f"sha256:{hashlib.sha256(raw).hexdigest()}"

@@ -51,7 +51,6 @@ def own_commands() -> list[CommandFile]:
             name="workspace.stop-conversation",
             description="save this conversation and pause it",
             text=shipped("commands", "stop-conversation.md").decode("utf-8"),
-            run=("stop", "--in-tool"),
         ),
     ]
 

@@ -1,8 +1,9 @@
 """Older messages, moved out of the working log into an archive beside it; crash-safe at every step.
 
 The order is: append to the archive and flush, then replace the log by what is left. Between the two a
-message stands in both files, with the same number, and a reading shows it once. So a crash at any point
-loses nothing, and the next compaction goes on from where the archive ends.
+message stands in both files, with the same number, and a reading shows the one in the log: a crash may
+have torn holes into the other. So a crash at any point loses nothing; the next compaction cuts the archive
+back to where the log begins, and starts over.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from cortext.store.base import Damage
 from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, StoredMessage, coerce, decode_line, decode_value, derived_id, encode
 from cortext.store.log import OpenLog
-from cortext.store.seek import plain_messages, tail
+from cortext.store.seek import offset_of, plain_messages, tail
 
 BATCH = 1 << 20
 
@@ -49,42 +50,83 @@ def _first_message(log: str) -> StoredMessage | None:
     except FileNotFoundError:
         return None
     try:
-        for _, piece, _ in blocks(descriptor, 0, min(BATCH, os.fstat(descriptor).st_size)):
-            for raw in split_lines(piece or b""):
-                try:
-                    message = decode_line(raw)
-                except BadLine:
-                    continue
-                if message.role:
-                    return message
+        return _first_of(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _first_of(descriptor: int) -> StoredMessage | None:
+    for _, piece, _ in blocks(descriptor, 0, min(BATCH, os.fstat(descriptor).st_size)):
+        for raw in split_lines(piece or b""):
+            try:
+                message = decode_line(raw)
+            except BadLine:
+                continue
+            if message.role:
+                return message
     return None
+
+
+def repeats_from(archive: str, descriptor: int) -> int:
+    """The number from which on the archive only repeats this open log, because a compaction was interrupted.
+
+    -1 where it does not: what another program numbered anew is no repetition, and must not be left out.
+    """
+    first = _first_of(descriptor)
+    last = tail(archive, 1)
+    if first is None or first.seq < 0 or not last or last[0].seq < first.seq:
+        return -1
+    log = {message.id for batch in JournalReading("").batches_of(os.dup(descriptor)) for message in batch}
+    again = {message.id for message in JournalReading(archive) if message.seq >= first.seq}
+    return first.seq if again <= log else -1
+
+
+def before_log(archive: str, log: str) -> tuple[int, str]:
+    """How to read the log after its archive: the number it begins with, and the archive if it may repeat that."""
+    try:
+        descriptor = fsio.open_file(log, os.O_RDONLY)
+    except FileNotFoundError:
+        return next_seq(archive), archive
+    try:
+        repeated = repeats_from(archive, descriptor)
+    finally:
+        os.close(descriptor)
+    return (repeated, "") if repeated >= 0 else (next_seq(archive), archive)
 
 
 class ArchivedReading:
     """The messages of the archive, then those of the log; what stands in both is given once."""
 
-    def __init__(self, archive: str, log: str) -> None:
+    def __init__(self, archive: str, log: str, start: int = 0) -> None:
         self.damage: list[Damage] = []
         self._archive = archive
         self._log = log
+        self._start = start
 
     def __iter__(self) -> Iterator[Message]:
         self.damage = []
-        # The log is opened first: a compaction that runs between the two opens then shows a message in
-        # both files, never in none.
+        # The log is opened first, and only then we ask for the archive: a compaction that runs meanwhile then
+        # shows a message in both files, never in none.
         try:
             descriptor = fsio.open_file(self._log, os.O_RDONLY)
         except FileNotFoundError:
             descriptor = -1
         try:
+            archived = exists(self._archive)
+            repeated = repeats_from(self._archive, descriptor) if archived and descriptor >= 0 else -1
             older = JournalReading(self._archive)
-            yield from older
+            for message in older if archived else ():
+                if repeated < 0 or message.seq < repeated:
+                    yield message
             self.damage += older.damage
             if descriptor < 0:
                 return
-            newer = JournalReading(self._log, first_seq=older.last_seq + 1, archive=self._archive)
+            if repeated >= 0:
+                newer = JournalReading(self._log, first_seq=repeated)
+            elif archived:
+                newer = JournalReading(self._log, first_seq=older.last_seq + 1, archive=self._archive)
+            else:
+                newer = JournalReading(self._log, seek=lambda opened: offset_of(opened, self._start))
             opened, descriptor = descriptor, -1  # the reading closes it
             for batch in newer.batches_of(opened):
                 yield from batch
@@ -102,6 +144,7 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
     """
     if not any(message is not None and message.seq < before for message, _, _ in _records(log, archive)):
         return 0
+    _undo_interrupted(archive, log)
     if _unnamed(log):
         # Numbers that come from the place would change when the archive grows: write them down first.
         fsio.replace_file(log, _what_is_left(log, archive, set(), numbered))
@@ -139,6 +182,24 @@ def compact(archive: str, log: str, before: int, *, numbered: bool) -> int:
         target.close()
     fsio.replace_file(log, _what_is_left(log, archive, moved, numbered))
     return len(moved)
+
+
+def _undo_interrupted(archive: str, log: str) -> None:
+    """Cut the archive back to where it begins to repeat the log: all that follows is there too."""
+    first, _ = before_log(archive, log)
+    file = fsio.AppendFile(archive)
+    try:
+        offset = 0
+        for _, piece, length in blocks(file.descriptor, 0, file.end):
+            for raw in split_lines(piece or b""):
+                message = decode_line(raw) if raw.strip() else None
+                if message is not None and message.role and message.seq >= first:
+                    file.cut(offset)
+                    return
+                offset += len(raw)
+            offset += length if piece is None else 0
+    finally:
+        file.close()
 
 
 def _unnamed(log: str) -> bool:

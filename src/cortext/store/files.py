@@ -10,6 +10,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, NamedTuple
 
 import msgspec
@@ -172,10 +173,11 @@ class FileStore:
 
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
-        if not archive.exists(place.archive):
-            return tail(place.log, count)
         newest = tail(place.log, count, archive.next_seq(place.archive))
-        return newest if len(newest) >= count else list(deque(self._read(place, 0), maxlen=count))
+        # Asked only after the log was read: a compaction may have made it meanwhile.
+        if len(newest) >= count or not archive.exists(place.archive):
+            return newest
+        return list(deque(self._read(place, 0), maxlen=count))
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
         return Opened(self, session_id, timeout)
@@ -228,6 +230,9 @@ class FileStore:
             place = self._place(session_id)
             if not place.archive:
                 raise UsageError(f"a {self.name} session has no archive", kept="everything, unchanged")
+            self._open_log(place).close()  # as an append would: a torn end is set aside
+            if archive.exists(place.archive):
+                OpenLog(place.archive, lambda _: b"").close()
             # Not `check`: it takes a torn line for one that the holder of the lock, now us, is writing.
             damage = [*self._load(place).damage, *self._survey(place).damage]
             if damage:
@@ -260,17 +265,17 @@ class FileStore:
             for path in (place.archive, place.log) if archive.exists(place.archive) else (place.log,):
                 found = mend.survey(path, first, before) if dry_run else mend.mend(path, first, before)
                 report.damage += found.damage
-                report.kept_messages += found.messages
                 report.quarantined_bytes += found.quarantined
                 if found.quarantined and not report.quarantine:
                     report.quarantine = quarantine.path_of(path)
-                first, before = found.last_seq + 1, path
+                first, before = archive.before_log(place.archive, place.log)
             aside = sum(item.length for item in metadata.damage)
             if aside:
                 report.quarantined_bytes += aside
                 report.quarantine = quarantine.path_of(place.log)
             if metadata.damage and not dry_run:
                 self._update(place, Change())
+            report.kept_messages = self._survey(place).messages
             report.changed = bool(report.damage) and not dry_run
             self._positions.pop(place.log, None)
         return report
@@ -328,9 +333,9 @@ class FileStore:
         )
 
     def _read(self, place: Place, start: int) -> Reading:
-        if archive.exists(place.archive):
-            return archive.ArchivedReading(place.archive, place.log)
-        return JournalReading(place.log, offset_of(place.log, start))
+        if place.archive:
+            return archive.ArchivedReading(place.archive, place.log, start)
+        return JournalReading(place.log, seek=lambda descriptor: offset_of(descriptor, start))
 
     def _survey(self, place: Place) -> Survey:
         reading = self._read(place, 0)
@@ -375,7 +380,8 @@ class FileStore:
             return encode_message(message, self._line_prefix(message.seq, place))
 
         known = self._positions.get(place.log)
-        return OpenLog(place.log, encode_line, first_seq=lambda: archive.next_seq(place.archive), known=known)
+        first = partial(archive.first_seq, place.archive, place.log)
+        return OpenLog(place.log, encode_line, first_seq=first, known=known)
 
 
 class Locked:
@@ -458,14 +464,17 @@ class FileWriter:
 
     @fsio.told
     def update(self, change: Change) -> Session:
+        self.close()  # some layouts put a new file in place of the log
         return self._store._update(self._place, change)
 
     def close(self) -> None:
+        """Let go of the log; an append opens it again."""
         if self._log is not None:
-            position = self._log.position
+            log, self._log = self._log, None
+            position = log.position
             if position is not None:
                 self._store._positions[self._place.log] = position
-            self._log.close()
+            log.close()
 
 
 class FromSequence:

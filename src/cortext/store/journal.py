@@ -16,8 +16,10 @@ from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE, Damage
 from cortext.store.lines import (
     MAX_SEQ,
     MESSAGE_TYPES,
+    NO_OBJECT,
     BadLine,
     StoredMessage,
+    begins_record,
     decode_line,
     decode_plain,
     derived_id,
@@ -123,6 +125,10 @@ class JournalReading:
         return batch
 
     def _take(self, offset: int, raw: bytes, batch: list[Message]) -> None:
+        if not begins_record(raw):
+            kind = UNREADABLE if raw.endswith(b"\n") else TORN
+            self._add(offset, len(raw), kind, NO_OBJECT if kind == UNREADABLE else "an incomplete last line")
+            return
         try:
             self._number(offset, raw, decode_line(raw), batch)
             return

@@ -26,6 +26,7 @@ SHORT = 1 << 20
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
 _AROUND = b"\0 \t\r\n"
+NO_OBJECT = "not a JSON object"
 _NESTING = "nested too deeply"
 
 
@@ -212,9 +213,14 @@ def decode_line(raw: bytes) -> StoredMessage:
         _check_utf8(raw)
         return line_decoder.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        if not raw.lstrip(_AROUND).removeprefix(_BOM).startswith(b"{"):
-            raise BadLine("not a JSON object") from None
+        if not begins_record(raw):
+            raise BadLine(NO_OBJECT) from None
         return coerce(decode_value(raw))
+
+
+def begins_record(raw: bytes) -> bool:
+    """Whether a line could hold a record at all: a quick look, for files with very many that do not."""
+    return raw.lstrip(_AROUND).removeprefix(_BOM).startswith(b"{")
 
 
 def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
@@ -224,8 +230,6 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
     looking further inside a broken record could take a quoted message for a real one.
     """
     rest = raw.strip(_AROUND).removeprefix(_BOM)
-    if not rest.startswith(b"{"):
-        return [], rest, "not a JSON object"
     try:
         text, tail, reason = rest.decode("utf-8"), b"", ""
     except UnicodeDecodeError as error:
@@ -256,7 +260,7 @@ def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]
 def coerce(value: Any) -> StoredMessage:
     """A record that another program wrote, as well as it can be understood. Nothing in it is dropped."""
     if not isinstance(value, dict):
-        raise BadLine("not a JSON object")
+        raise BadLine(NO_OBJECT)
     kind = value.get("type", "")
     role = value.get("role")
     other = isinstance(kind, str) and kind not in MESSAGE_TYPES

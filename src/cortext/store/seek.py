@@ -94,33 +94,26 @@ def plain_messages(piece: bytes) -> list[Message] | None:
     return messages
 
 
-def offset_of(path: str, seq: int) -> int:
+def offset_of(descriptor: int, seq: int) -> int:
     """An offset at or before the line of message `seq`: where a reading of it may begin. 0 is always right."""
     if seq <= 0:
         return 0
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return 0
-    try:
-        low, high = 0, os.fstat(descriptor).st_size
-        while high - low > BLOCK:
-            middle = (low + high) // 2
-            found = _first_message_after(descriptor, middle, high)
-            if found is None:
-                return 0
-            place, message = found
-            if message.seq < 0 or not message.id:
-                return 0
-            if message.seq <= seq:
-                if place == low:
-                    break
-                low = place
-            else:
-                high = middle
-        return low
-    finally:
-        os.close(descriptor)
+    low, high = 0, os.fstat(descriptor).st_size
+    while high - low > BLOCK:
+        middle = (low + high) // 2
+        found = _first_message_after(descriptor, middle, high)
+        if found is None:
+            return 0
+        place, message = found
+        if message.seq < 0 or not message.id:
+            return 0
+        if message.seq <= seq:
+            if place == low:
+                break
+            low = place
+        else:
+            high = middle
+    return low
 
 
 def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredMessage] | None:

@@ -121,6 +121,7 @@ class Tool(Protocol):
     name: str  # claude, gemini, opencode, codex
     title: str  # Claude Code
     tested_version: str
+    commands_run: bool  # whether its command files can run us and put what we print into the prompt
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""

@@ -20,6 +20,7 @@ from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch,
 from cortext.tools.claude_code_read import ClaudeReading
 from cortext.tools.claude_code_records import BOOKKEEPING, TALK, TITLES, Record, decoder, is_uuid
 from cortext.tools.foreign import ForeignLines
+from cortext.tools.servers import names_in
 
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
@@ -46,6 +47,7 @@ class ClaudeCode:
     name = "claude"
     title = "Claude Code"
     tested_version = "2.1.325"
+    commands_run = True
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -213,6 +215,12 @@ class ClaudeCode:
     def unmerge(self, project: str) -> list[str]:
         """Take exactly those out again."""
         return claude_code_install.unmerge(project, self.name)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Servers of the project and of the user."""
+        user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
+        shared = names_in(os.path.join(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
+        return shared | names_in(user, "projects", project, "mcpServers")
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 

@@ -65,6 +65,7 @@ class Plan:
         self._kept = thread(messages)
         self._leave_out(messages)
         self._pieces = [_pieces(message) for message in self._kept]
+        self._roles = [_role(message, pieces) for message, pieces in zip(self._kept, self._pieces, strict=True)]
         self._names: dict[Place, tuple[str, str]] = {}  # what a call is called there: id and name
         self._calls: dict[int, list[Place]] = {}  # the calls of each message
         self._answers: dict[Place, Place] = {}  # the result of each call
@@ -94,7 +95,7 @@ class Plan:
         calls: list[tuple[Place, Part]] = []
         for index, pieces in enumerate(self._pieces):
             for number, part in enumerate(pieces):
-                if part.type == TOOL_CALL and self._kept[index].role == ASSISTANT:
+                if part.type == TOOL_CALL and self._roles[index] == ASSISTANT:
                     calls.append(((index, number), part))
                 elif part.type == TOOL_RESULT:
                     waiting.setdefault(part.call_id, deque()).append((index, number))
@@ -127,13 +128,13 @@ class Plan:
         """The messages in order, each run of the assistant's followed by all its results."""
         index = 0
         while index < len(self._kept):
-            if self._kept[index].role != ASSISTANT:
+            if self._roles[index] != ASSISTANT:
                 if index not in self._done:
                     self._add(index, USER, [])
                 index += 1
                 continue
             end = index
-            while end < len(self._kept) and self._kept[end].role == ASSISTANT:
+            while end < len(self._kept) and self._roles[end] == ASSISTANT:
                 self._add(end, ASSISTANT, [])
                 end += 1
             self._add_results(index, end)
@@ -143,19 +144,31 @@ class Plan:
         calls = [place for index in range(begin, end) for place in self._calls.get(index, ())]
         if not calls:
             return
-        answers = [self._answers[call] for call in calls if call in self._answers]
-        for index in sorted({answer[0] for answer in answers}):
-            mine = [self._result_block(answer) for answer in sorted(answers) if answer[0] == index]
-            if index in self._done:  # the rest of a message that is there already
-                self.turns.append(Turn(USER, mine, None))
-                continue
-            self._add(index, USER, mine)
-            if any(self._kept[between].role != TOOL for between in range(end, index)):
-                note(self.changed, "result moved to its call")
-        missing = [call for call in calls if call not in self._answers]
+        missing = [self._names[call][0] for call in calls if call not in self._answers]
         if missing:
             note(self.changed, "missing result added", len(missing))
-            self.turns.append(Turn(USER, [_result(self._names[call][0], NOT_RECORDED, True) for call in missing], None))
+            self.turns.append(Turn(USER, [_result(call, NOT_RECORDED, True) for call in missing], None))
+        answers = sorted(self._answers[call] for call in calls if call in self._answers)
+        indices = sorted({answer[0] for answer in answers})
+        later = []
+        for index in indices:
+            mine = [self._result_block(answer) for answer in answers if answer[0] == index]
+            if any(self._roles[between] != TOOL for between in range(end, index)):
+                note(self.changed, "result moved to its call")
+            # The rest of a message that is there already, or that has its own place as an answer.
+            if index in self._done or self._roles[index] == ASSISTANT:
+                self.turns.append(Turn(USER, mine, None))
+            elif index != indices[-1] and self._says_more(index):  # words only after the last result
+                self.turns.append(Turn(USER, mine, None))
+                later.append(index)
+            else:
+                self._add(index, USER, mine)
+        for index in later:
+            self._add(index, USER, [])
+
+    def _says_more(self, index: int) -> bool:
+        """Whether a message holds more than results that have their place."""
+        return any((index, number) not in self._results for number in range(len(self._pieces[index])))
 
     def _add(self, index: int, role: str, results: list[Json]) -> None:
         """One message as a turn: its results first, then everything else that it holds, as the tool takes it."""
@@ -163,7 +176,7 @@ class Plan:
         message = self._kept[index]
         blocks = list(results)
         for number, part in enumerate(self._pieces[index]):
-            block = self._block((index, number), part, message.role)
+            block = self._block((index, number), part, self._roles[index])
             if block is not None:
                 blocks.append(block)
         if not blocks:
@@ -243,6 +256,12 @@ class Plan:
         if isinstance(value, dict):
             return {self._clean(str(name)): self._clean_all(item) for name, item in value.items()}
         return [self._clean_all(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def _role(message: Message, pieces: list[Part]) -> str:
+    """In whose place a message goes: results alone are a tool's, whoever is said to have spoken."""
+    said = [part.type for part in pieces if part.type != THINKING]
+    return TOOL if said and all(kind == TOOL_RESULT for kind in said) else message.role
 
 
 def essence(message: Message) -> tuple[Any, ...]:

@@ -23,7 +23,7 @@ from cortext.tools.foreign import ForeignLines, derived_id, note
 _TYPE_FIRST = b'{"type":"'
 _PARENT_FIRST = b'{"parentUuid":'
 _SOURCE = b'"sourceToolAssistantUUID":"'
-_WORTH_CUTTING = 2048
+_WORTH_CUTTING = _LONGEST_END = 2048
 _PASSED_OVER = frozenset(kind.encode("ascii") for kind in BOOKKEEPING)
 _HEAD, _TAIL = 4096, 512
 _KEPT_OWNERS = 8
@@ -312,14 +312,15 @@ def _is_one(line: bytes) -> bool:
 def _without_copy(line: bytes) -> bytes:
     """A tool's result without the program's second copy of it, which makes up half of a transcript.
 
-    Only where the line ends as this very record does. A cut inside an inner object would not be whole JSON: the
-    decoder says so, and the caller takes the line as it is.
+    Only where the line ends as this very record does: with the call that it answers, which no other record names.
+    A cut inside an inner object would not be whole JSON: the decoder says so, and the line is taken as it is.
     """
     copy = line.find(b',"toolUseResult":')
     if copy < 0:
         return line
-    source = line.rfind(_SOURCE, max(copy, len(line) - 2048))
-    if source < 0 or line[source + len(_SOURCE) :][:36] != line[15:51]:
+    source = line.rfind(_SOURCE, max(copy, len(line) - _LONGEST_END))
+    end = line[source + len(_SOURCE) :]
+    if source < 0 or end[:36] != line[15:51] or _PARENT_FIRST in end or _TYPE_FIRST in end:
         return line
     return line[:copy] + b"}"
 

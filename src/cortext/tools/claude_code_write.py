@@ -22,11 +22,10 @@ from cortext.model.tokens import estimate
 from cortext.tools.base import Counts, Transcript, Written
 from cortext.tools.claude_code_plan import Json, Plan, Turn, essence
 from cortext.tools.claude_code_read import ClaudeReading
-from cortext.tools.claude_code_records import Block, Mark, Record, decoder
+from cortext.tools.claude_code_records import SYNTHETIC, Block, Mark, Record, decoder
 from cortext.tools.foreign import ForeignLines
 
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
-_NO_MODEL = "unknown"  # a record without a model made one version of the program hang
 
 
 def preview(messages: Sequence[Message]) -> Written:
@@ -99,12 +98,20 @@ def _assistant(turn: Turn, answer: str, model: str, before: int, tokens: int) ->
         "id": answer,
         "type": "message",
         "role": "assistant",
-        "model": (turn.message.model if turn.message else "") or model or _NO_MODEL,
+        "model": _model(turn, model),
         "content": turn.blocks,
         "stop_reason": "tool_use" if calls else "end_turn",
         "stop_sequence": None,
         "usage": usage,
     }
+
+
+def _model(turn: Turn, model: str) -> str:
+    """The model as the program knows it. Never none: one version hung. Of a foreign one it says that it cannot be
+    restored, unless the record is said to be nobody's; one of its own is taken up again at the resume.
+    """
+    name = (turn.message.model if turn.message else "") or model
+    return name if name.startswith("claude-") else SYNTHETIC
 
 
 def _mark(turn: Turn, stamp: str) -> Json:
@@ -172,12 +179,12 @@ def _verify_native(path: str, plan: Plan) -> None:
             blocks = [block for block in content if isinstance(block, Block)] if isinstance(content, list) else []
             calls = {block.id or "" for block in blocks if block.type == "tool_use"}
             results = {block.tool_use_id or "" for block in blocks if block.type == "tool_result"}
-            texts = [block.text for block in blocks if block.type == "text"] if blocks else [content]
+            texts = [content] if isinstance(content, str) else [item.text for item in blocks if item.type == "text"]
             if turn is None or record.parentUuid != parent or record.type != turn.role:
                 raise _not_the_same(path, "the turns are not one chain")
             if texts != [block["text"] for block in turn.blocks if block["type"] == "text"]:
                 raise _not_the_same(path, "a text is not what was to be written")
-            if results - waiting or (waiting and not (results or record.type == "assistant")):
+            if results - waiting or (record.type == "user" and texts and waiting - results):
                 raise _not_the_same(path, "a result does not follow its call")
             waiting = (waiting - results) | calls
             parent = record.uuid

@@ -21,6 +21,7 @@ from cortext.tools.codex_draft import Draft
 from cortext.tools.codex_pages import COPIES, Page
 from cortext.tools.codex_read import CodexReading, titles
 from cortext.tools.codex_skills import skill_files
+from cortext.tools.servers import names_in
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # the kernel's limit for one argument
@@ -34,6 +35,7 @@ class Codex:
     name = "codex"
     title = "Codex"
     tested_version = "0.166.0"
+    commands_run = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -91,6 +93,8 @@ class Codex:
     def transcript_at(self, path: str) -> Transcript | None:
         """The thread that a file belongs to: a page in the store, or a copy that lies somewhere else."""
         page = codex_pages.named(path)
+        if os.path.islink(path):
+            return None
         if page is not None and os.path.isfile(path):
             return _transcript(codex_pages.siblings(page) if page.page != page.thread else codex_pages.later(page))
         head = codex_pages.head_of(path)
@@ -179,6 +183,11 @@ class Codex:
     def unmerge(self, project: str) -> list[str]:
         """Take out exactly what merge put in."""
         return codex_config.unmerge(project)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Servers of the project and of the user."""
+        places = (os.path.join(project, ".codex"), self.folder)
+        return set().union(*(names_in(os.path.join(place, "config.toml"), "mcp_servers") for place in places))
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words."""

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from cortext import fsio
+from cortext.errors import UnsafePath
 from cortext.jsonl import MAX_LINE
 from cortext.tools import codex_records as records
 from cortext.tools.codex_records import Mark, Meta
@@ -100,36 +101,16 @@ def by_thread(pages: Iterator[Page]) -> dict[str, list[Page]]:
 
 def project_of(path: str) -> str:
     """The project folder that a page was begun in, from its first bytes."""
-    if path.endswith(COMPRESSED):
-        return ""
+    found = _CWD.search(_first_bytes(path, 4096))
     try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except OSError:
-        return ""
-    try:
-        found = _CWD.search(os.pread(descriptor, 4096, 0))
-    finally:
-        os.close(descriptor)
-    if found is None:
-        return ""
-    try:
-        return str(msgspec.json.decode(found[1]))
+        return str(msgspec.json.decode(found[1])) if found else ""
     except (msgspec.DecodeError, UnicodeDecodeError):
         return ""
 
 
 def head_of(path: str) -> Head | None:
     """The first line of a page, understood; None where the file does not begin as a rollout does."""
-    if path.endswith(COMPRESSED):
-        return None
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except OSError:
-        return None
-    try:
-        line = _first_line(descriptor)
-    finally:
-        os.close(descriptor)
+    line = _first_line(path)
     try:
         first = records.metas.decode(line)
         if first.type == "session_meta":
@@ -141,17 +122,31 @@ def head_of(path: str) -> Head | None:
     return Head(meta) if not first.type and meta.id and meta.timestamp and b'"instructions"' in line else None
 
 
-def _first_line(descriptor: int) -> bytes:
-    line = b""
-    while len(line) < MAX_LINE:
-        block = os.pread(descriptor, 65536, len(line))
-        if not line and not block.startswith(b"{"):
+def _first_line(path: str) -> bytes:
+    size = 65_536
+    while size <= MAX_LINE:
+        data = _first_bytes(path, size)
+        if not data.startswith(b"{"):
             return b""
-        found = block.find(b"\n")
-        if found >= 0 or not block:
-            return line + block[: max(found, 0)]
-        line += block
+        line, ended, _ = data.partition(b"\n")
+        if ended or len(data) < size:
+            return line
+        size *= 8
     return b""
+
+
+def _first_bytes(path: str, size: int) -> bytes:
+    """The beginning of a file; nothing where it is none, a link, or compressed."""
+    if path.endswith(COMPRESSED):
+        return b""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+        try:
+            return os.pread(descriptor, size, 0)
+        finally:
+            os.close(descriptor)
+    except (OSError, UnsafePath):
+        return b""
 
 
 def shelf_of(path: str) -> str:

@@ -100,11 +100,12 @@ def _read_segment(talk: Talk, segment: Segment, start: int, *, for_good: bool) -
         return 0
     talk.path, talk.items.page = page.path, page.page
     lines = ForeignLines(page.path, start, talk.counts)
-    begin = start
+    begin, limit = start, segment.end
+    take = talk.take
     for line in lines:
-        if segment.end is not None and lines.end > segment.end:
+        if limit is not None and lines.end > limit:
             break
-        ready = talk.take(line, begin)
+        ready = take(line, begin)
         begin = lines.end
         if ready:
             yield from ready

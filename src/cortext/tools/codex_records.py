@@ -11,12 +11,14 @@ from typing import Any
 
 import msgspec
 
-# The beginning of a line as the program writes it: ordinal, kind of record, kind of payload.
-HEAD = re.compile(
-    rb'\{"timestamp": ?"[^"]*", ?(?:"ordinal": ?(\d+), ?)?"type": ?"(\w+)", ?"payload": ?\{(?:"type": ?"(\w+)")?'
-)
-_BEGIN = re.compile(rb'\{"timestamp": ?"')
+# How a line begins, as the program writes it.
 BEGIN = b'{"timestamp":"'
+_BEGIN = re.compile(rb'\{"timestamp": ?"')
+LOOK = 120  # the kind of a record stands within so many bytes
+KIND = b',"type":"'
+ITEM = b'response_item","payload":{"type":"'
+EVENT = b'event_msg","payload":{"type":"'
+_ORDINAL = re.compile(rb'"ordinal": ?(\d+)')
 
 # Kinds of records, and of events, that are the tool's own bookkeeping: known, and not part of the talk.
 _BOOKKEEPING = """
@@ -45,13 +47,13 @@ _EVENTS = """
 """
 BOOKKEEPING = frozenset(_BOOKKEEPING.split())
 EVENTS = frozenset(_EVENTS.split())
-# Of those, the ones that tell us nothing at all: passed over by their first bytes.
+# What to call them when they are counted; the few that tell us something are not passed over, and those
+# that end an answer are not while one is open.
 _TELLING = {"turn_context", "token_usage_record", "compacted"}
-_TELLING_EVENTS = {"token_count", "thread_rolled_back", "thread_name_updated", "task_complete", "turn_aborted"}
-PASSED_OVER: dict[tuple[bytes, bytes | None], str] = {
-    **{(name.encode(), None): name for name in BOOKKEEPING - _TELLING},
-    **{(b"event_msg", name.encode()): f"event {name}" for name in EVENTS - _TELLING_EVENTS},
-}
+_TELLING_EVENTS = {"thread_rolled_back", "thread_name_updated"}
+ENDING_EVENTS = frozenset((b"token_count", b"task_complete", b"turn_aborted"))
+PASSED_OVER = {name.encode(): name for name in BOOKKEEPING - _TELLING}
+PASSED_OVER_EVENTS = {name.encode(): f"event {name}" for name in EVENTS - _TELLING_EVENTS}
 # Items of a model's history that are neither words nor calls.
 QUIET_ITEMS = frozenset(
     (
@@ -96,7 +98,7 @@ _INJECTED = (
 _NOTHING = msgspec.Raw(b"null")
 
 
-class Piece(msgspec.Struct):
+class Piece(msgspec.Struct, gc=False):
     """One piece of a content. An image's data stays undecoded bytes: it is never copied."""
 
     type: str = ""
@@ -105,13 +107,13 @@ class Piece(msgspec.Struct):
     file_id: str | None = None
 
 
-class Provenance(msgspec.Struct):
+class Provenance(msgspec.Struct, gc=False):
     """What the program says about the pieces of a message: who put each of them there."""
 
     content_item_kinds: list[str] | None = None
 
 
-class Item(msgspec.Struct):
+class Item(msgspec.Struct, gc=False):
     """The payload of a `response_item`, of whatever kind."""
 
     type: str = ""
@@ -133,13 +135,13 @@ class Item(msgspec.Struct):
     internal_chat_message_metadata_passthrough: Provenance | None = None
 
 
-class Note(msgspec.Struct):
+class Note(msgspec.Struct, gc=False):
     """What the program notes beside a record."""
 
     compaction_output: bool | None = None
 
 
-class Mark(msgspec.Struct, omit_defaults=True):
+class Mark(msgspec.Struct, omit_defaults=True, gc=False):
     """Our own field in the records that we write: whose record this is, and what the format could not hold.
 
     `of` says how many records the message has, `more` that this is not the first of them; `was` is the
@@ -157,23 +159,23 @@ class Mark(msgspec.Struct, omit_defaults=True):
     title: str = ""
 
 
-class ItemLine(msgspec.Struct):
+class ItemLine(msgspec.Struct, gc=False):
     """A line that holds an item of the conversation."""
 
-    payload: Item = msgspec.field(default_factory=Item)
     timestamp: str = ""
+    payload: Item = msgspec.field(default_factory=Item)
     metadata: Note | None = None
     cortext: Mark | None = None
 
 
-class HistoryBase(msgspec.Struct):
+class HistoryBase(msgspec.Struct, gc=False):
     """The earlier page that this one continues, and how far of it counts."""
 
     thread_id: str = ""
     end_byte_offset: int = 0
 
 
-class Meta(msgspec.Struct):
+class Meta(msgspec.Struct, gc=False):
     """The payload of `session_meta`; in the oldest files it stands bare."""
 
     id: str = ""
@@ -193,7 +195,7 @@ class Meta(msgspec.Struct):
         return spawned or bool(self.parent_thread_id) or self.thread_source not in (None, "", "user")
 
 
-class MetaLine(msgspec.Struct):
+class MetaLine(msgspec.Struct, gc=False):
     """The first line of a rollout."""
 
     type: str = ""
@@ -201,32 +203,32 @@ class MetaLine(msgspec.Struct):
     cortext: Mark | None = None
 
 
-class Turn(msgspec.Struct):
+class Turn(msgspec.Struct, gc=False):
     """The payload of `turn_context`."""
 
     model: str | None = None
 
 
-class TurnLine(msgspec.Struct):
+class TurnLine(msgspec.Struct, gc=False):
     payload: Turn = msgspec.field(default_factory=Turn)
 
 
-class Usage(msgspec.Struct):
+class Usage(msgspec.Struct, gc=False):
     """The payload of `token_usage_record`, or of the older `token_count`."""
 
     usage: dict[str, Any] | None = None
     info: UsageInfo | None = None
 
 
-class UsageInfo(msgspec.Struct):
+class UsageInfo(msgspec.Struct, gc=False):
     last_token_usage: dict[str, Any] | None = None
 
 
-class UsageLine(msgspec.Struct):
+class UsageLine(msgspec.Struct, gc=False):
     payload: Usage = msgspec.field(default_factory=Usage)
 
 
-class Event(msgspec.Struct):
+class Event(msgspec.Struct, gc=False):
     """The payload of the few events that tell us something."""
 
     message: str | None = None  # of `compacted`: the summary
@@ -234,11 +236,11 @@ class Event(msgspec.Struct):
     thread_name: str | None = None
 
 
-class EventLine(msgspec.Struct):
+class EventLine(msgspec.Struct, gc=False):
     payload: Event = msgspec.field(default_factory=Event)
 
 
-class AnyLine(msgspec.Struct):
+class AnyLine(msgspec.Struct, gc=False):
     """A line in whatever spelling: old files have the item bare on the line."""
 
     type: str = ""
@@ -255,6 +257,12 @@ usages = msgspec.json.Decoder(UsageLine)
 events = msgspec.json.Decoder(EventLine)
 anything = msgspec.json.Decoder(AnyLine)
 values = msgspec.json.Decoder()
+
+
+def ordinal_of(line: bytes) -> str:
+    """The number of a line within its thread, where it has one."""
+    found = _ORDINAL.search(line, 0, LOOK)
+    return found[1].decode("ascii") if found else ""
 
 
 def is_theirs(text: str, kind: str | None) -> bool:

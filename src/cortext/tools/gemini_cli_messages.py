@@ -24,7 +24,6 @@ from cortext.tools.gemini_cli_records import (
     media_of,
     output_of,
     parts_of,
-    plain_output,
     text_of,
     thinking_of,
 )
@@ -153,7 +152,7 @@ def calls_of(record: Record, parts: Sequence[ContentPart]) -> list[ToolCall]:
 
 def calls_message(record: Record, calls: Sequence[ToolCall], name: str, when: str) -> Message:
     """A message of tool calls."""
-    parts = [Part(type=TOOL_CALL, id=call.id or "", name=call.name or "", input=call.args) for call in calls]
+    parts = [Part(TOOL_CALL, "", call.id or "", call.name or "", call.args) for call in calls]
     return Message(role=ASSISTANT, timestamp=when, id=name, parts=parts, model=record.model or "")
 
 
@@ -162,13 +161,15 @@ def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | 
     result = call.result
     if call.timestamp:
         when = moment(call.timestamp)
-    if call.status == "success" and isinstance(result, list) and len(result) == 1:
+    if call.status == "success" and type(result) is list and len(result) == 1:
         # As it is almost always: one answer, in words.
         only = result[0]
-        plain = plain_output(only) if isinstance(only, ContentPart) else None
-        if plain is not None:
-            part = Part(type=TOOL_RESULT, call_id=call.id or "", name=call.name or "", output=plain)
-            return Message(role=TOOL, timestamp=when, id=name, parts=[part])
+        answer = only.functionResponse if type(only) is ContentPart else None
+        if answer is not None and answer.parts is None and type(answer.response) is dict:
+            output = answer.response.get("output")
+            if type(output) is str and len(answer.response) == 1:
+                part = Part(TOOL_RESULT, "", "", call.name or "", None, call.id or "", output)
+                return Message(role=TOOL, timestamp=when, id=name, parts=[part])
     if result is None or result == "" or result == []:
         return None
     first = result[0] if isinstance(result, list) else result

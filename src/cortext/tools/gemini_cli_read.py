@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -26,6 +26,7 @@ _TRIES = 200
 # Where a record has the program's own uuid as its id, its beginning has a fixed length, and this shows results.
 _RESULTS = b'user","content":[{"functionResponse":{"id":"'
 _RESULTS_PLACE = 92
+_RESULTS_END = _RESULTS_PLACE + len(_RESULTS)
 _ID_PLACE, _ID_END = 7, 43
 _BLOCK = 1 << 20
 _HEAD = 1024
@@ -83,16 +84,14 @@ class _File:
             return
         start, talk = self._begin(cursor)
         lines = GeminiLines(self.path, start, self.counts)
-        for line in lines:
-            if line.startswith(_RESULTS, _RESULTS_PLACE) and _is_copy(line, talk):
-                continue
-            records = lines.records(line)
-            for number, record in enumerate(records):
-                try:
-                    talk.take(record, out)
-                except PastNeeded:
-                    talk = self._replayed(lines.begin, records[:number])
-                    talk.take(record, out)
+        lines.is_copy = talk.is_copy
+        for record in lines.records():
+            try:
+                talk.take(record, out)
+            except PastNeeded:
+                talk = self._replayed(lines.begin, lines.beside)
+                lines.is_copy = talk.is_copy
+                talk.take(record, out)
             if out:
                 yield from out
                 out.clear()
@@ -116,45 +115,49 @@ class _File:
                     talk = self._talk()  # a cursor of another version of ours
         return 0, talk
 
-    def _replayed(self, end: int, more: list[Record]) -> Talk:
+    def _replayed(self, end: int, more: Sequence[Record]) -> Talk:
         """The state after all that was read before, for a record that reaches back."""
         talk = Talk(self.key, About(), Counts(), aside=self.aside, careful=True)
         lines = GeminiLines(self.path, 0, talk.counts)
+        lines.is_copy = talk.is_copy
         out: list[Message] = []
-        for line in lines:
+        for record in lines.records():
             if lines.begin >= end:
                 break
-            if not (line.startswith(_RESULTS, _RESULTS_PLACE) and _is_copy(line, talk)):
-                for record in lines.records(line):
-                    talk.take(record, out)
-                out.clear()
+            talk.take(record, out)
+            out.clear()
         for record in more:
             talk.take(record, out)
         talk.about, talk.counts = self.about, self.counts
         return talk
 
 
-def _is_copy(line: bytes, talk: Talk) -> bool:
-    """Whether a message of tool results, by its first bytes, holds only results that are known with their calls."""
-    begin = _RESULTS_PLACE + len(_RESULTS)
-    end = line.find(b'"', begin)
-    if line.find(b'{"functionResponse":', end) >= 0 or line.find(b"\\", begin, end) >= 0:
-        return False  # several results: worth a look
-    return talk.is_copy(line[_ID_PLACE:_ID_END].decode("utf-8", "replace"), line[begin:end].decode("utf-8", "replace"))
-
-
 class GeminiLines(ForeignLines):
-    """The lines that are worth a look; `begin` is where the given one begins.
+    """The records of a file; `begin` is where the line of the given one begins, `beside` what stood before it there.
 
-    Left out are times, and a record whose very bytes begin the next one: an answer is written when it came,
-    and again when its tool calls are done. What is left out is counted, nothing of it is decoded.
+    What brings nothing new is passed over by its bytes: times, a record whose very bytes begin the next one (an
+    answer is written when it came, and again when its tool calls are done), and results that stood with their call.
     """
 
     begin = 0
+    beside: Sequence[Record] = ()
+    is_copy: Callable[[str, str], bool]
+
+    def records(self) -> Iterator[Record]:
+        """The records, in order; damage is counted."""
+        decode = record_decoder.decode
+        for line in self:
+            try:
+                yield decode(line)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                records = self._damaged(line)
+                for number, record in enumerate(records):
+                    self.beside = records[:number]
+                    yield record
+                self.beside = ()
 
     def __iter__(self) -> Iterator[bytes]:
-        times = again = held_at = 0
-        held = head = b""
+        times = again = 0
         descriptor = fsio.open_file(self.path, os.O_RDONLY)
         try:
             for offset, piece, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size):
@@ -163,40 +166,49 @@ class GeminiLines(ForeignLines):
                     place(self.counts, self.path, offset)
                     self.end = offset + length
                     continue
-                start = 0
+                start = held = held_end = 0
+                held_head = b""
                 while (end := piece.find(b"\n", start)) >= 0 or start < len(piece):
                     if end < 0:
                         end = len(piece)
                         if not is_whole(piece[start:]):
                             self.complete = False
                             break
-                    if end - start < _TIME_ONLY_LENGTH and piece.startswith(_TIME_ONLY, start):
+                    # Comparing slices is faster than startswith, and this runs for every line there is.
+                    head = piece[start : start + _ID_END]
+                    if end - start < _TIME_ONLY_LENGTH and head[: len(_TIME_ONLY)] == _TIME_ONLY:
                         times += 1
                     elif end > start:
-                        if held:
-                            if piece.startswith(head, start) and piece.startswith(held[:-1], start):
+                        if held_end:
+                            if head == held_head and piece.startswith(piece[held : held_end - 1], start):
                                 again += 1
                             else:
-                                self.begin = held_at
-                                yield held
-                        held, held_at = piece[start:end], offset + start
-                        head = held[:_ID_END]
+                                self.begin = offset + held
+                                yield piece[held:held_end]
+                                held_end = 0
+                        results = piece[start + _RESULTS_PLACE : start + _RESULTS_END] == _RESULTS
+                        if not results or not self._known(piece, start, end):
+                            held, held_end, held_head = start, end, head
                     start = end + 1
+                if held_end:
+                    self.begin = offset + held
+                    yield piece[held:held_end]
                 self.end = offset + min(start, len(piece))
-            if held:
-                self.begin = held_at
-                yield held
         finally:
             os.close(descriptor)
-            note(self.counts.skipped, "metadata", times)
-            note(self.counts.skipped, "record again", again)
+            for kind, count in (("metadata", times), ("record again", again)):
+                if count:
+                    note(self.counts.skipped, kind, count)
 
-    def records(self, line: bytes) -> list[Record]:
-        """The record or records of a line, also one that stands behind half a record; damage is counted."""
-        try:
-            return [record_decoder.decode(line)]
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
+    def _known(self, piece: bytes, start: int, end: int) -> bool:
+        """Whether a line of one tool result, by its first bytes, holds what is known with its call."""
+        begin = start + _RESULTS_END
+        call = piece[begin : piece.find(b'"', begin, end)]
+        record = piece[start + _ID_PLACE : start + _ID_END]
+        return self.is_copy(record.decode("utf-8", "replace"), call.decode("utf-8", "replace"))
+
+    def _damaged(self, line: bytes) -> list[Record]:
+        """What can be had of a line that is not one good record: two on one line, or one behind half a record."""
         values, whole = glued_values(line)
         if not whole:
             self._damage("not JSON")
@@ -288,46 +300,44 @@ class _Document:
         self.descriptor, self.path, self.counts = descriptor, path, counts
         self.size = os.fstat(descriptor).st_size
         self.buffer = b""
-        self.read = 0
+        self.place = self.read = 0  # how far the buffer is done with, how far the file is read
 
     def records(self) -> Iterator[Record]:
         """The session's own data first, then its messages, then what stands behind them."""
-        start = self._find(self._LIST, 0, 4 * _BLOCK)
+        start = self._find(self._LIST, 4 * _BLOCK)
         if start < 0:
             yield from self._whole()
             return
         yield from self._decode(self.buffer[:start].rstrip().rstrip(b",") + b"}")
-        self._drop(start + len(self._LIST))
-        while (end := self._find(self._CLOSE, 0, MAX_LINE)) >= 0:
-            begin = self.buffer.find(self._OPEN, 0, end)
+        self.place = start + len(self._LIST)
+        while (end := self._find(self._CLOSE, MAX_LINE)) >= 0:
+            begin = self.buffer.find(self._OPEN, self.place, end)
             if begin < 0:
                 break
-            yield from self._decode(self.buffer[begin : end + len(self._CLOSE)])
-            self._drop(end + len(self._CLOSE))
-        self._find(b"\0", 0, 4 * _BLOCK)  # the rest of the file
-        rest = self.buffer.lstrip(b" \t\r\n")
+            self.place = end + len(self._CLOSE)
+            yield from self._decode(self.buffer[begin : self.place])
+        self._find(b"\0", 4 * _BLOCK)  # the rest of the file
+        rest = self.buffer[self.place :].lstrip(b" \t\r\n")
         if not rest.startswith(b"]"):
             self._damage("cut off")
         elif rest[1:].strip(b" \t\r\n,}"):
-            after = rest[1:].lstrip(b" \t\r\n,")
-            for record in self._decode(b'{"sessionId":"",' + after):
-                yield Record(sessionId="", summary=record.summary)
+            yield from self._decode(b'{"sessionId":"",' + rest[1:].lstrip(b" \t\r\n,"))
 
-    def _find(self, sign: bytes, begin: int, limit: int) -> int:
+    def _find(self, sign: bytes, limit: int) -> int:
         """Where a sign comes next, reading on as far as needed; -1 where it does not."""
+        begin = self.place
         while True:
             found = self.buffer.find(sign, begin)
-            if found >= 0 or self.read >= self.size or len(self.buffer) > limit:
+            if found >= 0 or self.read >= self.size or len(self.buffer) - self.place > limit:
                 return found
-            begin = max(0, len(self.buffer) - len(sign))
-            block = os.pread(self.descriptor, max(_BLOCK, len(self.buffer)), self.read)
+            # Reading more each time, a long message costs no more than its length.
+            block = os.pread(self.descriptor, max(_BLOCK, len(self.buffer) - self.place), self.read)
             if not block:
                 return -1
             self.read += len(block)
-            self.buffer += block
-
-    def _drop(self, length: int) -> None:
-        self.buffer = self.buffer[length:]
+            begin = max(0, len(self.buffer) - self.place - len(sign))
+            self.buffer = self.buffer[self.place :] + block
+            self.place = 0
 
     def _whole(self) -> Iterator[Record]:
         """A document that is formatted in some other way: all at once, if it is not too big for that."""

@@ -175,9 +175,9 @@ def thinking_of(record: Record, parts: Sequence[ContentPart]) -> list[Part]:
     for thought in record.thoughts or ():
         text = thought.description or ""
         if thought.subject:
-            text = f"**{thought.subject}** {text}".rstrip()
+            text = f"**{thought.subject}** {text}"
         if text:
-            thoughts.append(Part(type=THINKING, text=text))
+            thoughts.append(Part(THINKING, text))
     return thoughts
 
 
@@ -212,15 +212,6 @@ def code_of(parts: Sequence[ContentPart]) -> list[Part]:
 def is_empty(part: ContentPart) -> bool:
     """Whether a part holds nothing that we know of."""
     return part == ContentPart() or part == ContentPart(thought=part.thought)
-
-
-def plain_output(part: ContentPart) -> str | None:
-    """What a tool answered, where it answered nothing but words."""
-    answer = part.functionResponse
-    if answer is None or answer.parts is not None or not isinstance(answer.response, dict) or len(answer.response) != 1:
-        return None
-    output = answer.response.get("output")
-    return output if isinstance(output, str) else None
 
 
 def output_of(response: Any) -> tuple[str, bool]:

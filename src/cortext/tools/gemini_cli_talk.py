@@ -84,6 +84,8 @@ class Talk:
         self._calls: dict[str, str] = {}  # call id: the message that made it
         self._words: dict[int, str] = {}  # sign of a text: the message that said it
         self._held: list[Record] | None = None
+        self._only_call = ""  # the newest record's call, where it made one and has its result
+        self.copies = 0
 
     # ── the cursor ───────────────────────────────────────────────────────────────────────────────────
 
@@ -143,13 +145,16 @@ class Talk:
         held, self._held = self._held or (), None
         for record in held:
             self._second_hand(record, out)
+        if self.copies:
+            note(self.counts.skipped, "tool result again", self.copies)
+            self.copies = 0
 
     def is_copy(self, record_id: str, call_id: str) -> bool:
-        """Whether a record that holds this result alone brings nothing new; it is noted if so."""
-        if self._held is not None or call_id not in self._answers:
+        """Whether a record that begins with this result brings nothing new: it belongs to the only call just made."""
+        if call_id != self._only_call or self._held is not None:
             return False
-        note(self.counts.skipped, "tool result again")
-        self._chain.setdefault(record_id, "")
+        self.copies += 1
+        self._chain[record_id] = ""
         return True
 
     def _opening(self, record: Record, out: list[Message]) -> None:
@@ -238,8 +243,9 @@ class Talk:
             if len(self._recent) > RECENT:
                 for old in list(self._recent)[:-REMEMBERED]:
                     del self._recent[old]
-        if name not in self._chain:
             self._chain[name] = self._gone.pop(name, "") if self._gone else ""
+        elif name not in self._chain:
+            self._chain[name] = self._gone.pop(name, "")
         if kind == "gemini" and record.cortext is None:
             given = self._model(record, seen)
         elif record.cortext is not None:
@@ -319,9 +325,7 @@ class Talk:
             self._add_calls(record, calls_of(record, parts), when, seen, given)
         return given
 
-    def _add_calls(
-        self, record: Record, calls: list[ToolCall], when: str, seen: Seen, given: list[Message]
-    ) -> None:
+    def _add_calls(self, record: Record, calls: list[ToolCall], when: str, seen: Seen, given: list[Message]) -> None:
         """The calls of a record that were not given yet, and the results that are there by now."""
         if len(calls) > seen.calls:
             fresh = calls[seen.calls :]
@@ -341,6 +345,7 @@ class Talk:
                     self._answers[call_id] = result.id
                     seen.answered.append(call_id)
                     given.append(result)
+        self._only_call = seen.answered[0] if len(calls) == len(seen.answered) == 1 else ""
 
     def _results(self, record: Record, parts: Sequence[ContentPart], seen: Seen) -> list[Message]:
         """Tool results that stand in a message of their own: mostly a second copy of what the call has."""
@@ -398,12 +403,13 @@ class Talk:
     def _place(self, record: Record, given: list[Message], out: list[Message]) -> None:
         """Give a record's messages, with a parent where their place in the talk is not behind the one before."""
         out += given
-        if self.aside:
-            for message in given:
-                message.aside = True
+        if record.type == "gemini" and not self._moved and not self.aside and not given[0].aside:
+            self.last = given[-1].id
+            self._chain[next(reversed(self._chain))] = self.last
             return
         for message in given:
-            if message.aside:
+            if message.aside or self.aside:
+                message.aside = True
                 continue
             if self._moved:
                 self._moved = False

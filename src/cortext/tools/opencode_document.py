@@ -178,3 +178,23 @@ def descendants(document: Document, counts: Counts) -> Iterator[Document]:
             yield _document.decode(raw)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             note(counts.damaged, "document of a side agent")
+
+
+def pieces_of(path: str) -> Iterator[bytes]:
+    """A document as it is, a block at a time."""
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        yield from fsio.read_blocks(descriptor, 0, os.fstat(descriptor).st_size)
+    finally:
+        os.close(descriptor)
+
+
+def children_of(path: str) -> Iterator[tuple[str, bytes]]:
+    """The id and document of each side agent's session in a kept copy."""
+    counts = Counts()
+    for raw in load(path, counts).children:
+        try:
+            key = str(_document.decode(raw).info.get("id") or "")
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            continue
+        yield key, bytes(raw)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -29,13 +28,16 @@ from cortext.model.message import (
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
 from cortext.tools.opencode_records import (
+    STEP,
     Mark,
     MessageRecord,
     PartRecord,
+    PartRows,
     Records,
     State,
     TextRecord,
     ToolRecord,
+    notes_text,
     plain_text,
 )
 
@@ -45,24 +47,24 @@ NOT_RECORDED = "[The result of this call was not recorded.]"
 # What our command files begin with, so that the stored expansion tells what was typed.
 _TYPED = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)
 
-PartRows = Iterable[tuple[str, bytes | msgspec.Raw]]
-
 
 class Moments:
     """Milliseconds since 1970 as timestamps; those of one minute share the costly part."""
 
     def __init__(self) -> None:
-        self._minute = -1
-        self._text = ""
+        self._minutes: dict[int, str] = {}
 
     def __call__(self, milliseconds: float | None) -> str:
         if not milliseconds or not 0 < milliseconds < 1e14:
             return ""
         minute, rest = divmod(int(milliseconds), 60_000)
-        if minute != self._minute:
-            self._minute, self._text = minute, time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(minute * 60))
+        text = self._minutes.get(minute)
+        if text is None:
+            if len(self._minutes) > 100:
+                self._minutes.clear()
+            text = self._minutes[minute] = time.strftime("%Y-%m-%dT%H:%M:", time.gmtime(minute * 60))
         digits = str(100_000 + rest)
-        return f"{self._text}{digits[1:3]}.{digits[3:]}Z"
+        return f"{text}{digits[1:3]}.{digits[3:]}Z"
 
 
 class Maker:
@@ -87,20 +89,16 @@ class Maker:
 
     # ── the user's ───────────────────────────────────────────────────────────────────────────────────
 
-    def _user(
-        self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool
-    ) -> list[Message]:
+    def _user(self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool) -> list[Message]:
         parts: list[Part] = []
         own: Mark | None = None
         command: tuple[str, str] | None = None
         block = False
-        for row, data in rows:
-            kind, part = self.records.part(row, data)
-            if part is None:
-                continue
+        for row, kind, part in self.records.parts(rows):
             if kind == TEXT:
-                block = block or RESUME_BLOCK in part.text
                 mark = part.metadata.cortext if part.metadata is not None else None
+                # In a conversation that we wrote, the words only look like those of a block or a command.
+                block = block or ((mark is None or not mark.id) and RESUME_BLOCK in part.text)
                 typed = self._typed(part.text, mark) if command is None else None
                 if typed is not None:
                     command = typed
@@ -110,9 +108,9 @@ class Maker:
                     note(self.counts.skipped, "synthetic text" if part.synthetic else "ignored text")
                 else:
                     own = own or mark
-                    parts.append(mark.part if mark is not None and mark.part is not None else Part(TEXT, part.text))
+                    parts.append(Part(TEXT, part.text) if mark is None else _marked(part.text, mark))
             elif kind == "file":
-                parts.append(_file(session, row or part.id, part))
+                parts.append(_file(session, row, part))
             elif kind == "compaction":
                 note(self.counts.skipped, kind)
                 return []
@@ -139,6 +137,8 @@ class Maker:
 
     def _typed(self, text: str, mark: Mark | None) -> tuple[str, str] | None:
         """The slash command that a text is the expansion of."""
+        if mark is not None and mark.id:
+            return None
         if mark is not None and mark.command:
             found = (mark.command, mark.arguments)
         elif (match := _TYPED.match(text)) is not None:
@@ -161,12 +161,8 @@ class Maker:
             output = usage.get("output")
             reply.usage, reply.tokens = usage, int(output) if isinstance(output, int | float) else None
         parts = reply.parts
-        for row, data in rows:
-            kind, part = self.records.part(row, data)
-            if part is None:
-                if kind == "step-start" and reply.results:
-                    parts = reply.next_round()
-            elif kind == "text":
+        for row, kind, part in self.records.parts(rows):
+            if kind == "text":
                 if part.text:
                     parts.append(Part(TEXT, part.text) if part.metadata is None else _noted(part, reply))
             elif kind == "reasoning":
@@ -175,7 +171,9 @@ class Maker:
             elif kind == "tool":
                 self._call(session, row, part, reply)
             elif kind == "file":
-                parts.append(_file(session, row or part.id, part))
+                parts.append(_file(session, row, part))
+            elif kind == STEP:
+                parts = reply.next_round() if reply.results else parts
             else:
                 self._other(kind)
         if record.summary is True:
@@ -192,11 +190,14 @@ class Maker:
     def _call(self, session: str, row: str, part: ToolRecord, reply: Reply) -> None:
         state = part.state or State()
         call = part.call or row
-        row = row or call
+        given = state.input
         metadata = state.metadata
         mark = metadata.cortext if metadata is not None else None
-        reply.own = reply.own or mark
-        reply.parts.append(Part(TOOL_CALL, id=call, name=part.tool, input=state.input))
+        if mark is not None:
+            reply.own = reply.own or mark
+            call = mark.call or call
+            given = given.get("input") if mark.wrapped and isinstance(given, dict) else given
+        reply.parts.append(Part(TOOL_CALL, id=call, name=part.tool, input=given))
         if part.tool not in self.about.tools:
             self.about.tools.append(part.tool)
         if state.status not in ("completed", "error") or (mark is not None and mark.added):
@@ -205,9 +206,14 @@ class Maker:
         output = plain_text(state.error if failed else state.output)
         if failed and metadata is not None and metadata.interrupted and memoryview(metadata.output):
             output = plain_text(msgspec.json.decode(metadata.output)) or output
+        notes = mark.notes if mark is not None else []
+        if notes:
+            output = output.removesuffix(notes_text(notes))
         identity = mark.result if mark is not None and mark.result else row
         result = Part(TOOL_RESULT, name=part.tool, call_id=call, output=output, is_error=failed)
         reply.result(identity, result, self.moment(state.time.end) if state.time is not None else "")
+        for part_noted in notes:
+            reply.result(identity, part_noted, "")
         for number, attachment in enumerate(state.attachments or ()):
             kind = IMAGE if attachment.mime.startswith("image/") else "file"
             ref, name = f"{session}#{row}/{number}", attachment.filename or ""
@@ -281,11 +287,19 @@ class Reply:
 def _noted(part: TextRecord, reply: Reply) -> Part:
     """A text of the assistant's that may bear our mark."""
     mark = part.metadata.cortext if part.metadata is not None else None
-    if mark is not None:
-        reply.own = reply.own or mark
-        if mark.part is not None:
-            return mark.part
-    return Part(TEXT, part.text)
+    if mark is None:
+        return Part(TEXT, part.text)
+    reply.own = reply.own or mark
+    return _marked(part.text, mark)
+
+
+def _marked(text: str, mark: Mark) -> Part:
+    """What a text of ours stands for."""
+    if mark.part is None:
+        return Part(TEXT, text)
+    if mark.part.type == TOOL_RESULT:
+        mark.part.output = text
+    return mark.part
 
 
 def _fill(message: Message, parts: list[Part]) -> None:

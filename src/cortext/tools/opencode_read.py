@@ -40,6 +40,8 @@ ORDER BY message.time_created, message.id
 _PARTS_CHANGED = "SELECT max(time_updated) FROM part WHERE message_id = ?"
 _COUNT = "SELECT count(*) FROM message WHERE session_id = ? AND (time_created, id) <= (?, ?)"
 
+_ID_AND_DATA = itemgetter(1, 2)
+
 # The time and id of a message, and how many there are up to it.
 _Place = tuple[int, str, int]
 _START: _Place = (-1, "", 0)
@@ -117,35 +119,33 @@ class DatabaseReading:
         self, database: sqlite3.Connection, member: SessionRow, start: _Place, maker: Maker
     ) -> Iterator[tuple[tuple[int, str], list[Message]]]:
         """The messages of one session, those of each record with the place of that record."""
-        self._places[member.id] = start
-        count, holding, undone = start[2], False, False
+        reached = self._places[member.id] = start
+        undone = holding = False
         parts = _Parts(database.execute(_PARTS, (member.id, start[0], start[1])))
         for identity, created, changed, data in database.execute(_MESSAGES, (member.id, start[0], start[1])):
             rows = parts.of(identity)
             record = maker.records.message(identity, data)
             if record is None:
-                count += 1
-                self._places[member.id] = (created, identity, count)
+                reached = (created, identity, reached[2] + 1)
                 continue
             undone = undone or identity == self._undone
-            unfinished = is_unfinished(record, bool(rows))
-            if unfinished and not undone and _is_fresh(database, identity, changed):
-                break
-            holding = holding or undone or (unfinished and not self._has_later(database, member.id, created, identity))
-            messages = maker.made(
-                member.id, identity, record, rows, aside=member.aside or undone, partial=unfinished
-            )
-            if holding:
-                if undone and self._given:
+            unfinished = is_unfinished(record, parts.there)
+            if undone or unfinished:
+                if self._given if undone else _is_fresh(database, identity, changed):
                     break
+                holding = holding or undone or not _has_later(database, member.id, created, identity)
+            aside = member.aside or undone
+            messages = maker.made(member.id, identity, record, rows, aside=aside, partial=unfinished)
+            if holding:
                 set_apart(messages, "undone" if undone else "unfinished")
             else:
-                count += 1
-                self._places[member.id] = (created, identity, count)
+                reached = (created, identity, reached[2] + 1)
             yield (created, identity), messages
+        self._places[member.id] = reached
 
-    def _has_later(self, database: sqlite3.Connection, session: str, created: int, identity: str) -> bool:
-        return database.execute(_MESSAGES + " LIMIT 1", (session, created, identity)).fetchone() is not None
+
+def _has_later(database: sqlite3.Connection, session: str, created: int, identity: str) -> bool:
+    return database.execute(_MESSAGES + " LIMIT 1", (session, created, identity)).fetchone() is not None
 
 
 class _Parts:
@@ -153,16 +153,18 @@ class _Parts:
 
     def __init__(self, rows: sqlite3.Cursor) -> None:
         self._groups = groupby(rows, itemgetter(0))
-        self._next = next(self._groups, None)
+        self._next: Any = None
+        self.there = True
 
-    def of(self, message: str) -> list[tuple[str, bytes]]:
-        """The parts of one message: to be asked for every message in turn."""
-        if self._next is None or self._next[0] != message:
-            return []
-        found = [(identity, data) for _, identity, data in self._next[1]]
-        found.sort(key=itemgetter(0))  # in order already, as long as SQLite goes by the index
-        self._next = next(self._groups, None)
-        return found
+    def of(self, message: str) -> Iterator[tuple[str, bytes]]:
+        """The parts of one message: to be asked for every message in turn, and used before the next is asked for."""
+        if self._next is None:
+            self._next = next(self._groups, ("", ()))
+        self.there = self._next[0] == message
+        if not self.there:
+            return iter(())
+        rows, self._next = self._next[1], None
+        return map(_ID_AND_DATA, rows)
 
 
 def is_unfinished(record: MessageRecord, has_parts: bool) -> bool:

@@ -6,7 +6,8 @@ survives OpenCode's strict schema, and reaches no model.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args
 
 import msgspec
 
@@ -14,16 +15,17 @@ from cortext.model.message import Part
 from cortext.tools.base import Counts
 from cortext.tools.foreign import note, place
 
-T = TypeVar("T")
+T = TypeVar("T", bound=msgspec.Struct)
 
 MARK = "cortext"
+STEP = "step-start"
+
+PartRows = Iterable[tuple[str, bytes | msgspec.Raw]]
 _NOTHING = msgspec.Raw(b"")
 _generic = msgspec.json.Decoder()
 
 # Parts that are the tool's own bookkeeping.
-SKIPPED = {
-    kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")
-}
+SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")}
 
 
 class Mark(msgspec.Struct, omit_defaults=True):
@@ -34,7 +36,10 @@ class Mark(msgspec.Struct, omit_defaults=True):
     role: str = ""  # where OpenCode has no such role
     added: bool = False  # said by us, so that OpenCode takes the rest
     timestamp: str = ""  # where it had to be changed
-    part: Part | None = None  # what stands here as a text note
+    part: Part | None = None  # what stands here as a text
+    notes: list[Part] = []  # what stands as text notes at the end of a tool's output
+    call: str = ""  # the call's own id, where it was taken already
+    wrapped: bool = False  # whether the call's input was no object
     command: str = ""  # the command that was typed, by our plugin
     arguments: str = ""
 
@@ -142,6 +147,7 @@ _part = msgspec.json.Decoder(PartRecord)
 _message = msgspec.json.Decoder(MessageRecord)
 _prompt = msgspec.json.Decoder(PromptRecord)
 _PROMPT_FIRST = b'{"role":"user"'
+_FINISH_FIRST = b'{"reason":"'
 
 
 class Records:
@@ -160,62 +166,101 @@ class Records:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._leniently(identity, data, MessageRecord)
 
-    def part(self, identity: str, data: bytes | msgspec.Raw) -> tuple[str, Any]:
-        """The type of a part and its record: a TextRecord, a ToolRecord or else a PartRecord.
+    def parts(self, rows: PartRows) -> list[tuple[str, str, Any]]:
+        """The id, type and record of each part: a TextRecord, a ToolRecord or else a PartRecord.
 
-        None in place of the record where the part is bookkeeping (counted) or damaged (counted too).
+        Bookkeeping and damage are counted and left out, but for the beginning of a step after a tool was called.
         """
-        if type(data) is bytes:
-            known = _BY_KIND.get(data[9 : data.find(b'"', 9, 40)]) if data.startswith(_TYPE_FIRST) else None
+        found: list[tuple[str, str, Any]] = []
+        skipped, kinds = self.counts.skipped, _BY_KIND
+        called = False
+        for row, data in rows:
+            if type(data) is bytes and data.startswith(_TYPE_FIRST):
+                known = kinds.get(data[9 : data.find(b'"', 9, 40)])
+            elif type(data) is bytes and data.startswith(_FINISH_FIRST) and b'"type":"step-finish"' in data:
+                known = kinds[b"step-finish"]
+            else:
+                known = None
             if known is not None:
                 kind, decoder = known
                 if decoder is None:
-                    self.counts.skipped[kind] = self.counts.skipped.get(kind, 0) + 1
-                    return known
+                    skipped[kind] = skipped.get(kind, 0) + 1
+                    if called and kind == STEP:
+                        found.append((row, kind, None))
+                    continue
+                called = called or kind == "tool"
                 try:
-                    return kind, decoder.decode(data)
+                    found.append((row, kind, decoder.decode(data)))
+                    continue
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     pass
-            elif data.startswith(b'{"reason":"') and b'"type":"step-finish"' in data:
-                note(self.counts.skipped, "step-finish")
-                return "step-finish", None
+            part = self._part(row, data)
+            if part is None:
+                continue
+            called = called or part.type == "tool"
+            if part.type.encode("utf-8", "replace") in SKIPPED:
+                note(skipped, part.type)
+                if called and part.type == STEP:
+                    found.append((row, STEP, None))
+            elif part.type == "tool":
+                found.append((row or part.id, "tool", ToolRecord(part.tool, part.call, part.state)))
+            else:
+                found.append((row or part.id, part.type, part))
+        return found
+
+    def _part(self, identity: str, data: bytes | msgspec.Raw) -> PartRecord | None:
         try:
-            part = _part.decode(data)
+            return _part.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            found = self._leniently(identity, data, PartRecord)
-            if found is None:
-                return "", None
-            part = found
-        if part.type.encode("utf-8", "replace") in SKIPPED:
-            note(self.counts.skipped, part.type)
-            return part.type, None
-        if part.type == "tool":
-            return part.type, ToolRecord(part.tool, part.call or part.id, part.state)
-        return part.type, part
+            return self._leniently(identity, data, PartRecord)
 
     def _leniently(self, identity: str, data: bytes | msgspec.Raw, kind: type[T]) -> T | None:
         try:
             value = _generic.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._damaged("not JSON", identity)
+            self._damaged("not JSON", identity)
+            return None
+        if not isinstance(value, dict):
+            self._damaged("unexpected shape", identity)
+            return None
         try:
             return msgspec.convert(value, kind, strict=False)
         except (msgspec.ValidationError, RecursionError):
-            pass
-        if not isinstance(value, dict):
-            return self._damaged("unexpected shape", identity)
-        # One field in another shape must not cost us the others: the strings are what we are after.
-        plain = {name: item for name, item in value.items() if isinstance(item, str)}
-        try:
-            record = msgspec.convert(plain, kind)
-        except msgspec.ValidationError:
-            return self._damaged("unexpected shape", identity)
-        self._damaged("field of unexpected shape", identity)
-        return record
+            self._damaged("field of unexpected shape", identity)
+            return _what_fits(value, kind)
 
     def _damaged(self, reason: str, identity: str) -> None:
         note(self.counts.damaged, reason)
         place(self.counts, f"{self.path}#{identity}", 0)
+
+
+def _what_fits(value: dict[str, Any], kind: type[T]) -> T:
+    """A record out of the fields that have the shape they should: one odd field must not cost us the others."""
+    fits = {}
+    for field in msgspec.structs.fields(kind):
+        item = value.get(field.encode_name)
+        try:
+            fits[field.name] = msgspec.convert(item, field.type, strict=False)
+        except (msgspec.ValidationError, RecursionError):
+            inner = next((part for part in (field.type, *get_args(field.type)) if _is_struct(part)), None)
+            if inner is not None and isinstance(item, dict):
+                fits[field.name] = _what_fits(item, inner)
+    return kind(**{name: item for name, item in fits.items() if item is not None})
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def note_text(part: Part) -> str:
+    """An image or a file as words, for a tool that cannot be given it by reference."""
+    about = ", ".join(word for word in (part.name, part.media_type, part.ref) if word)
+    return f"[{part.type}: {about or 'not kept'}]"
+
+
+def notes_text(parts: list[Part]) -> str:
+    """What is put after a tool's output for the images that came with it."""
+    return "".join("\n\n" + note_text(part) for part in parts)
 
 
 def plain_text(value: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -66,16 +67,15 @@ def half_of(name: str, args: tuple[Any, ...]) -> None:
     getattr(KERNEL, name)(args[0], data[: len(data) // 2], *args[2:])
 
 
-def bury(open_files: dict[int, str]) -> None:
-    """What the kernel does for the dead: close its files, and with them its locks.
+def bury(locks: set[int]) -> None:
+    """What the kernel does for the dead: it takes their locks away.
 
     A lock's file says who held it. Here that is the living test, so it gets the number of nobody.
     """
-    for descriptor, path in open_files.items():
-        if path.endswith(".lock"):
-            KERNEL.pwrite(descriptor, disown(os.pread(descriptor, 512, 0)), 0)
-        KERNEL.close(descriptor)
-    open_files.clear()
+    for descriptor in locks:
+        KERNEL.pwrite(descriptor, disown(os.pread(descriptor, 512, 0)), 0)
+        KERNEL.flock(descriptor, fcntl.LOCK_UN)
+    locks.clear()
 
 
 def disown(note: bytes) -> bytes:
@@ -97,16 +97,16 @@ class KillAt(Counting):
         self.half = half
         self.die = die
         self.dead = False
-        self._open: dict[int, str] = {}
+        self._locks: set[int] = set()
 
     def call(self, name: str, *args: Any) -> Any:
-        if self.dead:
+        if self.dead and name != "close":
             raise Dead
         answer = super().call(name, *args)
-        if name == "open":
-            self._open[answer] = args[0]
+        if name == "flock":
+            self._locks.add(args[0])
         elif name == "close":
-            self._open.pop(args[0], None)
+            self._locks.discard(args[0])
         return answer
 
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
@@ -117,7 +117,7 @@ class KillAt(Counting):
         self.dead = True
         if self.die is not None:
             self.die()
-        bury(self._open)
+        bury(self._locks)
         raise Dead
 
 
@@ -136,11 +136,18 @@ class FailAt(Counting):
         self.then = then
         self.failed: list[str] = []
         self.order: list[tuple[str, int]] = []
+        self._harmless: list[bool] = []
 
     def counts(self, name: str, args: tuple[Any, ...]) -> bool:
         return True
 
+    def harmless(self) -> list[bool]:
+        """Of every call so far, whether it could have changed anything: an open to read, a close, a flock."""
+        return self._harmless
+
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
+        reading = name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR | os.O_DIRECTORY)
+        self._harmless.append(reading or name in HARMLESS)
         if isinstance(args[0], int):
             self.order.append((name, args[0]))
         if number == self.number or (number > self.number and name in self.then):

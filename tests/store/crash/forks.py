@@ -1,6 +1,6 @@
 """Kills a scenario at every single call, each time in a fork that really dies, and checks what is left.
 
-    python -m tests.store.crash.forks LAYOUT SCENARIO FOLDER [--half] [--fsync]
+    python -m tests.store.crash.forks LAYOUT SCENARIO FOLDER [--half] [--thorough]
 
 A process of its own, because a fork of a test runner with threads is not safe. Prints one line of JSON:
 how often it killed, at which calls, and the first failures in full.
@@ -23,6 +23,8 @@ from tests.store.crash.talk import LAYOUTS, SCENARIOS, Actor, Ledger, diary_line
 
 SURVIVED = 0
 SHOWN = 3
+# Not much can come of dying here: a mode that is not set yet, a note in a lock file.
+SMALL = frozenset({"chmod", "fchmod", "pwrite"})
 
 
 def die() -> None:
@@ -70,6 +72,7 @@ def main() -> int:
     parser.add_argument("scenario", choices=SCENARIOS)
     parser.add_argument("folder")
     parser.add_argument("--half", action="store_true", help="die in the middle of a write, not before it")
+    parser.add_argument("--thorough", action="store_true", help="the whole check after every kill")
     options = parser.parse_args()
     layout, scenario, folder = options.layout, options.scenario, options.folder
     names = calls_of(layout, scenario, os.path.join(folder, "once"))
@@ -85,8 +88,11 @@ def main() -> int:
         survived = run_and_die(layout, scenario, root, diary, number, options.half)
         try:
             with installed(Counting()):
-                first = invariants.FIRST[number % len(invariants.FIRST)]
-                invariants.check(layout, root, Ledger(read_diary(invariants.contents(diary))), first)
+                ledger = Ledger(read_diary(invariants.contents(diary)))
+                if number <= len(names) and names[number - 1] in SMALL and not options.thorough:
+                    invariants.check_lightly(layout, root, ledger)
+                else:
+                    invariants.check(layout, root, ledger, invariants.FIRST[number % len(invariants.FIRST)])
         except Exception:
             failures.append(f"{layout} {scenario} killed at call {number}: {traceback.format_exc()}")
             if len(failures) < SHOWN:

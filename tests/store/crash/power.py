@@ -3,21 +3,24 @@
 The model is harder than any file system: data is safe only after fsync of its file, a name only after fsync
 of its folder (of the target, for a rename), and what is not safe may be there, be gone, be half there, be
 zeros, each on its own, in any order. A flush that failed loses its data for good: a later flush of the
-same file does not bring it back.
+same file does not bring it back. (Names are journalled: one of a folder whose flush failed stays unsafe.)
 """
 
 from __future__ import annotations
 
 import os
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
+from tests.store.crash import trees
 from tests.store.crash.faults import Counting, Dead, bury, disown
 from tests.store.crash.talk import Event
 
 BLOCK = 4096
+NAMES = ("file", "folder", "remove", "rename")
 STYLES = ("drop", "keep", "zero", "prefix", "mixed", "mixed")
 
 
@@ -49,7 +52,8 @@ class Recorder(Counting):
         self.kill_at = kill_at
         self.fail_sync_at = fail_sync_at
         self.dead = False
-        self._open: dict[int, tuple[int, bool, str]] = {}
+        self._open: dict[int, tuple[int, bool]] = {}
+        self._locks: set[int] = set()
         self._sizes: dict[int, int] = {}
         self._names: dict[str, int] = {self.base: 0}
         self._syncs = 0
@@ -72,9 +76,8 @@ class Recorder(Counting):
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
         if number == self.kill_at:
             self.dead = True
-            bury({descriptor: path for descriptor, (_, _, path) in self._open.items()})
-            self._open.clear()
-        if self.dead:
+            bury(self._locks)
+        if self.dead and name != "close":
             raise Dead
         if name == "fsync":
             return self._fsync(args[0])
@@ -85,7 +88,7 @@ class Recorder(Counting):
 
     def _fsync(self, descriptor: int) -> None:
         self._syncs += 1
-        node = self._open.get(descriptor, (-1, False, ""))[0]
+        node = self._open.get(descriptor, (-1, False))[0]
         failed = self._syncs == self.fail_sync_at
         self.ops.append(Op("sync failed" if failed else "sync", node))
         if failed:
@@ -95,12 +98,15 @@ class Recorder(Counting):
         if name == "open":
             if new:
                 self._made(args[0], "file")
-            self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND), args[0])
+            self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND))
             self._sizes.setdefault(self._open[answer][0], os.fstat(answer).st_size)
         elif name == "close":
             self._open.pop(args[0], None)
+            self._locks.discard(args[0])
+        elif name == "flock":
+            self._locks.add(args[0])
         elif name in ("write", "pwrite"):
-            node, append, _ = self._open[args[0]]
+            node, append = self._open[args[0]]
             offset = self._sizes[node] if append else args[2] if name == "pwrite" else os.lseek(args[0], 0, 1) - answer
             self.ops.append(Op("write", node, offset, bytes(args[1][:answer])))
             self._sizes[node] = max(self._sizes[node], offset + answer)
@@ -172,17 +178,24 @@ class Disk:
         for op in self._pending:
             self._maybe(op)
         self._pending.clear()
-        self._write(0, target)
+        trees.put(target, dict(self._tree(0, "")))
 
     def _settle(self, node: int, *, safe: bool) -> None:
-        waiting = []
+        waiting: list[Op] = []
         for op in self._pending:
-            if (op.folder if op.kind in ("file", "folder", "remove", "rename") else op.node) != node:
+            if (op.folder if op.kind in NAMES else op.node) != node:
                 waiting.append(op)
             elif safe:
+                # Renames of one and the same file never overtake each other.
+                for earlier in [other for other in waiting if op.kind in NAMES and other.kind in NAMES]:
+                    if earlier.node == op.node:
+                        self._apply(earlier)
+                        waiting.remove(earlier)
                 self._apply(op)
-            else:
+            elif op.kind in ("write", "truncate"):
                 self._maybe(op)
+            else:
+                waiting.append(op)
         self._pending = waiting
 
     def _apply(self, op: Op) -> None:
@@ -228,18 +241,15 @@ class Disk:
                 data[start:end] = bytes(len(data[start:end]))
         return bytes(data)
 
-    def _write(self, node: int, path: str) -> None:
-        if self._kinds[node] == "folder":
-            os.mkdir(path, 0o700)
-            for name, child in self._names[node].items():
-                self._write(child, os.path.join(path, name))
-        else:
-            content = bytes(self._bytes[node])
-            if path.endswith(".lock"):
-                content = disown(content)
-            with open(path, "wb") as file:
-                file.write(content)
-            os.chmod(path, 0o600)
+    def _tree(self, folder: int, path: str) -> Iterator[tuple[str, bytes | None]]:
+        for name, node in self._names[folder].items():
+            here = os.path.join(path, name)
+            if self._kinds[node] == "folder":
+                yield here, None
+                yield from self._tree(node, here)
+            else:
+                content = bytes(self._bytes[node])
+                yield here, disown(content) if name.endswith(".lock") else content
 
 
 def after_power_cut(ops: list[Op], cut: int, chance: random.Random, style: str, target: str) -> list[Event]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import shutil
 import traceback
 from collections.abc import Iterator
 
@@ -63,7 +62,6 @@ def check_cut(layout: str, ops: list[Op], cut: int, style: str, seed: int, folde
     """One power cut; an empty text where everything holds, else what to know to see it again."""
     chance = random.Random(f"{seed} {cut} {style}")
     base = os.path.join(folder, "disk")
-    shutil.rmtree(base, ignore_errors=True)
     ledger = Ledger(after_power_cut(ops, cut, chance, style, base))
     first = chance.choice(invariants.FIRST)
     try:

@@ -34,7 +34,7 @@ def test_a_power_cut_after_somebody_was_killed_and_another_went_on(layout: str, 
     calls = len(replay.record(layout, scenario, str(tmp_path / "whole")))
     chance = random.Random(SEED)
     bad = []
-    for kill_at in sorted(chance.sample(range(1, calls), 30)):
+    for kill_at in sorted(chance.sample(range(1, calls), 20)):
         ops = replay.record(layout, scenario, str(tmp_path / f"{kill_at}"), kill_at=kill_at)
         cut, style = chance.choice(replay.after_the_change(ops)), chance.choice(("drop", "mixed"))
         if text := replay.check_cut(layout, ops, cut, style, SEED, str(tmp_path)):

@@ -29,7 +29,11 @@ class Script:
         self._count = 0
 
     def raw(self, record: Json | bytes) -> None:
-        line = record if isinstance(record, bytes) else json.dumps(record, ensure_ascii=False).encode()
+        line = (
+            record
+            if isinstance(record, bytes)
+            else json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode()
+        )
         self.lines.append(line)
 
     def record(self, kind: str, fields: Json, *, parent: str | None = "", chain: bool = True, **more: Any) -> str:
@@ -72,8 +76,8 @@ class Script:
 
     def result(self, call: str, content: Any, *, is_error: bool = False, **more: Any) -> str:
         block = {"tool_use_id": call, "type": "tool_result", "content": content, "is_error": is_error}
-        copy = {"toolUseResult": {"stdout": content}, "sourceToolAssistantUUID": more.get("parent") or self.tip}
-        return self.record("user", {"message": {"role": "user", "content": [block]}}, **copy, **more)
+        more |= {"toolUseResult": {"stdout": content}, "sourceToolAssistantUUID": more.get("parent") or self.tip}
+        return self.record("user", {"message": {"role": "user", "content": [block]}}, **more)
 
     def attachment(self, **fields: Any) -> str:
         return self.record("attachment", {"attachment": fields})

@@ -364,6 +364,18 @@ def test_memory_does_not_grow_with_the_words(tmp_path: Path) -> None:
 # ── going on ─────────────────────────────────────────────────────────────────────────────────────────
 
 
+def grow(path: Path, data: bytes) -> None:
+    """Append what a file lacks, as the program does."""
+    path.parent.mkdir(exist_ok=True)
+    with path.open("ab") as file:
+        file.write(data[file.tell() :])
+
+
+def grown(path: Path, data: bytes) -> tuple[list[Message], ClaudeReading]:
+    grow(path, data)
+    return read(at(path))
+
+
 def _a_branching_talk() -> Script:
     script = a_whole_life()
     fork = script.tip
@@ -378,12 +390,11 @@ def _a_branching_talk() -> Script:
 def test_a_reading_goes_on_at_every_line(tmp_path: Path) -> None:
     script = _a_branching_talk()
     whole, _ = read(script.save(tmp_path))
-    path = tmp_path / f"{KEY}.jsonl"
     for cut in range(len(script.lines) + 1):
-        path.write_bytes(b"".join(line + b"\n" for line in script.lines[:cut]))
-        before, reading = read(at(path))
+        path = tmp_path / str(cut) / f"{KEY}.jsonl"
+        before, reading = grown(path, b"".join(line + b"\n" for line in script.lines[:cut]))
         cursor = json.loads(json.dumps(reading.cursor))
-        path.write_bytes(script.data())
+        grow(path, script.data())
         after, reading = read(at(path), cursor)
 
         assert before + after == whole, cut
@@ -401,12 +412,11 @@ def test_a_reading_goes_on_at_every_byte(tmp_path: Path) -> None:
     script.user("four", parent=fork)
     data = script.data()
     whole, _ = read(script.save(tmp_path))
-    path = tmp_path / f"{KEY}.jsonl"
     for cut in range(len(data) + 1):
-        path.write_bytes(data[:cut])
-        before, reading = read(at(path))
+        path = tmp_path / str(cut) / f"{KEY}.jsonl"
+        before, reading = grown(path, data[:cut])
         assert reading.counts.damaged == {}
-        path.write_bytes(data)
+        grow(path, data)
         after, _ = read(at(path), reading.cursor)
         assert before + after == whole, cut
 
@@ -447,9 +457,7 @@ def test_many_messages(tmp_path: Path) -> None:
     path = tmp_path / f"{KEY}.jsonl"
     with path.open("wb") as file:
         for number in range(20_000):
-            file.write(
-                template.replace(b"PLACE", b"%d" % number).replace(b'"uuid": "', b'"uuid": "%d-' % number) + b"\n"
-            )
+            file.write(template.replace(b"PLACE", b"%d" % number).replace(b'"uuid":"', b'"uuid":"%d-' % number) + b"\n")
 
     reading = ClaudeReading(at(path))
     for count, message in enumerate(reading):
@@ -480,10 +488,9 @@ def test_real_files_of_strangers(tmp_path: Path) -> None:
         assert reading.about.model.startswith("claude-")
 
         for cut in (data.find(b"\n", place) + 1 for place in range(0, len(data), len(data) // 5)):
-            copy = tmp_path / path.name
-            copy.write_bytes(data[:cut])
-            before, earlier = read(at(copy))
-            copy.write_bytes(data)
+            copy = tmp_path / f"{cut}" / path.name
+            before, earlier = grown(copy, data[:cut])
+            grow(copy, data)
             after, _ = read(at(copy), earlier.cursor)
             assert before + after == messages
 

@@ -86,7 +86,7 @@ class Corpus:
     def part(self, message: str, part: Json | str, *, session: str = "ses_one") -> str:
         self._parts += 1
         identity = f"prt_{self._parts:06d}"
-        row = {"id": identity, "message_id": message, "session_id": session}
+        row: Json = {"id": identity, "message_id": message, "session_id": session}
         row |= {"time_created": self.now, "time_updated": self.now}
         self._insert("part", row | {"data": part if isinstance(part, str) else dump(part)})
         return identity

@@ -26,7 +26,7 @@ def answer_in_tool(listing: Listing, wanted: str, largest: int = LARGEST) -> str
         chosen = listing.found(choose(rows, wanted.strip()))
     except (AmbiguousId, NotFound) as error:
         return f"{error.message}. {error.hint}.\n\n{list_text(rows)}"
-    command, _ = command_text(chosen.place.root, chosen.session.type)
+    command, _ = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     messages, _ = masked(thread(chosen.place.store.read(chosen.session.id)))
     budget = largest // 4
     text = ""

@@ -37,7 +37,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if row is None:
         return 130
     chosen = listing.found(row)
-    command, current_hash = command_text(chosen.place.root, chosen.session.type)
+    command, current_hash = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))

@@ -1,0 +1,187 @@
+"""Gemini CLI: its transcripts, its native sessions, its commands and hooks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext import fsio
+from cortext.model.message import Message
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
+from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig
+from cortext.tools.gemini_cli_messages import COMMAND_MARK
+from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.gemini_cli_settings import SettingsText
+from cortext.tools.gemini_cli_store import TOOL, GeminiStore
+from cortext.tools.gemini_cli_write import preview, put_back, write_session
+
+_VERSION_SECONDS = 30
+_versions: dict[tuple[str, int], str] = {}
+_KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
+
+
+class GeminiCli:
+    """The adapter for Gemini CLI; see `Tool`."""
+
+    name = TOOL
+    title = "Gemini CLI"
+    tested_version = "0.61.0"
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        home = home or self._environ.get("HOME") or os.path.expanduser("~")
+        self._store = GeminiStore(home, {} if home != self._environ.get("HOME") else self._environ)
+
+    # ── the program ──────────────────────────────────────────────────────────────────────────────────
+
+    def detect(self) -> Detected | None:
+        """Whether it is installed here, and which version."""
+        program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath))
+        if program is None:
+            return None
+        version = self._version(program)
+        return Detected(program=program, version=version, tested=version == self.tested_version)
+
+    def _version(self, program: str) -> str:
+        real = os.path.realpath(program)
+        known = (real, os.stat(real).st_mtime_ns)
+        if known not in _versions:
+            _versions[known] = _packaged_version(real) or self._asked_version(program)
+        return _versions[known]
+
+    def _asked_version(self, program: str) -> str:
+        try:
+            done = subprocess.run(
+                [program, "--version"],
+                env=dict(self._environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_VERSION_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        lines = done.stdout.split()
+        return lines[-1] if done.returncode == 0 and lines else ""
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Its conversations on this machine (of one project, if given), in no order."""
+        return self._store.transcripts(project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """A transcript given by its file; None where it is not one of ours."""
+        return self._store.transcript_at(path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
+        """The messages; with a cursor only those since."""
+        return GeminiReading(transcript, cursor, self._store.agents(transcript.path, transcript.key))
+
+    def copy(self, transcript: Transcript, target: str) -> None:
+        """Keep the transcript as it is (its side agents' messages are in our journal, their files are not kept)."""
+        fsio.mirror_file(transcript.path, target)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Bring a kept copy back into the program's store if it lost it; the session's key."""
+        return put_back(self._store, copy, project)
+
+    # ── native sessions ──────────────────────────────────────────────────────────────────────────────
+
+    def preview(self, messages: Sequence[Message]) -> Written:
+        """What `write` would report for these messages; nothing is written."""
+        return preview(messages)
+
+    def write(
+        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+    ) -> Written:
+        """Write a new native session of this project that holds these messages as real turns."""
+        return write_session(self._store, messages, project, title, key)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """How to open that session interactively, the prompt (if any) sent first.
+
+        The program may delete a resumed session at its next start; for this project that is switched off first.
+        """
+        self._keep_sessions(written_or_key, project)
+        return self._start(written_or_key, project, model, ["-i", prompt] if prompt else [])
+
+    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
+        """How to go on in that session with one prompt, without a screen."""
+        self._keep_sessions(key, project)
+        return self._start(key, project, model, ["-p", prompt])
+
+    def _start(self, key: str, project: str, model: str, prompt: list[str]) -> Launch:
+        program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath)) or "gemini"
+        return Launch(argv=[program, "--resume", key, *(["-m", model] if model else []), *prompt], cwd=project)
+
+    def _keep_sessions(self, key: str, project: str) -> None:
+        """Switch the deletion off where it is on, in the project's settings: the user's own are not ours to change.
+
+        A file of our own named in the environment would not do: the program takes such files from root alone.
+        """
+        if not self._store.has_session(project, key):
+            return  # nothing to protect: somebody only asks what the command line would be
+        own = os.path.join(self._store.folder, "settings.json")
+        if os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder):
+            return
+        try:
+            with open(own, encoding="utf-8") as file:
+                if SettingsText(file.read(), own).get(*RETENTION) is False:
+                    return
+        except FileNotFoundError:
+            pass
+        ProjectConfig(project).keep_sessions()
+
+    # ── the project's config ─────────────────────────────────────────────────────────────────────────
+
+    def install(self, project: str, commands: Sequence[CommandFile], program: Sequence[str]) -> list[str]:
+        """Put commands, hooks and the MCP entry into the project's config; the files that it touched."""
+        return ProjectConfig(project).install(commands, program)
+
+    def uninstall(self, project: str) -> list[str]:
+        """Take out exactly what install put in."""
+        return ProjectConfig(project).uninstall()
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """A hook's payload in our words; None where it does not concern us."""
+        kind = _KINDS.get(_text(payload, "hook_event_name"))
+        key = _text(payload, "session_id")
+        if kind is None or not key:
+            return None
+        event = HookEvent(kind=kind, key=key, path=_text(payload, "transcript_path"), project=_text(payload, "cwd"))
+        if kind == "prompt":
+            event.text = _text(payload, "prompt")
+            mark = COMMAND_MARK.search(event.text)
+            if mark:
+                event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
+        # `prompt_response` repeats the pieces of a streamed answer: what was said is in the transcript.
+        return event
+
+
+def _packaged_version(real: str) -> str:
+    """The version that the program's package says: a thousand times faster than asking the program."""
+    folder = os.path.dirname(real)
+    for _ in range(3):
+        try:
+            with open(os.path.join(folder, "package.json"), "rb") as file:
+                package = msgspec.json.decode(file.read())
+            if isinstance(package, dict) and package.get("name") == "@google/gemini-cli":
+                return str(package.get("version", ""))
+        except (OSError, msgspec.DecodeError):
+            pass
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def _text(payload: dict[str, Any], name: str) -> str:
+    value = payload.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,21 @@
+"""Which MCP servers a tool's settings name. Only names are read; a file that cannot be read names none."""
+
+from __future__ import annotations
+
+import tomllib
+from typing import Any
+
+import msgspec
+
+
+def names_in(path: str, *keys: str) -> set[str]:
+    """The names under these keys of a JSON or TOML settings file."""
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+        value: Any = tomllib.loads(raw.decode("utf-8")) if path.endswith(".toml") else msgspec.json.decode(raw)
+    except (OSError, ValueError, UnicodeDecodeError):
+        return set()
+    for key in keys:
+        value = value.get(key) if isinstance(value, dict) else None
+    return set(value) if isinstance(value, dict) else set()

@@ -1,0 +1,371 @@
+"""The scenarios of the workspace documents, with the real command in a real git repository."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import Ran, cortext, git
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace for Claude Code, committed."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
+    folder = tmp_path / "w"
+    folder.mkdir()
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+    return folder
+
+
+def _session(workspace: Path, part: str = "") -> Path:
+    found = [path.parent for path in workspace.glob("conversations/*/*/.session/session.json") if part in str(path)]
+    assert len(found) == 1, found
+    return found[0]
+
+
+def _metadata(workspace: Path, part: str = "") -> dict[str, object]:
+    fields: dict[str, object] = json.loads((_session(workspace, part) / "session.json").read_text(encoding="utf-8"))
+    return fields
+
+
+def _messages(workspace: Path, part: str = "") -> list[dict[str, object]]:
+    text = (_session(workspace, part) / "messages.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _brainstorm(workspace: Path) -> ClaudeTalk:
+    talk = ClaudeTalk(workspace)
+    talk.prompt("/workspace.brainstorm API design")
+    talk.answer("Great! What is the core problem?")
+    talk.say("REST or GraphQL for internal APIs?", "We decided to go with REST because it is simple to operate.")
+    return talk
+
+
+@pytest.mark.req("SESS-007", "TOOL-05")
+def test_a_command_makes_the_conversation_before_the_model_is_asked(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    said = talk.hook("UserPromptSubmit", prompt="/workspace.brainstorm API design")
+    folder = _session(workspace).parent
+    assert said.code == 0
+    assert folder.name in said.out, "the model is told where the notes are"
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", folder.parent.name)
+    assert folder.name == "001-brainstorm-api-design"
+    assert (folder / "brainstorm.md").read_text(encoding="utf-8").startswith("# ")
+    assert "API design" in (folder / "brainstorm.md").read_text(encoding="utf-8")
+    assert _metadata(workspace)["status"] == "active"
+
+
+@pytest.mark.req("SESS-007", "TOOL-05")
+def test_the_same_hook_fired_twice_makes_one_conversation(workspace: Path) -> None:
+    talk = ClaudeTalk(workspace)
+    for _ in range(3):
+        talk.hook("UserPromptSubmit", prompt="/workspace.brainstorm API design")
+    assert _session(workspace).parent.name == "001-brainstorm-api-design"
+
+
+@pytest.mark.req("SESS-001a", "SESS-001c", "SESS-001d")
+def test_closing_the_tool_saves_the_real_words_and_pauses(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    talk.end()
+    assert _metadata(workspace)["status"] == "paused"
+    said = [(message["role"], message["content"]) for message in _messages(workspace)]
+    assert said == [
+        ("user", "/workspace.brainstorm API design"),
+        ("assistant", "Great! What is the core problem?"),
+        ("user", "REST or GraphQL for internal APIs?"),
+        ("assistant", "We decided to go with REST because it is simple to operate."),
+    ]
+    assert all(str(message["timestamp"]).endswith("Z") and message["id"] for message in _messages(workspace))
+    assert [message["seq"] for message in _messages(workspace)] == [0, 1, 2, 3]
+
+
+@pytest.mark.req("SESS-001b", "SESS-009")
+def test_the_session_holds_what_makes_the_agent_again(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    talk.end()
+    fields = _metadata(workspace)
+    command = (workspace / ".workspace" / "commands" / "brainstorm.md").read_bytes()
+    config = fields["agent_config"]
+    assert isinstance(config, dict)
+    assert config["command"] == "/workspace.brainstorm"
+    assert config["system_prompt_hash"] == f"sha256:{hashlib.sha256(command).hexdigest()}"
+    assert config["model"] == "claude-test"
+    assert "mcp__cortext__search_workspace" in config["tools"]
+    assert fields["version"] == "1.0"
+    assert fields["conversation_id"] == "001-brainstorm-api-design"
+    assert fields["conversation_type"] == "brainstorm"
+    assert fields["title"] == "API design"
+    assert fields["message_count"] == 4
+    assert isinstance(fields["token_count"], int) and fields["token_count"] > 0
+    assert "REST" in str(fields["context_summary"])
+    assert fields["continuation"] == {"tool": "claude", "session_id": talk.key}
+    assert all(isinstance(message["tokens"], int) for message in _messages(workspace))
+
+
+@pytest.mark.req("SESS-002a")
+def test_stop_confirms_with_title_place_and_the_way_back(workspace: Path) -> None:
+    _brainstorm(workspace)
+    done = cortext("stop", cwd=workspace)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "Session saved."
+    assert 'Conversation "API design" has been paused.' in lines
+    assert "You can continue later with /workspace.resume" in lines
+    assert any(line.startswith("Summary: ") and "REST" in line for line in lines)
+    assert _metadata(workspace)["status"] == "paused"
+
+
+@pytest.mark.req("SESS-002a", "TOOL-05")
+def test_the_stop_command_in_the_tool_saves_by_its_hook(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    said = talk.hook("UserPromptSubmit", prompt="/workspace.stop-conversation")
+    assert "Session saved." in said.out
+    assert "/workspace.resume" in said.out
+    assert _metadata(workspace)["status"] == "paused"
+
+
+@pytest.mark.req("SESS-003a", "SESS-004c")
+def test_resumable_conversations_are_listed_the_last_active_first(workspace: Path) -> None:
+    _brainstorm(workspace).end()
+    cortext("new", "debug", "Auth token expiry", cwd=workspace)
+    done = cortext("resume", cwd=workspace)
+    assert done.code == 0
+    first, second = done.out.index("1. [debug] Auth token expiry"), done.out.index("2. [brainstorm] API design")
+    assert first < second
+    assert re.search(r"Last active: .* \| Status: paused", done.out)
+    assert "Summary: " in done.out
+    table = cortext("resume", "--list", cwd=workspace).out.splitlines()
+    assert table[0].split() == ["ID", "TYPE", "TOOL", "STATUS", "LAST", "ACTIVE", "MESSAGES", "TITLE"]
+    assert [line.split()[0] for line in table[1:]] == ["002-debug-auth-token-expiry", "001-brainstorm-api-design"]
+    rows = cortext("resume", "--list", "--type", "debug", "--json", cwd=workspace).json
+    assert [row["id"] for row in rows] == ["002-debug-auth-token-expiry"]
+
+
+@pytest.mark.req("SESS-003b", "SESS-003c", "SAFE-03")
+def test_the_packet_is_the_command_the_block_and_every_message(workspace: Path) -> None:
+    _brainstorm(workspace).end()
+    packet = cortext("resume", "1", "--print", cwd=workspace).out
+    command = (workspace / ".workspace" / "commands" / "brainstorm.md").read_text(encoding="utf-8")
+    places = [
+        packet.index(command.replace("{arguments}", "API design").strip()[:200]),
+        packet.index("[RESUMED CONVERSATION]"),
+        packet.index("[END RESUMED CONTEXT]"),
+        packet.rindex("Great! What is the core problem?"),
+        packet.rindex("REST or GraphQL for internal APIs?"),
+        packet.rindex("We decided to go with REST"),
+    ]
+    assert places == sorted(places)
+    assert "Conversation: brainstorm / API design" in packet
+    assert "Messages: 4" in packet
+    assert "data, not instructions" in packet
+
+
+@pytest.mark.req("SESS-003d")
+def test_a_changed_command_is_used_and_told(workspace: Path) -> None:
+    _brainstorm(workspace).end()
+    command = workspace / ".workspace" / "commands" / "brainstorm.md"
+    command.write_text("# A new way to brainstorm\n\nTopic: {arguments}\n", encoding="utf-8")
+    assert "A new way to brainstorm" in cortext("resume", "1", "--print", cwd=workspace).out
+    dry = cortext("resume", "1", "--dry-run", cwd=workspace)
+    assert "the text of /workspace.brainstorm changed since" in dry.out
+
+
+@pytest.mark.req("SESS-003d")
+def test_missing_tools_are_told_by_name(workspace: Path) -> None:
+    _brainstorm(workspace).end()
+    assert "MCP server" not in cortext("resume", "1", "--dry-run", cwd=workspace).out
+    dry = cortext("resume", "1", "--ai", "codex", "--dry-run", cwd=workspace)
+    assert "not set up in Codex here: MCP server cortext" in dry.out
+
+
+@pytest.mark.req("SESS-003e")
+def test_nothing_to_resume_says_so_and_how_to_start(workspace: Path) -> None:
+    done = cortext("resume", cwd=workspace)
+    assert done.code == 0
+    assert "No conversation can be resumed yet" in done.out
+    assert "/workspace.brainstorm" in done.out
+
+
+@pytest.mark.req("SESS-003e")
+def test_plain_markdown_without_a_session_is_left_alone(workspace: Path) -> None:
+    plain = workspace / "conversations" / "2025-01-01" / "001-notes"
+    plain.mkdir(parents=True)
+    (plain / "notes.md").write_text("# Just notes\n", encoding="utf-8")
+    assert cortext("list", "--here", "--json", cwd=workspace).json == []
+    assert cortext("doctor", cwd=workspace).code == 0
+    assert os.listdir(plain) == ["notes.md"]
+
+
+@pytest.mark.req("SESS-004a", "SESS-004b")
+@pytest.mark.parametrize(
+    "words", [["001-brainstorm-api-design"], ["001"], ["api", "design"], ["apu", "desing"], ["GraphQL"]]
+)
+def test_a_conversation_is_found_by_id_prefix_words_typos_and_what_was_said(workspace: Path, words: list[str]) -> None:
+    _brainstorm(workspace).end()
+    cortext("new", "plan", "Holiday in Japan", cwd=workspace)
+    done = cortext("resume", *words, "--dry-run", cwd=workspace)
+    assert done.code == 0, done.err
+    assert "would run" in done.out
+    assert "4 of 4 messages" in done.out
+
+
+@pytest.mark.req("SESS-004b")
+def test_several_matches_ask_and_none_shows_the_nearest(workspace: Path) -> None:
+    cortext("new", "plan", "Database migration", cwd=workspace)
+    cortext("new", "debug", "Database locks", cwd=workspace)
+    several = cortext("resume", "database", cwd=workspace)
+    assert several.code == 1
+    assert "002-debug-database-locks" in several.err and "001-plan-database-migration" in several.err
+    none = cortext("resume", "databse", "xylophone", cwd=workspace)
+    assert none.code == 1
+    assert "no conversation matches" in none.err
+    assert "Database migration" in none.err
+
+
+@pytest.mark.req("SESS-005a", "SESS-005c")
+def test_a_completed_conversation_is_resumed_only_by_force(workspace: Path) -> None:
+    _brainstorm(workspace)
+    assert cortext("complete", cwd=workspace).code == 0
+    assert _metadata(workspace)["status"] == "completed"
+    refused = cortext("stop", "001", cwd=workspace)
+    assert refused.code == 1
+    assert "cannot go from completed to paused" in refused.err
+    tool = _fake_tool(workspace, "claude")
+    done = cortext("resume", "001", cwd=workspace, env=tool)
+    assert done.code == 1
+    assert "completed" in done.err and "--force" in done.err
+    assert cortext("resume", "001", "--force", cwd=workspace, env=tool).code == 0
+    assert _metadata(workspace)["status"] == "active"
+
+
+def _fake_tool(folder: Path, name: str) -> dict[str, str]:
+    """A program of that name that only says how it was called."""
+    place = folder.parent / "bin"
+    place.mkdir(exist_ok=True)
+    program = place / name
+    program.write_text(
+        '#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\nprintf "%s\\n" "$0" "$@"\n', encoding="utf-8"
+    )
+    program.chmod(0o755)
+    return {"PATH": f"{place}{os.pathsep}{os.environ['PATH']}"}
+
+
+@pytest.mark.req("SESS-005b")
+def test_a_quiet_conversation_is_paused_and_told_at_the_next_sight(workspace: Path) -> None:
+    _brainstorm(workspace)
+    assert cortext("sweep", cwd=workspace).out == "", "five minutes are not over"
+    quiet = cortext("sweep", "--minutes", "0", "--quiet", cwd=workspace)
+    assert quiet.out == ""
+    assert _metadata(workspace)["status"] == "paused"
+    told = cortext("list", "--here", cwd=workspace)
+    assert '"API design" was saved and paused after 0 quiet minutes' in told.err
+    assert "was saved" not in cortext("list", "--here", cwd=workspace).err, "told once"
+
+
+@pytest.mark.req("SESS-005b")
+def test_any_command_sweeps_and_the_next_prompt_wakes_it(workspace: Path) -> None:
+    (workspace / ".workspace" / "config.toml").write_text("[workspace]\npause_minutes = 0\n", encoding="utf-8")
+    talk = _brainstorm(workspace)
+    assert "paused after" in cortext("list", cwd=workspace).err
+    talk.prompt("And pagination?")
+    assert _metadata(workspace)["status"] == "active"
+
+
+@pytest.mark.req("SESS-005d")
+@pytest.mark.parametrize(
+    "words", ["let's stop here", "OK, that's enough for now.", "I need to go", "Thanks! I have to run."]
+)
+def test_natural_words_pause_after_the_answer(workspace: Path, words: str) -> None:
+    talk = _brainstorm(workspace)
+    heard = talk.prompt(words)
+    assert "/workspace.resume" in heard.out
+    assert _metadata(workspace)["status"] == "active"
+    talk.answer("Saved. See you.")
+    assert _metadata(workspace)["status"] == "paused"
+
+
+@pytest.mark.req("SESS-005d")
+def test_a_long_talk_gets_one_offer_and_a_no_is_respected(workspace: Path) -> None:
+    (workspace / ".workspace" / "config.toml").write_text("[workspace]\noffer_after = 6\n", encoding="utf-8")
+    talk = _brainstorm(workspace)
+    talk.say("more", "yes")
+    assert "whether to save" in talk.prompt("and more").out
+    talk.answer("Shall I save?")
+    assert talk.prompt("no").out.strip() == ""
+    talk.answer("Fine.")
+    for text in ("on", "and on", "and on and on"):
+        assert "save" not in talk.prompt(text).out
+        talk.answer("…")
+    assert _metadata(workspace)["status"] == "active"
+
+
+def _last_commit(workspace: Path) -> tuple[str, list[str]]:
+    lines = git(workspace, "log", "-1", "--format=%s", "--name-only").splitlines()
+    return lines[0], [line for line in lines[1:] if line]
+
+
+@pytest.mark.req("SESS-006a")
+def test_stop_commits_the_conversation_with_its_session_and_only_that(workspace: Path) -> None:
+    (workspace / "mine.txt").write_text("mine\n", encoding="utf-8")
+    git(workspace, "add", "mine.txt")
+    _brainstorm(workspace)
+    before = git(workspace, "rev-list", "--count", "HEAD")
+    assert int(before) == 1, "no commit per message"
+    cortext("stop", cwd=workspace)
+    message, files = _last_commit(workspace)
+    folder = _session(workspace).parent.relative_to(workspace)
+    assert "API design" in message and "session state saved" in message
+    assert sorted(files) == [
+        f"{folder}/.session/messages.jsonl",
+        f"{folder}/.session/session.json",
+        f"{folder}/brainstorm.md",
+    ]
+    assert git(workspace, "diff", "--cached", "--name-only") == "mine.txt\n"
+
+
+@pytest.mark.req("SESS-006a")
+def test_a_session_that_alone_changed_is_a_session_update(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    cortext("stop", cwd=workspace)
+    talk.say("One more thing", "Sure.")
+    cortext("stop", cwd=workspace)
+    assert _last_commit(workspace)[0].startswith("session update: 001-brainstorm-api-design")
+
+
+@pytest.mark.req("SESS-008")
+def test_prune_shows_first_and_keeps_everything_readable(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    talk.say(*[f"turn {number}" for number in range(8)])
+    dry = cortext("prune", "001", "--keep", "4", "--dry-run", cwd=workspace)
+    assert "8 messages go to the archive, 4 stay" in dry.out
+    assert len(_messages(workspace)) == 12
+    assert cortext("prune", "001", "--keep", "4", cwd=workspace).code == 0
+    assert len(_messages(workspace)) == 4
+    assert len(cortext("show", "001", "--json", cwd=workspace).json["messages"]) == 12
+    assert "REST" in str(_metadata(workspace)["context_summary"])
+
+
+def _texts(ran: Ran) -> list[str]:
+    return [message["content"] for message in ran.json["messages"]]
+
+
+@pytest.mark.req("SESS-007")
+def test_a_fork_takes_the_messages_up_to_any_of_them(workspace: Path) -> None:
+    _brainstorm(workspace).end()
+    made = cortext("fork", "001", "--at", "1", "--json", cwd=workspace).json
+    assert made["message_count"] == 2
+    assert (
+        _texts(cortext("show", made["id"], "--json", cwd=workspace))
+        == _texts(cortext("show", "001-", "--json", cwd=workspace))[:2]
+    )

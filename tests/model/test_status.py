@@ -1,0 +1,96 @@
+"""The life of a session: the whole table of changes, and what is derived."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from cortext.errors import TransitionRefused, UsageError
+from cortext.model.session import Change, Session
+from cortext.model.status import ACTIVE, COMPLETED, IDLE, INTERRUPTED, PAUSED, STORED, check_transition, shown
+
+ALLOWED = {
+    (ACTIVE, PAUSED),
+    (ACTIVE, COMPLETED),
+    (ACTIVE, INTERRUPTED),
+    (PAUSED, ACTIVE),
+    (PAUSED, COMPLETED),
+    (INTERRUPTED, ACTIVE),
+    (INTERRUPTED, PAUSED),
+    (INTERRUPTED, COMPLETED),
+}
+
+
+@pytest.mark.req("STORE-02")
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(("old", "new"), list(product(STORED, STORED)))
+def test_the_table_of_changes(old: str, new: str, force: bool) -> None:
+    if old == new or (old, new) in ALLOWED or (force and (old, new) == (COMPLETED, ACTIVE)):
+        check_transition(old, new, force=force)
+        assert Change(status=new, force=force).apply(Session(id="a", status=old)).status == new
+        return
+    with pytest.raises(TransitionRefused) as caught:
+        check_transition(old, new, force=force)
+    assert caught.value.kept and caught.value.hint
+
+
+@pytest.mark.req("STORE-02")
+def test_reopening_a_completed_session_names_the_way_to_do_it() -> None:
+    with pytest.raises(TransitionRefused) as caught:
+        check_transition(COMPLETED, ACTIVE)
+    assert "--force" in caught.value.hint
+
+
+@pytest.mark.req("STORE-02")
+@pytest.mark.parametrize("word", ["", "idle", "Active", "active ", "\x1b[31m", "x" * 1000])
+def test_a_word_that_is_not_stored_is_refused_and_those_that_are_are_named(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_transition(ACTIVE, word, force=True)
+    assert all(status in caught.value.hint for status in STORED)
+    assert caught.value.message.isprintable() and len(caught.value.message) < 80
+
+
+@pytest.mark.req("STORE-02")
+@pytest.mark.parametrize("new", STORED)
+def test_a_word_of_another_program_can_always_be_left(new: str) -> None:
+    check_transition("archived", new)
+    assert Change(status=new).apply(Session(id="a", status="archived")).status == new
+
+
+@pytest.mark.req("STORE-02")
+@pytest.mark.parametrize(
+    ("stored", "leased", "quiet", "fresh", "seen"),
+    [
+        (ACTIVE, None, 0, False, ACTIVE),
+        (ACTIVE, True, 0, False, ACTIVE),
+        (ACTIVE, False, 0, False, INTERRUPTED),
+        (ACTIVE, False, 9_999, True, INTERRUPTED),
+        (ACTIVE, None, 9_999, True, IDLE),
+        (ACTIVE, None, 1_800, True, IDLE),
+        (ACTIVE, None, 1_799, True, ACTIVE),
+        (ACTIVE, None, 9_999, False, ACTIVE),
+        (PAUSED, False, 9_999, True, PAUSED),
+        (COMPLETED, False, 9_999, True, COMPLETED),
+        (INTERRUPTED, True, 0, False, INTERRUPTED),
+        ("archived", False, 9_999, True, "archived"),
+    ],
+)
+def test_what_people_see(stored: str, leased: bool | None, quiet: float, fresh: bool, seen: str) -> None:
+    assert shown(stored, leased=leased, idle_seconds=quiet, idle_after=1_800, summary_fresh=fresh) == seen
+
+
+@pytest.mark.req("STORE-02")
+def test_a_session_whose_holder_is_gone_shows_as_interrupted_and_is_stored_as_it_was() -> None:
+    session = Session(id="a", leased=False)
+    assert (session.shown_status, session.status) == (INTERRUPTED, ACTIVE)
+    assert Session(id="a", leased=True).shown_status == Session(id="a").shown_status == ACTIVE
+
+
+@pytest.mark.req("STORE-02")
+def test_a_change_touches_only_what_it_names_and_not_the_session_itself() -> None:
+    before = Session(id="a", title="old", agent="qa", extra={"kept": 1})
+    after = Change(title="", extra={"new": 2}).apply(before)
+    assert (after.title, after.agent, after.extra) == ("", "qa", {"kept": 1, "new": 2})
+    assert (before.title, before.extra) == ("old", {"kept": 1})
+    assert Change().apply(before) == before

@@ -1,0 +1,105 @@
+"""A conversation in Claude Code as its files and hooks show it, for tests that need no real program."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import uuid
+from pathlib import Path
+
+from tests.support.cli import Ran, cortext
+
+
+class ClaudeTalk:
+    """One session of Claude Code in a project: writes its transcript, fires its hooks."""
+
+    def __init__(self, project: Path, key: str | None = None) -> None:
+        self.project = project
+        self.key = key or str(uuid.uuid4())
+        folder = Path(os.environ["HOME"]) / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(project))
+        folder.mkdir(parents=True, exist_ok=True)
+        self.path = folder / f"{self.key}.jsonl"
+        self._parent: str | None = None
+        self._minute = 0
+
+    def hook(self, event: str, **fields: object) -> Ran:
+        """Fire one hook, as the program would."""
+        payload = {
+            "session_id": self.key,
+            "transcript_path": str(self.path),
+            "cwd": str(self.project),
+            "hook_event_name": event,
+            **fields,
+        }
+        return cortext("hook", "claude", cwd=self.project, stdin=json.dumps(payload))
+
+    def prompt(self, text: str) -> Ran:
+        """The user types something: the hook fires, then the record is written."""
+        done = self.hook("UserPromptSubmit", prompt=text)
+        command = re.match(r"/(\S+)\s*(.*)", text, re.DOTALL)
+        if command:
+            name, words = command.groups()
+            done = (
+                self.hook(
+                    "UserPromptExpansion",
+                    expansion_type="slash_command",
+                    command_name=name,
+                    command_args=words,
+                    command_source="projectSettings",
+                    prompt=text,
+                )
+                or done
+            )
+            text = (
+                f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"
+                f"<command-args>{words}</command-args>"
+            )
+        self._record("user", {"role": "user", "content": text})
+        return done
+
+    def answer(self, text: str) -> Ran:
+        """The model answers, and the turn ends."""
+        content = [{"type": "text", "text": text}]
+        self._record(
+            "assistant",
+            {
+                "id": f"msg_{uuid.uuid4().hex[:20]}",
+                "type": "message",
+                "role": "assistant",
+                "model": "claude-test",
+                "content": content,
+                "stop_reason": "end_turn",
+                "usage": {"input_tokens": 10, "output_tokens": 5},
+            },
+        )
+        return self.hook("Stop", stop_hook_active=False, last_assistant_message=text)
+
+    def end(self) -> Ran:
+        """The program is closed."""
+        return self.hook("SessionEnd", reason="prompt_input_exit")
+
+    def say(self, *turns: str) -> None:
+        """User and assistant in turn."""
+        for place, text in enumerate(turns):
+            (self.prompt if place % 2 == 0 else self.answer)(text)
+
+    def _record(self, kind: str, message: dict[str, object]) -> None:
+        name = str(uuid.uuid4())
+        self._minute += 1
+        record = {
+            "parentUuid": self._parent,
+            "isSidechain": False,
+            "type": kind,
+            "message": message,
+            "uuid": name,
+            "timestamp": f"2026-11-14T10:{self._minute % 60:02d}:00.000Z",
+            "userType": "external",
+            "cwd": str(self.project),
+            "sessionId": self.key,
+            "version": "2.1.325",
+            "gitBranch": "main",
+        }
+        self._parent = name
+        with open(self.path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(record) + "\n")

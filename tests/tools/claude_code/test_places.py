@@ -1,0 +1,274 @@
+"""Where things are: the program, its transcripts, copies of them, and what its hooks say."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
+
+from cortext.errors import NotFound, UsageError
+from cortext.tools.base import HookEvent, Tool
+from cortext.tools.claude_code import ClaudeCode, folder_name
+
+OTHER = "7d3f5b1e-0000-4000-8000-00000000000a"
+
+
+def store(home: Path, project: str, script: Script) -> Path:
+    path = home / ".claude/projects" / folder_name(project) / f"{script.key}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(script.data())
+    return path
+
+
+def adapter(home: Path, **environ: str) -> ClaudeCode:
+    return ClaudeCode(home=str(home), environ=environ)
+
+
+def side_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
+    side = path.with_suffix("") / name
+    side.parent.mkdir(parents=True, exist_ok=True)
+    script = Script("agent-a1")
+    script.user("dig", isSidechain=True, agentId="a1", sessionId=KEY)
+    side.write_bytes(script.data())
+    return side
+
+
+@pytest.mark.req("TOOL-01")
+def test_the_adapter_is_a_tool() -> None:
+    tool: Tool = ClaudeCode()
+    assert (tool.name, tool.title) == ("claude", "Claude Code")
+
+
+# ── the program ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("script", "version", "tested"),
+    [
+        ("echo '2.1.325 (Claude Code)'", "2.1.325", True),
+        ("echo '9.9.9 (Claude Code)'", "9.9.9", False),
+        ("exit 3", "unknown", False),
+    ],
+)
+def test_the_program_is_found_on_the_path(tmp_path: Path, script: str, version: str, tested: bool) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    program.chmod(0o755)
+
+    found = adapter(tmp_path, PATH=str(tmp_path)).detect()
+
+    assert found is not None
+    assert (found.program, found.version, found.tested) == (str(program), version, tested)
+
+
+def test_no_program(tmp_path: Path) -> None:
+    assert adapter(tmp_path, PATH=str(tmp_path)).detect() is None
+
+
+# ── transcripts ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("project", "name"),
+    [
+        ("/home/me/my.app_2", "-home-me-my-app-2"),
+        ("/tmp/Ünï👍 x", "-tmp--n----x"),
+        # As the real program named it.
+        (
+            f"/tmp/cc-sioq_s4y/{'p' * 120}/{'q' * 120}/Ünï👍 x",
+            f"-tmp-cc-sioq-s4y-{'p' * 120}-{'q' * 62}-axg6tv",
+        ),
+    ],
+)
+def test_how_the_program_names_a_projects_folder(project: str, name: str) -> None:
+    assert folder_name(project) == name
+
+
+@pytest.mark.req("TOOL-03")
+def test_transcripts_are_found_without_being_read(tmp_path: Path) -> None:
+    one = store(tmp_path, PROJECT, Script(KEY))
+    two = store(tmp_path, str(tmp_path), Script(OTHER))
+    one.write_bytes(b"\xff not even JSON")
+    for name in ("notes.jsonl", "agent-a1.jsonl", f"{KEY}.json", "sessions-index.json"):
+        (one.parent / name).write_text("{}", encoding="utf-8")
+    (one.parent / f"{OTHER}.jsonl").symlink_to(two)
+    tool = adapter(tmp_path)
+
+    found = {transcript.key: transcript for transcript in tool.transcripts()}
+
+    assert {key: transcript.path for key, transcript in found.items()} == {KEY: str(one), OTHER: str(two)}
+    assert found[KEY].size == one.stat().st_size
+    (mine,) = tool.transcripts(str(tmp_path))
+    assert (mine.key, mine.project) == (OTHER, str(tmp_path))
+    assert list(tool.transcripts("/not/there")) == []
+    assert list(adapter(tmp_path / "nowhere").transcripts()) == []
+
+
+def test_the_config_folder_may_be_elsewhere(tmp_path: Path) -> None:
+    store(tmp_path, PROJECT, Script(KEY))
+    tool = adapter(tmp_path / "nowhere", CLAUDE_CONFIG_DIR=str(tmp_path / ".claude"))
+
+    assert [transcript.key for transcript in tool.transcripts()] == [KEY]
+
+
+@pytest.mark.req("TOOL-03")
+def test_signs_of_change_cover_the_side_agents(tmp_path: Path) -> None:
+    path = store(tmp_path, PROJECT, a_whole_life())
+    tool = adapter(tmp_path)
+    (before,) = tool.transcripts()
+    side = side_of(path)
+    (after,) = tool.transcripts()
+
+    assert after.size == before.size + side.stat().st_size
+    assert tool.transcript_at(str(path)) == after
+    assert [transcript.key for transcript in tool.transcripts()] == [KEY]
+
+
+def test_a_transcript_anywhere_is_known_by_its_records(tmp_path: Path) -> None:
+    tool = adapter(tmp_path / "home")
+    script = a_whole_life()
+    copy = tmp_path / "native"
+    copy.write_bytes(script.data())
+    large = tmp_path / "large"
+    big = Script(OTHER)
+    big.user("x" * 3_000_000)
+    large.write_bytes(big.data())
+
+    for path, key in ((copy, KEY), (large, OTHER)):
+        found = tool.transcript_at(str(path))
+        assert found is not None
+        assert (found.key, found.path, found.size) == (key, str(path), path.stat().st_size)
+    side = side_of(tmp_path / f"{KEY}.jsonl")
+    others = {
+        "gemini": b'{"sessionId":"x","projectHash":"y","startTime":"z","kind":"main"}\n{"id":"1","type":"user"}\n',
+        "codex": b'{"timestamp":"t","type":"session_meta","payload":{"id":"1"}}\n',
+        "document": b'{\n  "sessionId": "x",\n  "messages": []\n}\n',
+        "text": b"hello\n",
+        "empty": b"",
+        "binary": bytes(range(256)),
+    }
+    for name, data in others.items():
+        (tmp_path / name).write_bytes(data)
+    (tmp_path / "link").symlink_to(copy)
+    for path in (side, *(tmp_path / name for name in others), tmp_path / "link", tmp_path, tmp_path / "missing"):
+        assert tool.transcript_at(str(path)) is None, path
+
+
+@pytest.mark.req("TOOL-03")
+def test_a_copy_goes_back_unchanged(tmp_path: Path) -> None:
+    script = a_whole_life()
+    path = store(tmp_path, PROJECT, script)
+    side, long = side_of(path), side_of(path, "tool-results/b1.txt")
+    tool = adapter(tmp_path)
+    (transcript,) = tool.transcripts()
+    kept = tmp_path / "kept" / "native"
+
+    tool.copy(transcript, str(kept))
+    script.user("one more")
+    path.write_bytes(script.data())
+    tool.copy(transcript, str(kept))
+
+    assert kept.read_bytes() == script.data()
+    files = {file: file.read_bytes() for file in (path, side, long)}
+    for file in files:
+        file.unlink()
+    project = tmp_path / "elsewhere"
+    assert tool.put_back(str(kept), project=str(project)) == KEY
+    (back,) = tool.transcripts(str(project))
+    assert {Path(back.path).read_bytes()} == {files[path]}
+    moved = Path(back.path).with_suffix("")
+    assert (moved / "subagents/agent-a1.jsonl").read_bytes() == files[side]
+    assert (moved / "tool-results/b1.txt").read_bytes() == files[long]
+    (copied,) = [tool.transcript_at(str(kept))]
+    assert copied is not None
+    assert [message.content for message in tool.read(copied)][-2:] == ["one more", "dig"]
+
+
+def test_what_the_tool_still_has_is_not_put_back(tmp_path: Path) -> None:
+    path = store(tmp_path, PROJECT, a_whole_life())
+    tool = adapter(tmp_path)
+    old = tmp_path / "old"
+    old.write_bytes(path.read_bytes()[:-200].rpartition(b"\n")[0] + b"\n")
+    before = path.read_bytes()
+
+    assert tool.put_back(str(old), project=str(tmp_path)) == KEY
+    assert path.read_bytes() == before
+    assert len(list(tool.transcripts())) == 1
+    (tmp_path / "other").write_text("hello", encoding="utf-8")
+    with pytest.raises(NotFound):
+        tool.put_back(str(tmp_path / "other"), project=str(tmp_path))
+
+
+# ── starting ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_command_lines(tmp_path: Path) -> None:
+    tool = adapter(tmp_path, PATH="/nowhere")
+
+    plain = tool.launch(KEY, project=PROJECT)
+    assert (plain.argv, plain.cwd) == (["claude", "--resume", KEY], PROJECT)
+    prompted = tool.launch(KEY, project=PROJECT, prompt="-n is a flag?", model="opus")
+    assert prompted.argv == ["claude", "--resume", KEY, "--model", "opus", "--", "-n is a flag?"]
+    assert tool.headless(KEY, project=PROJECT, prompt="go").argv == ["claude", "--resume", KEY, "-p", "--", "go"]
+    with pytest.raises(UsageError):
+        tool.launch(KEY, project=PROJECT, prompt="x" * 200_000)
+
+
+# ── hooks ────────────────────────────────────────────────────────────────────────────────────────────
+
+COMMON = {"session_id": KEY, "transcript_path": "/t.jsonl", "cwd": PROJECT}
+
+
+@pytest.mark.parametrize(
+    ("payload", "kind", "text", "command", "arguments"),
+    [
+        ({"hook_event_name": "SessionStart", "source": "resume"}, "started", "", "", ""),
+        ({"hook_event_name": "UserPromptSubmit", "prompt": "hello\nthere"}, "prompt", "hello\nthere", "", ""),
+        (
+            {"hook_event_name": "UserPromptSubmit", "prompt": "/workspace.plan a\nb"},
+            "prompt",
+            "/workspace.plan a\nb",
+            "workspace.plan",
+            "a\nb",
+        ),
+        (
+            {
+                "hook_event_name": "UserPromptExpansion",
+                "command_name": "workspace.plan",
+                "command_args": "a b",
+                "prompt": "/workspace.plan a b",
+            },
+            "command",
+            "/workspace.plan a b",
+            "workspace.plan",
+            "a b",
+        ),
+        ({"hook_event_name": "Stop", "last_assistant_message": "Done."}, "answered", "Done.", "", ""),
+        ({"hook_event_name": "PostCompact", "compact_summary": "They met."}, "compacted", "They met.", "", ""),
+        ({"hook_event_name": "SessionEnd", "reason": "other"}, "ended", "", "", ""),
+        ({"hook_event_name": "Tomorrow", "prompt": 17}, "other", "", "", ""),
+    ],
+)
+def test_events_in_our_words(payload: dict[str, object], kind: str, text: str, command: str, arguments: str) -> None:
+    assert adapter(Path("/nowhere")).hook_event({**COMMON, **payload}) == HookEvent(
+        kind=kind, key=KEY, path="/t.jsonl", project=PROJECT, text=text, command=command, arguments=arguments
+    )
+
+
+@pytest.mark.parametrize("payload", [{}, {"hook_event_name": "Stop"}, {"session_id": KEY}, {"hook_event_name": 1}])
+def test_an_event_without_a_session_is_none_of_ours(payload: dict[str, object]) -> None:
+    assert adapter(Path("/nowhere")).hook_event(payload) is None
+
+
+def test_a_hooks_answer() -> None:
+    tool = adapter(Path("/nowhere"))
+    said = json.loads(tool.hook_answer({"hook_event_name": "SessionStart"}, 'give "this"'))
+
+    assert said["hookSpecificOutput"] == {"hookEventName": "SessionStart", "additionalContext": 'give "this"'}
+    assert tool.hook_answer({"hook_event_name": "Stop"}, "would make it go round") == ""
+    assert tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "x" * 10_000)
+    assert tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "👍" * 5_001) == ""
+    assert os.linesep not in tool.hook_answer({"hook_event_name": "UserPromptSubmit"}, "a\nb")

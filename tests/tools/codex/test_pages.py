@@ -1,0 +1,252 @@
+"""Where the conversations lie: threads of several pages, forks, archived ones, copies that go back."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
+
+from cortext.errors import DamagedData
+from cortext.model.message import thread
+from cortext.tools.codex import Codex
+
+SECOND = "01a1dd0e-7902-7411-b214-e3196744529a"
+THIRD = "01a1dd0e-7fff-7411-b214-e3196744529a"
+FORK = "01a1dd11-f016-7d60-9a1b-223529bf9726"
+
+
+def base(rollout: Rollout, lines: int) -> dict[str, Any]:
+    """How a page says that it continues the first lines of another one."""
+    size = sum(len(line) + 1 for line in rollout.lines[:lines])
+    return {"thread_id": rollout.page, "end_ordinal_exclusive": lines, "end_byte_offset": size}
+
+
+def rewound(home: Path) -> tuple[Rollout, Rollout, Rollout]:
+    """A thread whose user went back twice: from `two` to `two-b`, and from there to `one` again and `two-c`."""
+    first = Rollout()
+    first.turn("one", "one heard")
+    kept = len(first.lines)
+    first.turn("two", "two heard")
+    second = Rollout(page=SECOND, first=kept, history_base=base(first, kept))
+    empty = len(second.lines)
+    second.turn("two-b", "two-b heard")
+    third = Rollout(page=THIRD, first=kept + empty, history_base=base(second, empty))
+    third.turn("two-c", "two-c heard")
+    first.save(home, "2026-11-15T02-34-30")
+    second.save(home, "2026-11-16T02-34-35")
+    third.save(home, "2026-12-01T02-34-40")
+    return first, second, third
+
+
+def paths(home: Path) -> list[Path]:
+    return sorted(home.rglob("rollout-*.jsonl"))
+
+
+@pytest.mark.req("TOOL-03")
+def test_thread_of_several_pages_is_one_transcript(tmp_path: Path) -> None:
+    rewound(tmp_path)
+    tool = Codex(home=str(tmp_path))
+
+    (found,) = tool.transcripts()
+
+    assert (found.key, found.project, found.tool) == (THREAD, "/work/boats", "codex")
+    assert found.size == sum(path.stat().st_size for path in paths(tmp_path))
+    assert found.changed == max(path.stat().st_mtime_ns for path in paths(tmp_path))
+    assert os.path.basename(found.path).endswith(f"_{THIRD}.jsonl")
+    # Whichever page a hook names, it is the same thread.
+    assert [tool.transcript_at(str(path)) for path in paths(tmp_path)] == [found] * 3
+
+
+@pytest.mark.req("TOOL-03", "SESS-001d")
+def test_going_back_makes_a_branch(tmp_path: Path) -> None:
+    rewound(tmp_path)
+
+    messages, reading = read(paths(tmp_path)[0])
+
+    said = [message.content for message in messages]
+    assert said == ["one", "one heard", "two", "two heard", "two-b", "two-b heard", "two-c", "two-c heard"]
+    assert [message.parent for message in messages] == ["", "", "", "", messages[1].id, "", messages[1].id, ""]
+    assert [message.content for message in thread(messages)] == ["one", "one heard", "two-c", "two-c heard"]
+    assert reading.counts.damaged == {}
+
+
+@pytest.mark.req("TOOL-03")
+def test_branch_that_came_later_is_all_that_is_new(tmp_path: Path) -> None:
+    first, second, third = rewound(tmp_path)
+    for path in paths(tmp_path)[1:]:
+        path.unlink()
+    before, reading = read(paths(tmp_path)[0])
+    second.save(tmp_path, "2026-11-16T02-34-35")
+
+    after, reading = read(paths(tmp_path)[0], json.loads(json.dumps(reading.cursor)))
+    assert [(message.content, message.parent) for message in after] == [
+        ("two-b", before[1].id),
+        ("two-b heard", ""),
+    ]
+    third.save(tmp_path, "2026-12-01T02-34-40")
+    last, reading = read(paths(tmp_path)[0], json.loads(json.dumps(reading.cursor)))
+    assert [message.content for message in last] == ["two-c", "two-c heard"]
+    assert [*before, *after, *last] == read(paths(tmp_path)[0])[0]
+    assert first.page in reading.cursor["pages"]
+
+
+@pytest.mark.req("TOOL-03")
+def test_fork_begins_with_what_it_inherits(tmp_path: Path) -> None:
+    _, _, third = rewound(tmp_path)
+    fork = Rollout(FORK, first=99, forked_from_id=THREAD, history_base=base(third, len(third.lines)))
+    fork.turn("in the fork", "yes")
+    path = fork.save(tmp_path, "2026-12-02T02-34-40")
+
+    messages, reading = read(path)
+
+    said = ["one", "one heard", "two-c", "two-c heard", "in the fork", "yes"]
+    assert [message.content for message in messages] == said
+    assert not any(message.parent for message in messages)
+    assert read(path, reading.cursor)[0] == []
+    assert {transcript.key for transcript in Codex(home=str(tmp_path)).transcripts()} == {THREAD, FORK}
+
+
+@pytest.mark.req("TOOL-04")
+def test_missing_and_circular_pages_are_counted(tmp_path: Path) -> None:
+    lost = Rollout(FORK, history_base={"thread_id": THIRD, "end_byte_offset": 10})
+    lost.turn("still here", "yes")
+    messages, reading = read(lost.save(tmp_path / "a"))
+    assert [message.content for message in messages] == ["still here", "yes"]
+    assert reading.counts.damaged == {"missing page": 1}
+
+    ring = Rollout(FORK, history_base={"thread_id": FORK, "end_byte_offset": 10})
+    ring.turn("still here", "yes")
+    assert len(read(ring.save(tmp_path / "b"))[0]) == 2
+
+
+def test_rollback_in_older_files_makes_a_branch(tmp_path: Path) -> None:
+    rollout = Rollout()
+    for word in ("one", "two", "three"):
+        rollout.turn(word, f"{word} heard")
+    rollout.event("thread_rolled_back", num_turns=2)
+    path = rollout.save(tmp_path)
+    _, reading = read(path)
+    rollout.turn("two-b", "two-b heard")
+    rollout.save(tmp_path)
+
+    messages, _ = read(path)
+    assert [message.content for message in thread(messages)] == ["one", "one heard", "two-b", "two-b heard"]
+    rollout.event("thread_rolled_back", num_turns=1)
+    rollout.turn("two-c", "two-c heard")
+    rollout.save(tmp_path)
+    after, _ = read(path, reading.cursor)
+    branches = [(message.content, message.parent) for message in after if message.parent]
+    assert branches == [("two-b", messages[1].id), ("two-c", messages[1].id)]
+
+
+@pytest.mark.req("TOOL-01")
+def test_threads_are_found_by_project_and_junk_is_not(tmp_path: Path) -> None:
+    everyday().save(tmp_path)
+    Rollout(FORK, cwd="/work/other").save(tmp_path, folder="archived_sessions")
+    sessions = tmp_path / ".codex" / "sessions"
+    (sessions / "notes.txt").write_text("x", encoding="utf-8")
+    (sessions / "rollout-2026-11-15T02-34-30-nonsense.jsonl").write_text("x", encoding="utf-8")
+    (sessions / f"rollout-2026-11-15T02-34-30-{SECOND}.jsonl").symlink_to("/etc/hostname")
+    tool = Codex(home=str(tmp_path))
+
+    assert {item.key: item.project for item in tool.transcripts()} == {THREAD: "/work/boats", FORK: "/work/other"}
+    assert [item.key for item in tool.transcripts("/work/other")] == [FORK]
+    assert list(tool.transcripts("/nowhere")) == []
+    assert list(Codex(home=str(tmp_path / "nothing")).transcripts()) == []
+    assert tool.transcript_at(str(sessions / "notes.txt")) is None
+    assert tool.transcript_at(str(sessions / "missing.jsonl")) is None
+    assert tool.transcript_at(str(sessions)) is None
+
+
+def test_environment_says_where_the_store_is(tmp_path: Path) -> None:
+    everyday().save(tmp_path)
+
+    given = {"HOME": "/nowhere", "CODEX_HOME": str(tmp_path / ".codex"), "PATH": ""}
+    assert [item.key for item in Codex(environ=given).transcripts()] == [THREAD]
+    assert [item.key for item in Codex(environ={"HOME": str(tmp_path)}).transcripts()] == [THREAD]
+
+
+def test_compressed_page_is_reported_not_misread(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    path.rename(f"{path}.zst")
+    tool = Codex(home=str(tmp_path))
+
+    (found,) = tool.transcripts()
+    reading = tool.read(found)
+
+    assert list(reading) == []
+    assert reading.counts.unknown == {"compressed page (.zst)": 1}
+    assert list(tool.read(found, reading.cursor)) == []
+
+
+def test_title_comes_from_the_tools_own_list(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    index = tmp_path / ".codex" / "session_index.jsonl"
+    index.write_text(
+        f'{{"id":"{THREAD}","thread_name":"old"}}\nnonsense\n{{"id":"{THREAD}","thread_name":"Boats"}}\n',
+        encoding="utf-8",
+    )
+
+    assert read(path)[1].about.title == "Boats"
+
+
+# ── copies ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-03")
+def test_copy_grows_with_its_file_and_goes_back_byte_for_byte(tmp_path: Path) -> None:
+    rollout = everyday()
+    path = rollout.save(tmp_path)
+    tool = Codex(home=str(tmp_path))
+    copy = tmp_path / "kept" / "native"
+    (found,) = tool.transcripts()
+    tool.copy(found, str(copy))
+    rollout.turn("more", "yes")
+    rollout.save(tmp_path)
+    tool.copy(found, str(copy))
+    assert copy.read_bytes() == rollout.data
+    assert tool.put_back(str(copy), project="/work/boats") == THREAD  # it is there: nothing happens
+    path.unlink()
+
+    assert tool.put_back(str(copy), project="/work/boats") == THREAD
+
+    (back,) = tool.transcripts()
+    assert Path(back.path).read_bytes() == rollout.data
+    kept = tool.transcript_at(str(copy))
+    assert kept is not None and kept.key == THREAD
+    assert list(tool.read(kept)) == list(tool.read(back))
+
+
+@pytest.mark.req("TOOL-03")
+def test_copy_of_several_pages_and_a_fork_goes_back_whole(tmp_path: Path) -> None:
+    _, _, third = rewound(tmp_path)
+    fork = Rollout(FORK, first=99, history_base=base(third, len(third.lines)))
+    fork.turn("in the fork", "yes")
+    fork.save(tmp_path, "2026-12-02T02-34-40")
+    before = {path.relative_to(tmp_path): path.read_bytes() for path in paths(tmp_path)}
+    tool = Codex(home=str(tmp_path))
+    read_before = {}
+    for found in list(tool.transcripts()):
+        read_before[found.key] = list(tool.read(found))
+        tool.copy(found, str(tmp_path / "kept" / found.key))
+    shutil.rmtree(tmp_path / ".codex")
+
+    for key, messages in read_before.items():
+        kept = tool.transcript_at(str(tmp_path / "kept" / key))
+        assert kept is not None and list(tool.read(kept)) == messages
+        assert tool.put_back(str(tmp_path / "kept" / key), project="/work/boats") == key
+
+    shutil.rmtree(tmp_path / "kept")
+    assert {path.relative_to(tmp_path): path.read_bytes() for path in paths(tmp_path)} == before
+
+
+def test_file_of_another_kind_does_not_go_back(tmp_path: Path) -> None:
+    (tmp_path / "native").write_text('{"type":"user"}\n', encoding="utf-8")
+
+    with pytest.raises(DamagedData, match="not a conversation of Codex"):
+        Codex(home=str(tmp_path)).put_back(str(tmp_path / "native"), project="/")

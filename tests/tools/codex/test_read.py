@@ -1,0 +1,450 @@
+"""Reading rollouts: every kind of record, nothing lost, nothing invented, whatever is broken."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.codex.corpus import PIXEL, Rollout, everyday, provenance, read
+
+from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.tools.base import About, Counts
+from cortext.tools.codex_talk import Talk
+
+
+def plain(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+@pytest.mark.req("SESS-001d", "STORE-13", "TOOL-03")
+def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
+    messages, reading = read(everyday().save(tmp_path))
+
+    assert plain(messages) == [
+        ("user", "Read note.txt, Ünïcode: 答え"),
+        ("assistant", "Let me look."),
+        ("assistant", ""),
+        ("assistant", ""),
+        ("tool", "Chunk ID: a\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno such file\n"),
+        ("tool", "a green boat"),
+        ("assistant", "It is green."),
+        ("user", "And now?"),
+        ("assistant", "Now we go."),
+    ]
+    thought, first, second, failed, went_well = (messages[place].parts for place in (1, 2, 3, 4, 5))
+    assert thought == [Part(THINKING, text="I should read the note first."), Part("text", text="Let me look.")]
+    assert first == [Part(TOOL_CALL, id="call_1", name="exec_command", input={"cmd": "cat note.txt"})]
+    assert second == [Part(TOOL_CALL, id="call_2", name="read_boat", input={"path": "boat.txt"})]
+    assert failed is not None and went_well is not None
+    assert (failed[0].call_id, failed[0].name, failed[0].is_error) == ("call_1", "exec_command", True)
+    assert (went_well[0].call_id, went_well[0].name, went_well[0].is_error) == ("call_2", "read_boat", False)
+    assert all(message.model == "test-model" for message in messages if message.role == "assistant")
+    assert len({message.id for message in messages}) == len(messages)
+    about = reading.about
+    assert (about.project, about.model, about.tools) == ("/work/boats", "test-model", ["exec_command", "read_boat"])
+    assert about.created_at == "2026-11-15T02:34:30.092Z"
+    assert reading.counts.skipped["event item_completed"] == 6
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+
+
+@pytest.mark.req("STORE-13")
+def test_cost_stands_at_the_last_message_of_an_answer(tmp_path: Path) -> None:
+    messages, _ = read(everyday().save(tmp_path))
+
+    costs = [message.usage["output_tokens"] if message.usage else None for message in messages]
+    assert costs == [None, None, None, 17, None, None, 5, None, 5]
+    # Of an answer in several messages nobody knows which took how much.
+    assert [message.tokens for message in messages] == [None, None, None, None, None, None, 5, None, 5]
+
+
+@pytest.mark.req("STORE-13")
+def test_cost_in_older_files_comes_with_an_event(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.user("hello")
+    rollout.says("hi")
+    rollout.event("token_count", info={"last_token_usage": {"output_tokens": 9}})
+
+    messages, _ = read(rollout.save(tmp_path))
+
+    assert messages[-1].tokens == 9
+
+
+@pytest.mark.req("STORE-13")
+def test_images_are_references_and_never_copied(tmp_path: Path) -> None:
+    rollout = Rollout()
+    frame = {"type": "input_text", "text": '<image name=[Image #1] path="a.png">'}
+    image = {"type": "input_image", "image_url": PIXEL, "detail": "high"}
+    content = [frame, image, {"type": "input_text", "text": "</image>"}, {"type": "input_text", "text": "look at this"}]
+    kinds = provenance("user.text", "user.image", "user.text", "user.text")
+    asked = rollout.item("msg", {"type": "message", "role": "user", "content": content, **kinds})
+    rollout.call("call_1", "view_image", '{"path": "a.png"}')
+    answered = rollout.result("call_1", [{"type": "input_text", "text": "here"}, image])
+    linked = {"type": "input_image", "image_url": "https://example.invalid/b.png"}
+    rollout.item("msg", {"type": "message", "role": "user", "content": [linked], **provenance("user.image")})
+    drawn = rollout.item("ig", {"type": "image_generation_call", "status": "completed", "revised_prompt": "a heron"})
+    rollout.lines[-1] = rollout.lines[-1].replace(b'"revised_prompt"', b'"result":"iVBORw0KGgo","revised_prompt"')
+
+    messages, _ = read(rollout.save(tmp_path))
+
+    key = rollout.thread
+    assert messages[0].content == "look at this"
+    assert messages[0].parts is not None and messages[0].parts[0] == Part(
+        IMAGE, ref=f"{key}#{asked}/1", media_type="image/png", name="a.png"
+    )
+    assert messages[2].parts == [
+        Part(TOOL_RESULT, call_id="call_1", name="view_image", output="here"),
+        Part(IMAGE, ref=f"{key}#{answered}/1", media_type="image/png"),
+    ]
+    assert messages[3].parts == [Part(IMAGE, ref="https://example.invalid/b.png")]
+    assert messages[4].parts == [
+        Part(TOOL_CALL, id=drawn, name="image_generation", input={"prompt": "a heron"}),
+        Part(IMAGE, ref=f"{key}#{drawn}/0", media_type="image/png"),
+    ]
+    assert b"iVBORw0KGgo" not in msgspec.json.encode(messages)
+
+
+@pytest.mark.req("STORE-13")
+def test_calls_of_every_kind(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.item("ctc", {"type": "custom_tool_call", "call_id": "c1", "name": "apply_patch", "input": "*** Begin"})
+    rollout.item("cto", {"type": "custom_tool_call_output", "call_id": "c1", "output": "Done"})
+    action: dict[str, Any] = {"type": "exec", "command": ["ls", "-l"]}
+    rollout.item("lsh", {"type": "local_shell_call", "call_id": "c2", "status": "completed", "action": action})
+    rollout.result("c2", {"content": "bad", "success": False})
+    searched = {"type": "search", "query": "weather"}
+    web = rollout.item("wsc", {"type": "web_search_call", "status": "completed", "action": searched})
+    rollout.item("tsc", {"type": "tool_search_call", "call_id": "c3", "arguments": {"query": "boats"}})
+    rollout.item("tso", {"type": "tool_search_output", "call_id": "c3", "tools": [{"name": "sail"}]})
+    rollout.add(
+        "response_item",
+        {
+            "type": "function_call",
+            "name": "spawn_agent",
+            "namespace": "multi_agent_v1",
+            "arguments": "not JSON",
+            "call_id": "c4",
+        },
+    )
+
+    messages, _ = read(rollout.save(tmp_path))
+
+    parts = [part for message in messages for part in message.parts or ()]
+    calls = [(part.id, part.name, part.input) for part in parts if part.type == TOOL_CALL]
+    assert calls == [
+        ("c1", "apply_patch", "*** Begin"),
+        ("c2", "local_shell", action),
+        (web, "web_search", searched),
+        ("c3", "tool_search", {"query": "boats"}),
+        ("c4", "spawn_agent", "not JSON"),
+    ]
+    assert parts[-1].data == {"namespace": "multi_agent_v1"}
+    results = [(part.name, part.output, part.is_error) for part in parts if part.type == TOOL_RESULT]
+    assert results == [
+        ("apply_patch", "Done", False),
+        ("local_shell", "bad", True),
+        ("tool_search", '[{"name":"sail"}]', False),
+    ]
+
+
+@pytest.mark.req("SESS-001d", "SAFE-03")
+def test_what_the_program_put_there_is_not_the_users(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.harness("# AGENTS.md instructions for /work/boats\n…", "agents_md.instructions")
+    rollout.harness("<turn_aborted>…", "generic.turn_aborted")
+    rollout.harness("You are in Default mode", "collaboration_mode.instructions", role="developer")
+    rollout.user("$workspace-brainstorm API design")
+    rollout.harness("<skill>\n<name>workspace-brainstorm</name>\n…</skill>", "skills.selected_skill_instructions")
+    rollout.harness("<user_shell_command>ls</user_shell_command>", "shell.user_command")
+    rollout.user("The command\n\n[RESUMED CONVERSATION]\n…")
+    rollout.harness("[RESUMED CONVERSATION] by a hook", "hooks.additional_context", role="developer")
+    rollout.user("<environment_context> is what I want to talk about")
+
+    messages, reading = read(rollout.save(tmp_path))
+
+    assert [(message.role, message.content, message.aside) for message in messages] == [
+        ("user", "$workspace-brainstorm API design", False),
+        ("user", "<user_shell_command>ls</user_shell_command>", False),
+        ("user", "The command\n\n[RESUMED CONVERSATION]\n…", True),
+        ("user", "[RESUMED CONVERSATION] by a hook", True),
+        ("user", "<environment_context> is what I want to talk about", False),
+    ]
+    assert [message.extra for message in messages if message.aside] == [{"resume_block": True}] * 2
+    assert reading.about.command == "/workspace.brainstorm"
+    assert reading.counts.skipped["skills.selected_skill_instructions"] == 1
+
+
+def test_older_files_do_not_say_whose_a_piece_is(tmp_path: Path) -> None:
+    rollout = Rollout()
+    for text in ("<environment_context>…", "<user_instructions>…", "# AGENTS.md instructions for /x", "hello"):
+        content = [{"type": "input_text", "text": text}]
+        rollout.item("msg", {"type": "message", "role": "user", "content": content})
+
+    messages, reading = read(rollout.save(tmp_path))
+
+    assert [message.content for message in messages] == ["hello"]
+    assert reading.counts.skipped["put there by the program"] == 3
+
+
+@pytest.mark.req("TOOL-03")
+def test_oldest_files_have_bare_records(tmp_path: Path) -> None:
+    lines: list[dict[str, Any]] = [
+        {"id": Rollout().thread, "timestamp": "2025-05-07T17:24:21.123Z", "instructions": None, "git": {}},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [{"type": "input_text", "text": "hello"}]},
+        {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": "hm"}]},
+        {"type": "function_call", "name": "shell", "arguments": '{"command":["ls"]}', "call_id": "c1"},
+        {"type": "function_call_output", "call_id": "c1", "output": '{"output":"a.txt","metadata":{"exit_code":0}}'},
+        {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "hi"}]},
+    ]
+    path = tmp_path / ".codex/sessions/2025/05/07" / f"rollout-2025-05-07T17-24-21-{Rollout().thread}.jsonl"
+    path.parent.mkdir(parents=True)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+
+    messages, reading = read(path)
+
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+    assert len({message.id for message in messages}) == 4
+    assert reading.about.created_at == "2025-05-07T17:24:21.123Z"
+    assert reading.counts.unknown == {}
+
+
+def test_keys_in_another_order_and_spelling(tmp_path: Path) -> None:
+    rollout = everyday()
+    usual, _ = read(rollout.save(tmp_path / "a"))
+    rollout.lines = [json.dumps(dict(reversed(json.loads(line).items()))).encode() for line in rollout.lines]
+
+    turned, reading = read(rollout.save(tmp_path / "b"))
+
+    assert turned == usual
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+
+
+def test_compaction_leaves_the_talk_and_gives_a_summary(tmp_path: Path) -> None:
+    rollout = everyday()
+    rollout.says("We looked at boats.", metadata={"client_authored": False, "compaction_output": True})
+    told = "Another language model started to solve this problem … use it for your own analysis:\nWe looked at boats."
+    rollout.add("compacted", {"message": told, "replacement_history": [{"type": "message", "role": "user"}]})
+    rollout.event("item_completed", item={"type": "ContextCompaction"})
+
+    messages, reading = read(rollout.save(tmp_path))
+
+    assert len(messages) == 9
+    assert reading.about.summary == "We looked at boats."
+    assert reading.counts.skipped["summary of a compaction"] == reading.counts.skipped["compacted"] == 1
+
+
+def test_thinking_without_an_answer_is_a_message_of_its_own(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.user("hello")
+    thought = rollout.think("Where was I?")
+    rollout.think("")  # sealed: nothing to read
+    rollout.event("turn_aborted", reason="interrupted")
+    rollout.user("go on")
+
+    messages, reading = read(rollout.save(tmp_path))
+
+    assert [message.role for message in messages] == ["user", "assistant", "user"]
+    assert (messages[1].id, messages[1].parts) == (thought, [Part(THINKING, text="Where was I?")])
+    assert reading.counts.skipped["sealed reasoning"] == 1
+
+
+def test_side_agents_are_aside(tmp_path: Path) -> None:
+    source = {"subagent": {"thread_spawn": {"parent_thread_id": "p", "depth": 1}}}
+    rollout = Rollout(thread_source="subagent", source=source, subagent_history_start_ordinal=9)
+    rollout.turn("the parent said this", "and heard that")
+    assert rollout.ordinal == 10
+    rollout.user("sub, do it")
+    rollout.item(
+        "am", {"type": "agent_message", "author": "/root", "content": [{"type": "input_text", "text": "psst"}]}
+    )
+
+    messages, reading = read(rollout.save(tmp_path))
+
+    assert [(message.content, message.aside) for message in messages] == [("sub, do it", True), ("psst", True)]
+    assert reading.counts.skipped["handed down by the parent thread"] == 2
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-04")
+def test_damage_is_counted_and_loses_only_itself(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    last = rollout.lines[-1]
+    rollout.lines[5:5] = [b"", b"not JSON at all", b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"event_ms']
+    rollout.lines.append(b'\xff\xfe{"timestamp":"\xff"}')
+    rollout.add("hologram", {"type": "x"})
+    rollout.event("event_from_the_future", words=3)
+    rollout.add("response_item", {"type": "telepathy", "id": "t1"})
+    rollout.add("response_item", {"type": "message", "role": "assistant", "content": 7})
+    rollout.lines.append(last[:40])
+
+    messages, reading = read(rollout.save(tmp_path / "b"))
+
+    assert messages == whole
+    assert reading.counts.damaged == {"not JSON": 4, "unexpected shape": 1}
+    assert reading.counts.unknown == {"hologram": 1, "event event_from_the_future": 1, "telepathy": 1}
+    assert len(reading.counts.places) == 5
+
+
+@pytest.mark.req("TOOL-04")
+def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    for number in range(len(rollout.lines) - 1):
+        glued = everyday()
+        glued.lines[number : number + 2] = [glued.lines[number] + glued.lines[number + 1]]
+
+        messages, reading = read(glued.save(tmp_path / str(number)))
+
+        assert messages == whole, number
+        assert reading.counts.damaged == {}
+
+
+@pytest.mark.req("TOOL-04")
+def test_second_writer_tears_a_line(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    for number in range(1, len(rollout.lines)):
+        torn = everyday()
+        # Half of an event was written when the other process wrote its line.
+        torn.lines[number] = b'{"timestamp":"2026-11-15T02:34:00.000Z","ordinal":7,"type":"eve' + torn.lines[number]
+
+        messages, reading = read(torn.save(tmp_path / str(number)))
+
+        assert messages == whole, number
+        assert reading.counts.damaged == {"not JSON": 1}
+
+
+@pytest.mark.req("TOOL-04")
+def test_one_huge_record_and_many_small_ones_in_bounded_memory(tmp_path: Path) -> None:
+    rollout = everyday()
+    rollout.call("call_9")
+    rollout.result("call_9", "x" * 8_000_000)
+    for number in range(6_000):
+        rollout.user(f"question {number} " + "words " * 100)
+    path = rollout.save(tmp_path)
+
+    first = _peak(path, stop=12)
+    both = _peak(path, stop=10**9)
+
+    assert path.stat().st_size > 17_000_000
+    assert first < 40_000_000  # the huge record, decoded
+    assert both < first + 2_000_000  # the six thousand after it cost nothing more
+
+
+def _peak(path: Path, stop: int) -> int:
+    from cortext.tools.codex import Codex
+
+    tool = Codex(home=str(path.parents[5]))
+    transcript = tool.transcript_at(str(path))
+    assert transcript is not None
+    tracemalloc.start()
+    for number, _ in enumerate(tool.read(transcript)):
+        if number >= stop:
+            break
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+@given(st.lists(st.one_of(st.binary(max_size=80), st.sampled_from(everyday().lines)), max_size=12))
+@pytest.mark.req("TOOL-04")
+def test_no_line_is_fatal(lines: list[bytes]) -> None:
+    talk = Talk("key", About(), Counts())
+    for line in lines:
+        for piece in line.split(b"\n"):
+            talk.take(piece, 0)
+    talk.finish(for_good=True)
+
+
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+        _nested := lambda inner: (
+            st.lists(inner, max_size=3)
+            | st.dictionaries(st.sampled_from(["type", "payload", "content", "id", "output"]), inner)
+        ),
+        max_leaves=8,
+    )
+)
+@pytest.mark.req("TOOL-04")
+def test_no_shape_is_fatal(value: Any) -> None:
+    for kind in ("message", "function_call", "function_call_output", "reasoning", "web_search_call"):
+        talk = Talk("key", About(), Counts())
+        record = {
+            "timestamp": "2026-11-15T02:34:00.000Z",
+            "type": "response_item",
+            "payload": {"type": kind, "role": value},
+        }
+        record["payload"] = {"type": kind, "content": value, "output": value, "arguments": value, "action": value}
+        talk.take(json.dumps(record, separators=(",", ":")).encode(), 0)
+        talk.finish(for_good=True)
+    Talk("key", About(), Counts()).take(json.dumps(value).encode(), 0)
+
+
+# ── going on where the last reading ended ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-03")
+def test_reading_in_two_goes_equals_reading_at_once_at_every_cut(tmp_path: Path) -> None:
+    rollout = everyday()
+    rollout.lines[0] = rollout.lines[0].replace(b"You are\xe2\x80\xa6\\n" * 399, b"")  # every byte is a case
+    rollout.think("not done yet")
+    data = rollout.data
+    path = rollout.save(tmp_path)
+    whole, _ = read(path)
+    bare = [(message.id, message.role, message.content, message.parts) for message in whole]
+
+    edges = [place for place in range(len(data)) if data[place : place + 1] == b"\n"]
+    cuts = {cut for edge in edges for cut in range(edge - 1, edge + 3)} | set(range(300, len(data), 61))
+    for cut in sorted(cuts):
+        path.write_bytes(data[:cut])
+        before, reading = read(path)
+        path.write_bytes(data)
+        after, _ = read(path, json.loads(json.dumps(reading.cursor)))
+
+        joined = [(message.id, message.role, message.content, message.parts) for message in (*before, *after)]
+        assert joined == bare, cut
+
+
+@pytest.mark.req("TOOL-03")
+def test_nothing_new_gives_nothing_and_another_file_gives_everything(tmp_path: Path) -> None:
+    rollout = everyday()
+    path = rollout.save(tmp_path)
+    _, reading = read(path)
+
+    nothing, unchanged = read(path, reading.cursor)
+    assert nothing == []
+    assert unchanged.about.model == "test-model"
+    assert unchanged.cursor == reading.cursor
+
+    other = everyday()
+    other.lines[7] = other.lines[7].replace(b"note.txt", b"memo.txt")
+    other.turn("more", "of it")
+    path.write_bytes(other.data[: len(rollout.data) - 10])
+    assert len(read(path, reading.cursor)[0]) > 0  # shorter
+    rewritten = Rollout(cwd="/elsewhere")
+    rewritten.turn("x" * len(rollout.data), "y")
+    path.write_bytes(rewritten.data)
+    assert len(read(path, reading.cursor)[0]) == 2
+    for nonsense in ({}, {"pages": 3}, {"pages": {"x": [1]}}, {"pages": {rollout.thread: ["a", "b", "c"]}}):
+        assert len(read(path, nonsense)[0]) == 2
+
+
+def test_name_of_a_tool_is_known_across_readings(tmp_path: Path) -> None:
+    rollout = Rollout()
+    rollout.call("call_1", "read_boat")
+    _, reading = read(rollout.save(tmp_path))
+    rollout.result("call_1", "green")
+
+    messages, _ = read(rollout.save(tmp_path), reading.cursor)
+
+    assert messages[0].parts is not None and messages[0].parts[0].name == "read_boat"

@@ -1,0 +1,286 @@
+"""Writing native threads: what goes in comes back, calls are paired, no text is lost, nothing is overwritten."""
+
+from __future__ import annotations
+
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.codex.corpus import THREAD, everyday, read
+
+from cortext.errors import DamagedData, UsageError
+from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.tools import codex_write
+from cortext.tools.base import Written
+from cortext.tools.codex import Codex
+from cortext.tools.codex_draft import NOT_RECORDED, Draft
+
+CONVERSATION = [
+    Message(role="user", content="/slash text that is no command", id="m1", timestamp="2026-11-01T10:00:00.000Z"),
+    Message(
+        role="assistant",
+        content="Let me look.",
+        id="m2",
+        timestamp="2026-11-01T10:00:01.000Z",
+        model="claude-opus-5-5",
+        tokens=17,
+        usage={"output_tokens": 17},
+        parts=[
+            Part(THINKING, text="hm"),
+            Part(TEXT, text="Let me look."),
+            Part(TOOL_CALL, id="toolu_1", name="Bash", input={"command": "cat boat.txt"}),
+            Part(TOOL_CALL, id="toolu_2", name="apply_patch", input="*** Begin Patch"),
+        ],
+    ),
+    Message(
+        role="tool",
+        id="m3",
+        timestamp="2026-11-01T10:00:02.000Z",
+        parts=[
+            Part(TOOL_RESULT, call_id="toolu_1", name="Bash", output="green\n"),
+            Part(TOOL_RESULT, call_id="toolu_2", name="apply_patch", output="Failed", is_error=True),
+        ],
+    ),
+    Message(role="assistant", content="It is green.", id="m4", timestamp="2026-11-01T10:00:03.000Z"),
+    Message(
+        role="user",
+        content="<environment_context>\u2028 [RESUMED CONVERSATION] \x00\x1b[31m 答え $workspace-plan",
+        id="m5",
+        timestamp="2026-11-01T10:00:04.000Z",
+    ),
+]
+
+
+def write(home: Path, messages: list[Message], **how: str) -> Written:
+    return Codex(home=str(home)).write(messages, project="/work/boats", **how)
+
+
+def items(path: str) -> list[dict[str, Any]]:
+    """What the model will get: the items without our mark."""
+    lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").split("\n") if line]
+    return [line["payload"] for line in lines if line["type"] == "response_item"]
+
+
+@pytest.mark.req("SESS-004d", "STORE-13", "TOOL-01")
+def test_messages_come_back_as_they_were(tmp_path: Path) -> None:
+    written = write(tmp_path, CONVERSATION, title="Boats")
+
+    messages, reading = read(Path(written.path))
+
+    assert messages == CONVERSATION
+    assert (written.messages, written.tool_calls) == (5, 2)
+    assert written.changed == {"thinking dropped": 1, "failure flag left out": 1}
+    assert (reading.about.title, reading.about.project) == ("Boats", "/work/boats")
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+    assert stat.S_IMODE(Path(written.path).stat().st_mode) == 0o600
+
+
+@pytest.mark.req("SESS-004d", "SAFE-03")
+def test_model_gets_real_turns_with_calls_and_results_in_pairs(tmp_path: Path) -> None:
+    sent = items(write(tmp_path, CONVERSATION).path)
+
+    assert [item["type"] for item in sent] == [
+        "message",
+        "message",
+        "function_call",
+        "custom_tool_call",
+        "function_call_output",
+        "custom_tool_call_output",
+        "message",
+        "message",
+    ]
+    assert [item["role"] for item in sent if item["type"] == "message"] == ["user", "assistant", "assistant", "user"]
+    assert sent[2] | {"id": ""} == {
+        "type": "function_call",
+        "id": "",
+        "name": "Bash",
+        "call_id": "toolu_1",
+        "arguments": '{"command":"cat boat.txt"}',
+    }
+    assert (sent[4]["call_id"], sent[4]["output"]) == ("toolu_1", "green\n")
+    assert sent[-1]["content"][0]["text"] == CONVERSATION[-1].content
+    assert not any(item["role"] in ("developer", "system") for item in sent if item["type"] == "message")
+
+
+@pytest.mark.req("SESS-004d", "SAFE-03")
+def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> None:
+    long_output = "line of a long output\n" * 3_000
+    odd = [
+        Message(role="system", content="Be kind.", id="a1"),
+        Message(role="tool", id="a2", parts=[Part(TOOL_RESULT, call_id="gone", name="Read", output="orphaned words")]),
+        Message(
+            role="assistant",
+            id="a3",
+            parts=[
+                Part(TOOL_CALL, id="same", name="mcp.server/tool", input={"a": 1}),
+                Part(TOOL_CALL, id="same", name="", input=[1, 2]),
+                Part(TOOL_CALL, id="x" * 80, name="never_answered", input=None),
+            ],
+        ),
+        Message(role="tool", id="a4", parts=[Part(TOOL_RESULT, call_id="same", output=long_output)]),
+        Message(
+            role="tool",
+            id="a5",
+            parts=[Part(TOOL_RESULT, call_id="same", output=""), Part(IMAGE, ref="k#r/0", media_type="image/png")],
+        ),
+        Message(role="user", content="see", id="a6", parts=[Part(TEXT, text="see"), Part(IMAGE, ref="k#r/1")]),
+        Message(role="assistant", id="a7", parts=[Part(THINKING, text="only thought")]),
+        Message(role="user", content="", id="a8"),
+        Message(role="assistant", content="of a side agent", id="a9", aside=True),
+        Message(role="assistant", content="cut off", id="b1", partial=True),
+        Message(role="assistant", content="broken \ud800 half", id="b2"),
+    ]
+
+    written = write(tmp_path, odd)
+
+    assert written.changed == {
+        "side agent's message left out": 1,
+        "cut reply left out": 1,
+        "broken character replaced": 1,
+        "call id adapted": 2,
+        "system message as the user's text": 1,
+        "result without its call as text": 1,
+        "tool name adapted": 2,
+        "tool input wrapped": 1,
+        "missing result made up": 1,
+        "image as a note": 2,
+        "thinking dropped": 1,
+        "empty message left out": 2,
+    }
+    assert Codex(home=str(tmp_path)).preview(odd).changed == written.changed
+    messages, _ = read(Path(written.path))
+    kept = [message for message in odd if message.id not in ("a7", "a8", "a9", "b1", "b2")]
+    assert messages[:-1] == kept
+    assert messages[-1].content == "broken \ufffd half"
+
+    sent = items(written.path)
+    said = [piece["text"] for item in sent if item["type"] == "message" for piece in item["content"]]
+    assert said[0].startswith("[a system message") and said[1] == "Be kind."
+    assert "orphaned words" in said[2] and "[image: k#r/1]" in said
+    calls = [item for item in sent if item["type"] == "function_call"]
+    assert [call["name"] for call in calls] == ["mcp_server_tool", "tool", "never_answered"]
+    assert [json.loads(call["arguments"]) for call in calls] == [{"a": 1}, {"input": [1, 2]}, {}]
+    outputs = {item["call_id"]: item["output"] for item in sent if item["type"] == "function_call_output"}
+    assert [outputs[call["call_id"]] for call in calls] == [long_output, "\n[image (image/png): k#r/0]", NOT_RECORDED]
+    lines = [json.loads(line) for line in Path(written.path).read_text(encoding="utf-8").split("\n") if line]
+    (allowed,) = [line["metadata"] for line in lines if "metadata" in line]
+    assert allowed["fallback_token_limit_override"] >= len(long_output)
+
+
+def test_screen_gets_the_same_words_as_events(tmp_path: Path) -> None:
+    written = write(tmp_path, CONVERSATION)
+
+    lines = [json.loads(line) for line in Path(written.path).read_text(encoding="utf-8").split("\n") if line]
+
+    assert [line["ordinal"] for line in lines] == list(range(len(lines)))
+    events = [line["payload"] for line in lines if line["type"] == "event_msg"]
+    kinds = [event["type"] for event in events]
+    assert kinds.count("task_started") == kinds.count("task_complete") == 2
+    shown = [event["item"] for event in events if event["type"] == "item_completed"]
+    assert [item["content"][0]["text"] for item in shown] == [
+        message.content for message in CONVERSATION if message.content
+    ]
+
+
+@pytest.mark.req("SESS-004d")
+def test_no_thread_is_ever_written_over(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    before = path.read_bytes()
+
+    taken = write(tmp_path, CONVERSATION, key=THREAD)
+    free = write(tmp_path, CONVERSATION, key="0f0e0d0c-0b0a-4908-8706-050403020100")
+    odd = write(tmp_path, CONVERSATION, key="not a thread id")
+
+    assert path.read_bytes() == before
+    assert free.key == "0f0e0d0c-0b0a-4908-8706-050403020100"
+    assert len({THREAD, taken.key, free.key, odd.key}) == 4
+    assert {item.key for item in Codex(home=str(tmp_path)).transcripts()} == {THREAD, taken.key, free.key, odd.key}
+
+
+def test_file_that_reads_differently_is_taken_away_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = codex_write._lines
+    monkeypatch.setattr(codex_write, "_lines", lambda *given: [line for line in lines(*given) if b"green" not in line])
+
+    with pytest.raises(DamagedData, match="did not come back"):
+        write(tmp_path, CONVERSATION)
+
+    assert list(Codex(home=str(tmp_path)).transcripts()) == []
+
+
+def test_nothing_to_write_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="nothing to write"):
+        write(tmp_path, [Message(role="user", content="", id="m1")])
+
+
+@pytest.mark.req("TOOL-03")
+def test_what_is_added_to_a_written_thread_is_all_that_is_new(tmp_path: Path) -> None:
+    written = write(tmp_path, CONVERSATION)
+    path = Path(written.path)
+    _, reading = read(path)
+    more = everyday()
+    path.write_bytes(path.read_bytes() + b"".join(line + b"\n" for line in more.lines[1:]))
+
+    messages, _ = read(path, reading.cursor)
+
+    assert len(messages) == 9
+    assert messages[0].content.startswith("Read note.txt")
+
+
+texts = st.text(st.characters(codec="utf-8"), max_size=30)
+names = st.sampled_from(["Bash", "read_file", "mcp__x__y", "odd.name/é", ""])
+ids = st.sampled_from(["c1", "c2", "c3", "", "ü" * 3, "c1/2"])
+inputs = (
+    st.none() | texts | st.dictionaries(texts, st.integers() | texts | st.none(), max_size=3) | st.lists(st.integers())
+)
+parts = st.one_of(
+    st.builds(Part, st.just(TEXT), text=texts),
+    st.builds(Part, st.just(THINKING), text=texts),
+    st.builds(Part, st.just(TOOL_CALL), id=ids, name=names, input=inputs),
+    st.builds(Part, st.just(TOOL_RESULT), call_id=ids, name=names, output=texts, is_error=st.booleans()),
+    st.builds(Part, st.just(IMAGE), ref=texts.filter(bool), media_type=st.just("image/png")),
+)
+messages_ = st.lists(
+    st.builds(
+        Message,
+        role=st.sampled_from(["user", "assistant", "tool", "system"]),
+        content=texts,
+        parts=st.none() | st.lists(parts, min_size=1, max_size=4),
+        timestamp=st.sampled_from(["", "2026-11-01T10:00:00.000Z", "2026-11-01T10:00:00Z", "yesterday"]),
+        model=st.sampled_from(["", "gemini-3.8-flash"]),
+        tokens=st.none() | st.integers(0, 9),
+    ),
+    min_size=1,
+    max_size=8,
+)
+
+
+@given(messages_)
+@pytest.mark.req("SESS-004d", "STORE-13")
+def test_any_conversation_survives_the_round_trip(
+    tmp_path_factory: pytest.TempPathFactory, given_: list[Message]
+) -> None:
+    for number, message in enumerate(given_):
+        message.id = f"m{number}"
+    draft = Draft(given_)
+    if not draft.messages:
+        return
+    home = tmp_path_factory.mktemp("home")
+
+    written = write(home, given_)  # raises where what is read back differs
+
+    messages, _ = read(Path(written.path))
+    assert messages == draft.messages
+    assert written.tool_calls == sum(len(message.parts_of(TOOL_CALL)) for message in given_)
+    sent = items(written.path)
+    calls = [item["call_id"] for item in sent if item["type"].endswith("_call")]
+    results = [item["call_id"] for item in sent if item["type"].endswith("_output")]
+    assert sorted(calls) == sorted(results) and len(set(calls)) == len(calls)
+    everything = json.dumps(sent, ensure_ascii=False)
+    for message in messages:
+        for part in message.parts or [Part(TEXT, text=message.content)]:
+            if part.type in (TEXT, TOOL_RESULT):
+                assert json.dumps(part.text or part.output, ensure_ascii=False)[1:-1] in everything

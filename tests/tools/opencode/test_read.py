@@ -1,0 +1,454 @@
+"""Reading OpenCode's database: every kind of record, damage, and only what is new by the cursor."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sqlite3
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tools.opencode.corpus import MODEL, START, Corpus, call, dump, image, step_start, text, thinking
+
+from cortext.model.message import Message, Part, thread
+from cortext.tools.base import Transcript, TranscriptReading
+from cortext.tools.opencode import OpenCode
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> OpenCode:
+    return OpenCode(str(tmp_path), {"PATH": ""})
+
+
+@pytest.fixture
+def corpus(tool: OpenCode) -> Iterator[Corpus]:
+    made = Corpus(Path(tool.folders.database))
+    made.session()
+    yield made
+    made.close()
+
+
+def reading(tool: OpenCode, cursor: dict[str, Any] | None = None) -> tuple[list[Message], TranscriptReading]:
+    transcript = next(item for item in tool.transcripts() if item.key == "ses_one")
+    made = tool.read(transcript, json.loads(json.dumps(cursor)) if cursor else None)
+    return list(made), made
+
+
+def told(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+# ── what was said ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("STORE-13", "SESS-001d")
+def test_a_turn_with_thinking_words_and_a_call(tool: OpenCode, corpus: Corpus) -> None:
+    asked = corpus.user("What is in note.txt? 答え 🦤")
+    given = {"command": "cat note.txt"}
+    looked = corpus.assistant(thinking("I should look."), "Let me look.", call("bash", given, "the heron\n"))
+    answered = corpus.assistant("A heron.")
+
+    messages, made = reading(tool)
+
+    assert [message.role for message in messages] == ["user", "assistant", "tool", "assistant"]
+    prompt, words, result, answer = messages
+    assert (prompt.id, prompt.content, prompt.parts) == (asked, "What is in note.txt? 答え 🦤", None)
+    assert (words.id, words.content, words.model, words.tokens) == (looked, "Let me look.", "some/model-one", 5)
+    assert words.usage is not None
+    assert words.usage["input"] == 10
+    assert words.parts == [
+        Part("thinking", "I should look."),
+        Part("text", "Let me look."),
+        Part("tool_call", id="call_1", name="bash", input=given),
+    ]
+    assert result.parts == [Part("tool_result", call_id="call_1", name="bash", output="the heron\n")]
+    assert (result.content, result.text, result.id) == ("", "the heron\n", "prt_000005")
+    assert (answer.id, answer.text, answer.timestamp) == (answered, "A heron.", "2026-11-06T21:20:03.000Z")
+    assert (made.about.model, made.about.tools, made.about.title) == ("some/model-one", ["bash"], "A talk")
+    assert (made.about.project, made.about.created_at) == ("/work/place", "2026-11-06T21:20:00.000Z")
+    assert made.counts.skipped == {"step-start": 2, "step-finish": 2}
+    assert (made.counts.unknown, made.counts.damaged) == ({}, {})
+
+
+@pytest.mark.req("STORE-13")
+def test_results_that_failed_are_missing_or_were_interrupted(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.assistant(
+        call("bash", {}, identity="a", status="error", error="it broke"),
+        call("bash", {}, identity="b", status="running"),
+        call("bash", {}, identity="c", status="pending", raw=""),
+        call("bash", {}, identity="d", status="error", error="x", metadata={"interrupted": True, "output": "half"}),
+        call("odd", {}, identity="e", output={"not": "text"}),  # type: ignore[arg-type]
+    )
+
+    messages, _ = reading(tool)
+
+    assert [part.id for part in messages[0].parts or ()] == ["a", "b", "c", "d", "e"]
+    results = [part for message in messages[1:] for part in message.parts or ()]
+    assert [(part.call_id, part.output, part.is_error) for part in results] == [
+        ("a", "it broke", True),
+        ("d", "half", True),
+        ("e", '{"not":"text"}', False),
+    ]
+
+
+@pytest.mark.req("STORE-13")
+def test_images_and_files_are_kept_by_reference(tool: OpenCode, corpus: Corpus) -> None:
+    inline = "data:image/png;base64," + "A" * 200_000
+    corpus.user("See", image(inline), image("file:///work/place/a.txt", "text/plain", "a.txt"))
+    corpus.assistant(call("read", {}, "an image", attachments=[{**image(inline), "id": "prt_x"}]))
+
+    messages, _ = reading(tool)
+
+    assert messages[0].parts == [
+        Part("text", "See"),
+        Part("image", ref="ses_one#prt_000002/0", media_type="image/png", name="shot.png"),
+        Part("file", ref="file:///work/place/a.txt", media_type="text/plain", name="a.txt"),
+    ]
+    assert (messages[2].parts or [])[1] == Part(
+        "image", ref="ses_one#prt_000005/0", media_type="image/png", name="shot.png"
+    )
+
+
+@pytest.mark.req("TOOL-03")
+def test_what_is_not_part_of_the_talk_is_counted(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("Look at @a.txt", text("the file's contents", synthetic=True), {"type": "agent", "name": "plan"})
+    corpus.user({"type": "compaction", "auto": True})
+    corpus.assistant("We fixed the boat.", summary=True, mode="compaction")
+    corpus.user(text("Continue if you have next steps", synthetic=True))
+    corpus.assistant({"type": "patch", "hash": "0", "files": []}, {"type": "snapshot", "snapshot": "0"}, "Going on.")
+    corpus.assistant({"type": "retry", "attempt": 1, "error": {}, "time": {"created": 1}})
+
+    messages, made = reading(tool)
+
+    assert told(messages) == [("user", "Look at @a.txt"), ("assistant", "Going on.")]
+    assert made.about.summary == "We fixed the boat."
+    assert {name: count for name, count in made.counts.skipped.items() if not name.startswith("step")} == {
+        "synthetic text": 2,
+        "agent": 1,
+        "compaction": 1,
+        "compaction summary": 1,
+        "patch": 1,
+        "snapshot": 1,
+        "retry": 1,
+        "reply without words": 1,
+    }
+
+
+def test_replies_that_failed_are_partial(tool: OpenCode, corpus: Corpus) -> None:
+    stopped = {"name": "MessageAbortedError", "data": {"message": "stopped"}}
+    corpus.user("Go")
+    corpus.assistant("I was about to", call("bash", {}, "out"), error=stopped, done=False)
+
+    messages, _ = reading(tool)
+
+    assert [(message.role, message.partial) for message in messages] == [
+        ("user", False),
+        ("assistant", True),
+        ("tool", True),
+    ]
+    assert told(thread(messages)) == [("user", "Go")]
+
+
+def test_several_rounds_in_one_record_are_several_messages(tool: OpenCode, corpus: Corpus) -> None:
+    made = corpus.assistant(
+        "First.", call("bash", {}, "one", identity="a"), step_start(), "Second.", call("bash", {}, "two", identity="b")
+    )
+
+    messages, _ = reading(tool)
+
+    assert told(messages) == [("assistant", "First."), ("tool", "one"), ("assistant", "Second."), ("tool", "two")]
+    assert [message.id for message in messages if message.role == "assistant"] == [made, f"{made}.2"]
+
+
+# ── commands and our own block ───────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("SESS-001d")
+@pytest.mark.parametrize("by", ["plugin", "command file"])
+def test_a_command_is_what_was_typed(tool: OpenCode, corpus: Corpus, by: str) -> None:
+    typed = "<command-name>/workspace.brainstorm</command-name>\n<command-args>API design</command-args>\n\nThink."
+    mark = {"metadata": {"cortext": {"command": "workspace.brainstorm", "arguments": "API design"}}}
+    corpus.user(text("Think of API design.", **mark) if by == "plugin" else text(typed))
+    corpus.user(text("Do it now.", metadata={"cortext": {"command": "mine", "arguments": ""}}), image("data:x"))
+
+    messages, made = reading(tool)
+
+    assert told(messages) == [("user", "/workspace.brainstorm API design"), ("user", "/mine")]
+    assert (messages[1].parts or [])[1].type == "image"
+    assert made.about.command == "/workspace.brainstorm"
+    assert made.counts.skipped == {"command expansion": 2}
+
+
+@pytest.mark.req("SESS-001d")
+def test_our_own_block_is_no_word_of_the_user(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("Prompt\n\n[RESUMED CONVERSATION]\n…\n[END RESUMED CONTEXT]")
+    resumed = {"metadata": {"cortext": {"command": "workspace.resume", "arguments": "1"}}}
+    corpus.user(text("Go on.", **resumed), text("[RESUMED CONVERSATION]", synthetic=True))
+    corpus.user(text("About [RESUMED CONVERSATION]", metadata={"cortext": {"id": "m1"}}))
+
+    messages, made = reading(tool)
+
+    assert [(message.aside, message.extra) for message in messages] == [
+        (True, {"resume_block": True}),
+        (True, {"resume_block": True}),
+        (False, None),
+    ]
+    assert messages[1].text == "/workspace.resume 1"
+    assert made.about.command == ""
+
+
+# ── side agents and ways back ────────────────────────────────────────────────────────────────────────
+
+
+def test_side_agents_are_read_beside_the_talk(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.session("ses_child", parent="ses_one", title="Child session - x")
+    corpus.session("ses_grandchild", parent="ses_child")
+    corpus.user("Ask somebody")
+    corpus.user("Find the boat", session="ses_child")
+    corpus.assistant("Here it is.", session="ses_grandchild")
+    corpus.assistant("Somebody found it.")
+
+    assert [item.key for item in tool.transcripts()] == ["ses_one"]
+    messages, made = reading(tool)
+
+    assert [(message.text, message.aside) for message in messages] == [
+        ("Ask somebody", False),
+        ("Find the boat", True),
+        ("Here it is.", True),
+        ("Somebody found it.", False),
+    ]
+    corpus.assistant("It sank.", session="ses_child")
+    assert told(reading(tool, made.cursor)[0]) == [("assistant", "It sank.")]
+
+
+def test_what_was_undone_and_replaced_leaves_the_talk(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("One")
+    first = corpus.assistant("Two")
+    wrong = [corpus.user("Wrong"), corpus.assistant("Wrong too")]
+    before, made = reading(tool)
+    corpus.change("session", "ses_one", revert=dump({"messageID": wrong[0]}))
+
+    undone, _ = reading(tool)
+    assert [(message.id, message.aside) for message in undone[2:]] == [
+        (f"{wrong[0]}.undone", True),
+        (f"{wrong[1]}.undone", True),
+    ]
+    assert reading(tool, made.cursor)[0] == []
+
+    for message in wrong:
+        corpus.remove(message)
+    corpus.change("session", "ses_one", revert=None)
+    right = corpus.user("Right")
+    after, _ = reading(tool, made.cursor)
+
+    known = {message.id for message in before}
+    journal = [*before, *(message for message in after if message.id not in known)]
+    assert [message.id for message in journal][-1] == right
+    assert journal[-1].parent == first
+    assert told(thread(journal)) == [("user", "One"), ("assistant", "Two"), ("user", "Right")]
+
+
+# ── only what is new ─────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-03")
+def test_tail_readings_at_every_cut_give_every_message_once(tool: OpenCode, tmp_path: Path) -> None:
+    corpus = Corpus(Path(tool.folders.database))
+    corpus.session()
+    cursor: dict[str, Any] | None = None
+    messages: list[Message] = []
+    for number in range(12):
+        if number % 3 == 0:
+            corpus.user(f"Prompt {number}")
+        else:
+            corpus.assistant(f"Reply {number}", call("bash", {"n": number}, f"out {number}", identity=f"c{number}"))
+        new, made = reading(tool, cursor)
+        messages += new
+        cursor = made.cursor
+    corpus.close()
+
+    whole, _ = reading(tool)
+    assert messages == whole
+    assert len({message.id for message in whole}) == len(whole) == 20
+
+
+def test_a_reply_that_is_being_written_waits(tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "time", lambda: corpus.now / 1000 + 60)
+    corpus.user("Go")
+    reply = corpus.assistant("Half a", done=False)
+    queued = corpus.user("And then?")
+
+    messages, made = reading(tool)
+    assert told(messages) == [("user", "Go")]
+
+    info = {"role": "assistant", "time": {"created": START + 2000, "completed": START + 9000}}
+    corpus.change("message", reply, data=dump(info))
+    corpus.part(reply, text("sentence."))
+    messages, _ = reading(tool, made.cursor)
+    assert [(message.id, message.text) for message in messages] == [
+        (reply, "Half a\n\nsentence."),
+        (queued, "And then?"),
+    ]
+
+
+def test_a_reply_that_nobody_finishes_is_given_apart(
+    tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: corpus.now / 1000 + 7200)
+    corpus.user("Go")
+    reply = corpus.assistant("Half a", done=False)
+
+    messages, made = reading(tool)
+    assert [(message.id, message.partial) for message in messages][1:] == [(f"{reply}.unfinished", True)]
+    assert [message.id for message in reading(tool, made.cursor)[0]] == [f"{reply}.unfinished"]
+
+    corpus.user("Again")
+    messages, _ = reading(tool, made.cursor)
+    assert [(message.id, message.partial) for message in messages] == [(reply, True), ("msg_000003", False)]
+
+
+@pytest.mark.parametrize(
+    "cursor", [{}, {"sessions": None}, {"sessions": {"ses_one": ["x"]}}, {"sessions": {"no": [1, "a", 1]}}]
+)
+def test_a_cursor_that_says_nothing_reads_all(tool: OpenCode, corpus: Corpus, cursor: dict[str, Any]) -> None:
+    corpus.user("Go")
+
+    assert told(reading(tool, cursor)[0]) == [("user", "Go")]
+
+
+def test_signs_change_with_every_change(tool: OpenCode, corpus: Corpus) -> None:
+    signs = set()
+    for _ in range(3):
+        corpus.user("Go")
+        signs.add(tuple((item.size, item.changed) for item in tool.transcripts()))
+        corpus.assistant("Gone")
+        signs.add(tuple((item.size, item.changed) for item in tool.transcripts()))
+    assert len(signs) == 6
+
+
+def test_transcripts_of_one_project(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.session("ses_two", directory="/elsewhere")
+
+    assert sorted(item.key for item in tool.transcripts()) == ["ses_one", "ses_two"]
+    assert [item.key for item in tool.transcripts("/elsewhere")] == ["ses_two"]
+    assert tool.transcript_at(f"{tool.folders.database}#ses_two") is not None
+    assert tool.transcript_at(f"{tool.folders.database}#ses_none") is None
+    assert tool.transcript_at(tool.folders.database) is None  # there are two in it
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-04")
+def test_damaged_and_unknown_records_are_counted(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("Before")
+    corpus.message('{"role":"user","time":{"crea', text("lost with its message"))
+    corpus.message('{"role":"robot"}', text("who?"))
+    corpus.message("[1, 2]")
+    corpus.assistant({"type": "hologram", "text": "?"}, {"text": "no type"}, "Whole too.")
+    corpus.message({"role": "user", "time": "yesterday", "model": MODEL}, text("Odd time"))
+    corpus.assistant(call("bash", {}, "fine", time="never"))
+
+    messages, made = reading(tool)
+
+    assert [message.text for message in messages if message.text] == ["Before", "Whole too.", "Odd time", "fine"]
+    assert made.counts.unknown == {"message of role robot": 1, "hologram": 1, "part without type": 1}
+    assert made.counts.damaged == {"not JSON": 1, "unexpected shape": 1, "field of unexpected shape": 2}
+    assert len(made.counts.places) == 4
+    assert made.cursor is not None
+    assert reading(tool, made.cursor)[0] == []
+
+
+@pytest.mark.req("TOOL-04")
+def test_damaged_parts_cost_only_themselves(tool: OpenCode, corpus: Corpus) -> None:
+    reply = corpus.assistant("Whole.")
+    corpus.part(reply, '{"type":"text","text":"half a l')
+    corpus.part(reply, '{"type":"text","text":"one"}{"type":"text","text":"two"}')
+
+    messages, made = reading(tool)
+
+    assert told(messages) == [("assistant", "Whole.")]
+    assert made.counts.damaged == {"not JSON": 2}
+
+
+@pytest.mark.req("TOOL-04")
+@pytest.mark.parametrize("damage", ["no database", "no table", "half a file"])
+def test_a_damaged_database_is_told_of(tool: OpenCode, corpus: Corpus, damage: str) -> None:
+    corpus.user("Go")
+    corpus.close()
+    path = Path(tool.folders.database)
+    shutil.rmtree(path.parent)
+    path.parent.mkdir()
+    if damage == "no database":
+        path.write_bytes(b"something else" * 100)
+    elif damage == "no table":
+        sqlite3.connect(path).execute("CREATE TABLE other (id)").connection.close()
+    else:
+        path.write_bytes(b"SQLite format 3\0" + bytes(2000))
+
+    (broken,) = tool.transcripts()
+    made = tool.read(broken)
+
+    assert list(made) == []
+    assert sum(made.counts.damaged.values()) == 1
+    assert made.counts.places
+
+
+def test_nothing_there_is_no_error(tmp_path: Path) -> None:
+    tool = OpenCode(str(tmp_path), {"PATH": "", "XDG_DATA_HOME": str(tmp_path / "none")})
+
+    assert list(tool.transcripts()) == []
+    assert tool.detect() is None
+    assert tool.transcript_at(str(tmp_path / "none.json")) is None
+
+
+@pytest.mark.req("TOOL-03")
+def test_the_tools_folder_is_left_as_it_is(tool: OpenCode, corpus: Corpus, tmp_path: Path) -> None:
+    corpus.user("Go")
+    corpus.close()
+    path = Path(tool.folders.database)
+    for name in ("opencode.db-wal", "opencode.db-shm"):
+        (path.parent / name).unlink(missing_ok=True)
+    before = [(item.name, item.stat().st_mtime_ns) for item in path.parent.iterdir()]
+
+    assert told(reading(tool)[0]) == [("user", "Go")]
+
+    assert [(item.name, item.stat().st_mtime_ns) for item in path.parent.iterdir()] == before
+
+
+@pytest.mark.req("TOOL-03")
+def test_two_writers_at_work_disturb_no_reading(tool: OpenCode, corpus: Corpus) -> None:
+    other = sqlite3.connect(corpus.path, isolation_level=None)
+    corpus.user("Go")
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("UPDATE session SET title = 'Half a title'")
+    messages, made = reading(tool)
+    assert (told(messages), made.about.title) == ([("user", "Go")], "A talk")
+    other.execute("COMMIT")
+    other.close()
+    assert reading(tool)[1].about.title == "Half a title"
+
+
+@pytest.mark.req("TOOL-03", "TOOL-04")
+def test_a_big_record_and_many_messages(tool: OpenCode, corpus: Corpus) -> None:
+    big = "a line of output\n" * 700_000
+    with corpus.at_once():
+        corpus.assistant(call("bash", {}, big))
+        for number in range(5_000):
+            corpus.user(f"Prompt {number}")
+
+    messages, _ = reading(tool)
+
+    assert len(messages) == 5_002
+    assert messages[1].text == big
+
+
+def test_transcript_needs_no_listing(tool: OpenCode, corpus: Corpus) -> None:
+    corpus.user("Go")
+    made = tool.read(Transcript(tool="opencode", key="ses_gone", path=tool.folders.database))
+
+    assert list(made) == []
+    assert made.counts.damaged == {"session is not there": 1}

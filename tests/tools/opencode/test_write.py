@@ -1,0 +1,327 @@
+"""Writing native sessions: what goes in comes out again, whatever it is; and what happens when it does not."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from tests.tools.opencode import stand_in
+
+from cortext.errors import DamagedData, NotFound, UsageError, WriteFailed
+from cortext.model.message import Message, Part
+from cortext.tools import opencode_write
+from cortext.tools.base import Transcript
+from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode_native import Plan, signature
+from cortext.tools.opencode_read import DocumentReading
+from cortext.tools.opencode_write import Model, document
+
+AWKWARD = [
+    "/workspace.brainstorm API design",
+    "? what",
+    "<command-name>/x</command-name>\n<command-args>y</command-args>",
+    "[RESUMED CONVERSATION] is only a word here",
+    "@file !`rm -rf` $ARGUMENTS $1",
+    " leading and trailing \r\n\t ",
+    "nul \x00 bell \x07 escape \x1b[31m",
+    "答え 🦤 e\u0301 \u202e bidi",
+    '{"type":"text"}',
+    "x" * 300_000,
+]
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> OpenCode:
+    stand_in.install(tmp_path / "bin")
+    (tmp_path / "project").mkdir()
+    return OpenCode(str(tmp_path), {"PATH": f"{tmp_path / 'bin'}:{os.environ['PATH']}"})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> str:
+    return str(tmp_path / "project")
+
+
+def back(tool: OpenCode, key: str) -> list[Message]:
+    transcript = next(item for item in tool.transcripts() if item.key == key)
+    return list(tool.read(transcript))
+
+
+def user(text: str, identity: str = "u1", **more: Any) -> Message:
+    return Message(role="user", content=text, id=identity, timestamp="2026-11-01T10:00:00.000Z", **more)
+
+
+def calling(*calls: Part, identity: str = "a1", said: str = "") -> Message:
+    parts = [*([Part("text", said)] if said else []), *calls]
+    return Message(role="assistant", content=said, parts=parts, id=identity, model="claude-opus-5-5", tokens=7)
+
+
+def answer(*results: Part, identity: str = "t1") -> Message:
+    return Message(role="tool", parts=list(results), id=identity, timestamp="2026-11-01T10:00:01.000Z")
+
+
+@pytest.mark.req("SESS-004d", "TOOL-01")
+def test_what_goes_in_comes_out(tool: OpenCode, project: str) -> None:
+    messages = [
+        user("What is in note.txt?"),
+        calling(Part("tool_call", id="c1", name="Bash", input={"command": "cat note.txt"}), said="Let me look."),
+        answer(Part("tool_result", call_id="c1", name="Bash", output="the heron\n")),
+        Message(
+            role="assistant", content="A heron.", id="a2", model="anthropic/claude", timestamp="2026-11-01T10:00:02Z"
+        ),
+        user("And?", "u2"),
+        user("Well?", "u3"),
+    ]
+
+    written = tool.write(messages, project=project, title="The heron", model="some/model")
+
+    assert (written.messages, written.tool_calls, written.changed) == (6, 1, {})
+    assert written.path == tool.folders.database
+    found = back(tool, written.key)
+    assert [(one.id, one.role, one.content) for one in found] == [(one.id, one.role, one.content) for one in messages]
+    assert [one.model for one in found if one.role == "assistant"] == ["claude-opus-5-5", "anthropic/claude"]
+    assert found[1].parts == messages[1].parts
+    assert found[2].parts == messages[2].parts
+    assert [one.timestamp for one in found][3:] == ["2026-11-01T10:00:02Z", *["2026-11-01T10:00:00.000Z"] * 2]
+    preview = tool.preview(messages)
+    assert (preview.messages, preview.tool_calls, preview.changed, preview.key) == (6, 1, {}, "")
+    # What was read can be written again, and is the same.
+    again = tool.write(found, project=project, title="The heron")
+    assert again.key != written.key
+    assert [(one.id, one.role, one.text) for one in back(tool, again.key)] == [
+        (one.id, one.role, one.text) for one in messages
+    ]
+
+
+@pytest.mark.req("SESS-004d", "SAFE-03")
+def test_awkward_texts_are_what_they_are(tool: OpenCode, project: str) -> None:
+    messages = [user(text, f"u{number}") for number, text in enumerate(AWKWARD)]
+    messages += [Message(role="assistant", content=text, id=f"a{number}") for number, text in enumerate(AWKWARD)]
+
+    written = tool.write(messages, project=project)
+
+    found = back(tool, written.key)
+    assert [(one.id, one.content, one.aside) for one in found] == [(one.id, one.content, False) for one in messages]
+    assert written.changed == {}
+
+
+@pytest.mark.req("SESS-004d", "STORE-13")
+def test_calls_and_results_that_do_not_fit(tool: OpenCode, project: str) -> None:
+    picture = Part("image", ref="claude#r1/0", media_type="image/png", name="shot.png")
+    messages = [
+        calling(
+            Part("tool_call", id="c1", name="one", input={"a": 1}),
+            Part("tool_call", id="c2", name="two", input="plain words"),
+            Part("tool_call", id="c1", name="again", input={}),
+            Part("tool_call", id="", name="", input=None),
+        ),
+        answer(Part("tool_result", call_id="c2", output="broke", is_error=True), identity="t1"),
+        answer(Part("tool_result", call_id="c1", output="fine"), picture, identity="t2"),
+        answer(Part("tool_result", call_id="nobody", name="lost", output="a result of nothing"), identity="t3"),
+        Message(role="system", content="Be brief.", id="s1"),
+        Message(role="assistant", parts=[Part("thinking", "hm")], id="a2"),
+        Message(role="assistant", content="So.", parts=[Part("thinking", "hm"), Part("text", "So.")], id="a3"),
+        user("", "u4", parts=[Part("text", "See"), picture]),
+        user("cut", "u5", aside=True),
+        Message(role="assistant", content="cut", id="a6", partial=True),
+        Message(role="tool", content="only words", id="t4"),
+    ]
+
+    written = tool.write(messages, project=project)
+
+    assert written.changed == {
+        "first user message added": 1,
+        "call's input made an object": 2,
+        "repeated call id renamed": 1,
+        "missing result filled in": 2,
+        "result without a call as text": 1,
+        "image as a text note": 2,
+        "system message as the user's": 1,
+        "thinking dropped": 2,
+        "empty message left out": 1,
+        "side agent's message left out": 1,
+        "cut reply left out": 1,
+    }
+    assert (written.tool_calls, written.messages) == (4, 8)
+    found = back(tool, written.key)
+    assert [(one.role, one.id) for one in found] == [
+        ("assistant", "a1"),
+        ("tool", "t2"),
+        ("tool", "t1"),
+        ("tool", "t3"),
+        ("system", "s1"),
+        ("assistant", "a3"),
+        ("user", "u4"),
+        ("tool", "t4"),
+    ]
+    calls = found[0].parts_of("tool_call")
+    assert [(part.id, part.name) for part in calls][:3] == [("c1", "one"), ("c2", "two"), ("c1", "again")]
+    assert (calls[1].input, calls[3].name) == ("plain words", "unnamed")
+    assert found[1].parts == [Part("tool_result", call_id="c1", name="one", output="fine"), picture]
+    assert found[3].parts == [Part("tool_result", call_id="nobody", name="lost", output="a result of nothing")]
+    assert found[6].parts == [Part("text", "See"), picture]
+    assert [one.text for one in found][2:6] == ["broke", "a result of nothing", "Be brief.", "So."]
+    assert found[7].text == "only words"
+
+
+def test_results_of_one_message_for_calls_of_two(tool: OpenCode, project: str) -> None:
+    messages = [
+        user("Go"),
+        calling(Part("tool_call", id="c1", name="x", input={}), identity="a1"),
+        calling(
+            Part("tool_call", id="c2", name="x", input={}),
+            Part("tool_call", id="c3", name="x", input={}),
+            identity="a2",
+        ),
+        answer(*(Part("tool_result", call_id=f"c{number}", output=f"r{number}") for number in (1, 2, 3))),
+    ]
+
+    found = back(tool, tool.write(messages, project=project).key)
+
+    assert [(one.id, one.text) for one in found][1:] == [("a1", ""), ("t1", "r1"), ("a2", ""), ("t1.2", "r2\n\nr3")]
+
+
+def test_halves_of_characters_are_replaced(tool: OpenCode, project: str) -> None:
+    broken = calling(Part("tool_call", id="c", name="x", input={"a": ["\udc80"], "n": float("nan")}), said="b\ud800c")
+
+    written = tool.write([user("a\ud83d"), broken], project=project, title="t\udc00")
+
+    assert [one.content for one in back(tool, written.key)] == ["a\ufffd", "b\ufffdc"]
+    assert written.changed["broken characters replaced"] == 2
+
+
+def test_times_go_forward_and_stay_what_they_were(tool: OpenCode, project: str) -> None:
+    stamps = ["2026-11-01T10:00:00.123Z", "2020-01-01T00:00:00.000Z", "", "2199-01-01T00:00:00.000Z"]
+    messages = [Message(role="user", content=f"m{n}", id=f"u{n}", timestamp=stamp) for n, stamp in enumerate(stamps)]
+
+    written = tool.write(messages, project=project)
+
+    rows = sqlite3.connect(tool.folders.database).execute("SELECT time_created FROM message ORDER BY id").fetchall()
+    assert rows == sorted(rows)
+    found = back(tool, written.key)
+    assert [one.id for one in found] == ["u0", "u1", "u2", "u3"]
+    assert [one.timestamp for one in found] == [stamps[0], stamps[1], "2026-11-01T10:00:00.123Z", stamps[3]]
+
+
+@pytest.mark.req("SESS-004d")
+def test_never_over_an_existing_session(tool: OpenCode, project: str) -> None:
+    first = tool.write([user("One")], project=project, key="ses_mine")
+    second = tool.write([user("Two")], project=project, key="ses_mine")
+    third = tool.write([user("Three")], project=project, key="not a key")
+
+    assert first.key == "ses_mine"
+    assert len({first.key, second.key, third.key}) == 3
+    assert [one.content for one in back(tool, "ses_mine")] == ["One"]
+    with pytest.raises(UsageError, match="nothing to write"):
+        tool.write([user("")], project=project)
+
+
+words = st.text(st.characters(codec="utf-8"), max_size=30)
+parts = st.one_of(
+    st.builds(lambda text: Part("text", text), words),
+    st.builds(lambda text: Part("thinking", text), words),
+    st.builds(
+        lambda call, name: Part("tool_call", id=call, name=name, input={"n": name}), st.sampled_from("abc"), words
+    ),
+    st.builds(
+        lambda call, out, bad: Part("tool_result", call_id=call, output=out, is_error=bad),
+        st.sampled_from("abc"),
+        words,
+        st.booleans(),
+    ),
+    st.builds(lambda ref: Part("image", ref=ref, media_type="image/png"), words),
+)
+talks = st.lists(
+    st.tuples(st.sampled_from(("user", "assistant", "tool", "system")), words, st.lists(parts, max_size=4)), max_size=8
+)
+
+
+@pytest.mark.req("SESS-004d")
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(talks)
+def test_any_talk_comes_back_as_planned(tmp_path: Path, talk: list[tuple[str, str, list[Part]]]) -> None:
+    messages = [
+        Message(role=role, content=text, parts=made or None, id=f"m{number}")
+        for number, (role, text, made) in enumerate(talk)
+    ]
+    plan = Plan(messages)
+    path = tmp_path / "document.json"
+    if not plan.native:
+        return
+    path.write_bytes(b"".join(document(plan, "ses_x", "A talk", "/place", Model("some", "model"))))
+
+    found = list(DocumentReading(Transcript(tool="opencode", key="ses_x", path=str(path))))
+
+    assert [signature(one) for one in found] == plan.expected
+    assert plan.tool_calls == sum(len(one.parts_of("tool_call")) for one in messages if one.role == "assistant")
+    told = "\n".join(f"{one.content} {[(part.text, part.output) for part in one.parts or ()]}" for one in found)
+    for one in messages:
+        for text in (one.content, *(part.text + part.output for part in one.parts or () if part.type != "thinking")):
+            assert text in told or repr(text)[1:-1] in told
+
+
+# ── when it does not work ────────────────────────────────────────────────────────────────────────────
+
+
+def program(tmp_path: Path, script: str) -> OpenCode:
+    folder = tmp_path / "bad"
+    folder.mkdir()
+    path = folder / "opencode"
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return OpenCode(str(tmp_path), {"PATH": f"{folder}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")})
+
+
+def test_a_refusal_is_told_and_cleaned_up(tmp_path: Path) -> None:
+    tool = program(tmp_path, 'echo "$@" >> $LOG; case "$2" in import) echo "Missing key cost"; exit 1;; esac')
+
+    with pytest.raises(WriteFailed, match="Missing key cost"):
+        tool.write([user("Go")], project=str(tmp_path), key="ses_x")
+
+    asked = (tmp_path / "log").read_text(encoding="utf-8").splitlines()
+    assert asked[-1] == "--pure session delete ses_x"
+    assert not Path(asked[0].split()[-1]).exists()  # nor is the document left lying about
+
+
+def test_an_import_that_never_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(opencode_write, "IMPORT_SECONDS", 0.3)
+    tool = program(tmp_path, 'case "$2" in import) sleep 60;; esac')
+
+    with pytest.raises(WriteFailed, match="did not finish"):
+        tool.write([user("Go")], project=str(tmp_path))
+
+
+def test_a_session_that_reads_back_otherwise_is_removed(tool: OpenCode, project: str, tmp_path: Path) -> None:
+    real = (tmp_path / "bin" / "opencode").read_text(encoding="utf-8")
+    code = "import sqlite3,sys; d=sqlite3.connect(sys.argv[1]); d.execute(sys.argv[2]); d.commit()"
+    spoil = f'"{sys.executable}" -c "{code}"'
+    change = "UPDATE part SET data = replace(data, 'heron', 'crane')"
+    run = real.splitlines()[1].replace("exec ", "")
+    (tmp_path / "bin" / "opencode").write_text(
+        f'#!/bin/sh\n{run}\n{spoil} "{tool.folders.database}" "{change}"\n', encoding="utf-8"
+    )
+
+    with pytest.raises(DamagedData, match="message 1 of 1"):
+        tool.write([user("the heron")], project=project)
+
+    assert list(tool.transcripts()) == []
+
+
+def test_no_program(tmp_path: Path) -> None:
+    tool = OpenCode(str(tmp_path), {"PATH": str(tmp_path)})
+
+    with pytest.raises(NotFound, match="not installed"):
+        tool.write([user("Go")], project=str(tmp_path))
+
+
+def test_detect(tool: OpenCode, tmp_path: Path) -> None:
+    found = tool.detect()
+
+    assert found is not None
+    assert (found.version, found.tested, found.program) == ("1.18.18", True, str(tmp_path / "bin" / "opencode"))
