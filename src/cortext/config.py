@@ -53,6 +53,8 @@ SETTINGS = {
         Setting("session.idle_minutes", 30, "minutes until a quiet chat is summarised", anywhere=True),
         Setting("workspace.pause_minutes", 5, "minutes until a quiet conversation is paused", anywhere=True),
         Setting("workspace.commit", True, "commit a conversation when it is paused or completed", anywhere=True),
+        Setting("workspace.mask", True, "mask secrets in what is kept in a workspace, and so in git"),
+        Setting("workspace.keep_unmasked", False, "keep the unmasked words too, in the home store"),
         Setting("workspace.pause_words", "", "more words that mean a pause, separated by commas", anywhere=True),
         Setting("workspace.offer_after", 40, "messages without a save until one is offered", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),

@@ -140,7 +140,13 @@ class Wiring:
         from cortext.index.catalogue import Catalogue
         from cortext.services.capture import Capture
 
-        return Capture(self.home_store(), Catalogue(config.cache_folder()), self.stores())
+        return Capture(
+            self.home_store(),
+            Catalogue(config.cache_folder()),
+            self.stores(),
+            mask=self.settings["workspace.mask"],
+            keep_unmasked=self.settings["workspace.keep_unmasked"],
+        )
 
     def tool(self, name: str) -> Tool:
         """The adapter of one AI tool."""

@@ -369,3 +369,81 @@ def test_a_fork_takes_the_messages_up_to_any_of_them(workspace: Path) -> None:
         _texts(cortext("show", made["id"], "--json", cwd=workspace))
         == _texts(cortext("show", "001-", "--json", cwd=workspace))[:2]
     )
+
+
+KEY = "sk-ant-api03-" + "Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0Lz" * 2
+
+
+@pytest.mark.req("SAFE-02")
+def test_a_secret_never_reaches_git_the_user_is_told_and_it_still_resumes(workspace: Path) -> None:
+    talk = _brainstorm(workspace)
+    talk.say(f"my key is {KEY}, use it", "I will not repeat it.")
+    done = cortext("stop", cwd=workspace)
+    assert "Masked, and so not in git: 1 × anthropic" in done.out
+    assert KEY not in git(workspace, "log", "-p", "--all")
+    packet = cortext("resume", "1", "--print", cwd=workspace).out
+    assert KEY not in packet
+    assert "[masked anthropic" in packet
+    assert "I will not repeat it." in packet
+
+
+@pytest.mark.req("SAFE-02")
+def test_a_secret_that_another_program_wrote_is_masked_before_the_commit(workspace: Path) -> None:
+    _brainstorm(workspace)
+    log = _session(workspace) / "messages.jsonl"
+    with open(log, "a", encoding="utf-8") as file:
+        file.write(
+            json.dumps({"role": "user", "content": f"key: {KEY}", "timestamp": "2026-01-01T00:00:00Z", "x": 1}) + "\n"
+        )
+    cortext("stop", cwd=workspace)
+    assert KEY not in log.read_text(encoding="utf-8")
+    assert KEY not in git(workspace, "log", "-p", "--all")
+    assert _messages(workspace)[-1]["x"] == 1
+
+
+@pytest.mark.req("SAFE-02")
+def test_the_unmasked_words_can_be_kept_outside_git(workspace: Path, home: Path) -> None:
+    settings = home / ".config" / "cortext"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text("[workspace]\nkeep_unmasked = true\n", encoding="utf-8")
+    talk = _brainstorm(workspace)
+    talk.say(f"my key is {KEY}", "ok, noted here")
+    cortext("stop", cwd=workspace)
+    assert KEY not in git(workspace, "log", "-p", "--all")
+    kept = [
+        path for path in (home / ".local/share/cortext/home").rglob("messages.jsonl") if KEY in path.read_text("utf-8")
+    ]
+    assert len(kept) == 1
+
+
+@pytest.mark.req("SAFE-02")
+def test_an_export_is_masked_unless_asked_not_to(workspace: Path) -> None:
+    (workspace / ".workspace" / "config.toml").write_text("", encoding="utf-8")
+    cortext("new", "plan", "Keys", cwd=workspace)
+    log = _session(workspace) / "messages.jsonl"
+    log.write_text(
+        json.dumps({"role": "user", "content": f"key: {KEY}", "timestamp": "2026-01-01T00:00:00Z"}) + "\n", "utf-8"
+    )
+    masked = cortext("export", "001", cwd=workspace)
+    assert KEY not in masked.out
+    assert "masked 1 ×" in masked.err
+    assert KEY in cortext("export", "001", "--unmasked", cwd=workspace).out
+    assert KEY not in cortext("export", "001", "--format", "json", cwd=workspace).out
+
+
+@pytest.mark.req("SAFE-04")
+def test_settings_of_a_repository_are_not_trusted_with_more_than_looks(workspace: Path) -> None:
+    config = workspace / ".workspace" / "config.toml"
+    config.write_text(
+        '[workspace]\nmask = false\npause_minutes = 7\n[session]\nsessions_dir = "/tmp/x"\n', encoding="utf-8"
+    )
+    talk = _brainstorm(workspace)
+    talk.say(f"my key is {KEY}", "fine, noted here")
+    assert KEY not in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")
+    trusted = cortext("trust", cwd=workspace)
+    assert "workspace.mask was ignored until now" in trusted.out
+    talk.say(f"again {KEY}", "fine, as you wish")
+    assert KEY in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")
+    config.write_text(config.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")
+    talk.say(f"once more {KEY}z", "fine, the last one")
+    assert f"{KEY}z" not in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")

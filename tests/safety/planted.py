@@ -16,11 +16,14 @@ ALNUM = string.ascii_letters + string.digits
 URL = ALNUM + "-_"
 B64 = ALNUM + "+/"
 LOWER = string.ascii_lowercase + string.digits
+DIGITS = string.digits
+NONZERO = "123456789"
 HEX = "0123456789abcdef"
-WORDS = (
+_TALK = (
     "kitchen order stock invoice tablet supplier report sync worker cursor batch deploy branch release window retry "
-    "token budget parser schema client server header index cache storage lookup render filter metric".split(" ")
+    "token budget parser schema client server header index cache storage lookup render filter metric"
 )
+WORDS = _TALK.split()
 
 
 class Planted(NamedTuple):
@@ -48,13 +51,13 @@ class Maker:
         """As password managers make them, and as people do."""
         if self.rng.random() < 0.5:
             body = self.draw(ALNUM + "!#%*+-_?^~", 9, 24)
-            return self.draw(string.ascii_uppercase, 1) + self.draw(string.digits, 1) + body
+            return self.draw(string.ascii_uppercase, 1) + self.draw(DIGITS, 1) + body
         word = self.pick("Velvet", "harbor", "Quartz", "tumble", "Osprey", "cobalt", "Marmot", "zephyr")
         return (
             word
             + self.pick("", "-", "_", "!")
             + self.word().title()
-            + self.draw(string.digits, 2, 4)
+            + self.draw(DIGITS, 2, 4)
             + self.pick("", "!", "#", "?")
         )
 
@@ -66,7 +69,7 @@ class Maker:
         def part(text: str) -> str:
             return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
-        claims = f'{{"sub":"{self.draw(string.digits, 6)}","iss":"{self.word()}","exp":{self.draw("123456789", 10)}}}'
+        claims = f'{{"sub":"{self.draw(DIGITS, 6)}","iss":"{self.word()}","exp":{self.draw(NONZERO, 10)}}}'
         return ".".join(
             [part('{"alg":"' + self.pick("HS256", "RS256") + '","typ":"JWT"}'), part(claims), self.draw(URL, 43, 86)]
         )
@@ -156,9 +159,7 @@ KINDS: dict[str, tuple[Callable[[Maker], str], Callable[[Maker, str], str]]] = {
     "github fine": (lambda m: f"github_pat_{m.draw(ALNUM, 22)}_{m.draw(ALNUM, 59)}", _plain),
     "gitlab": (lambda m: m.pick("glpat-", "gldt-", "glrt-", "glptt-") + m.draw(URL, 20), _plain),
     "slack": (
-        lambda m: (
-            f"{m.pick('xoxb', 'xoxp', 'xoxa')}-{m.draw(string.digits, 11, 13)}-{m.draw(string.digits, 12)}-{m.draw(ALNUM, 24)}"
-        ),
+        lambda m: f"{m.pick('xoxb', 'xoxp')}-{m.draw(DIGITS, 11, 13)}-{m.draw(DIGITS, 12)}-{m.draw(ALNUM, 24)}",
         _plain,
     ),
     "slack webhook": (
@@ -178,11 +179,9 @@ KINDS: dict[str, tuple[Callable[[Maker], str], Callable[[Maker, str], str]]] = {
     "sendgrid": (lambda m: f"SG.{m.draw(URL, 22)}.{m.draw(URL, 43)}", _plain),
     "twilio": (lambda m: "SK" + m.draw(HEX, 32), _plain),
     "twilio token": (lambda m: m.draw(HEX, 32), _assigned(("twilio auth token",))),
-    "telegram": (lambda m: f"{m.draw('123456789', 9, 10)}:AA{m.draw(URL, 33)}", _plain),
+    "telegram": (lambda m: f"{m.draw(NONZERO, 9, 10)}:AA{m.draw(URL, 33)}", _plain),
     "discord": (
-        lambda m: (
-            f"{base64.b64encode(m.draw('123456789', 18).encode()).decode()}.{m.draw(URL, 6)}.{m.draw(URL, 27, 38)}"
-        ),
+        lambda m: f"{base64.b64encode(m.draw(NONZERO, 18).encode()).decode()}.{m.draw(URL, 6)}.{m.draw(URL, 27, 38)}",
         _plain,
     ),
     "jwt": (lambda m: m.jwt(), _plain),
@@ -237,24 +236,22 @@ def _harmless(m: Maker) -> tuple[str, str]:
         "md5": lambda: f"{m.draw(HEX, 32)}  {one}-{two}.zip",
         "uuid": lambda: f"{m.pick('id', 'session', 'request_id', 'trace')}={_uuid(m)} status=200",
         "integrity": lambda: f'"integrity": "sha512-{m.draw(B64, 86)}==",',
-        "pip hash": lambda: f"{one}=={m.draw('123456789', 1)}.4.2 --hash=sha256:{m.draw(HEX, 64)}",
+        "pip hash": lambda: f"{one}=={m.draw(NONZERO, 1)}.4.2 --hash=sha256:{m.draw(HEX, 64)}",
         "image": lambda: f"![{one}](data:image/png;base64,iVBORw0KGgo{m.draw(B64, 200, 900)}==)",
         "source map": lambda: f"//# sourceMappingURL=data:application/json;base64,eyJ2ZXJzaW9uIjoz{m.draw(B64, 120)}",
         "minified": lambda: (
-            f'!function(e,t){{var n=e.{one},r=t[{m.draw("123456789", 3)}];return n&&r.{two}(function(){{o="{three}"}})}}(this);'
+            f'!function(e,t){{var n=e.{one},r=t[{m.draw(NONZERO, 3)}];return n&&r.{two}(function(){{o="{three}"}})}}(this);'
         ),
         "css": lambda: (
             f".{one}-{two}{{color:#{m.draw(HEX, 6)};background:rgba(12,{m.draw('123', 2)},9,.4);margin:0 0 {m.draw('123', 1)}px}}"
         ),
-        "path": lambda: (
-            f"/home/sam/{one}/src/{two}/{camel}_{m.draw('123456789', 2)}.test.tsx:{m.draw('123456789', 2)}:7"
-        ),
+        "path": lambda: f"/home/sam/{one}/src/{two}/{camel}_{m.draw(NONZERO, 2)}.test.tsx:{m.draw(NONZERO, 2)}:7",
         "version": lambda: (
-            f"{one}-{two}@{m.draw('123456789', 1)}.{m.draw('123456789', 2)}.0-rc.{m.draw('123456789', 1)}+build.{m.draw(HEX, 7)}"
+            f"{one}-{two}@{m.draw(NONZERO, 1)}.{m.draw(NONZERO, 2)}.0-rc.{m.draw(NONZERO, 1)}+build.{m.draw(HEX, 7)}"
         ),
-        "test name": lambda: f"test_{one}_{two}_token_is_refused_after_{m.draw('123456789', 2)}_days PASSED",
+        "test name": lambda: f"test_{one}_{two}_token_is_refused_after_{m.draw(NONZERO, 2)}_days PASSED",
         "query": lambda: (
-            f"https://shop.dev/{one}?utm_source={two}&ref={m.draw(ALNUM, 8)}&page={m.draw('123456789', 2)}#{three}"
+            f"https://shop.dev/{one}?utm_source={two}&ref={m.draw(ALNUM, 8)}&page={m.draw(NONZERO, 2)}#{three}"
         ),
         "placeholder": lambda: m.pick(
             "OPENAI_API_KEY=sk-...",
@@ -285,16 +282,16 @@ def _harmless(m: Maker) -> tuple[str, str]:
             f"token = {one}.next_token()",
             f"def check_password(self, password: str) -> bool:  # {two}",
             f"password = getpass.getpass('{one} password: ')",
-            f"max_tokens={m.draw('123456789', 4)}, temperature=0.{m.draw('123456789', 1)}",
+            f"max_tokens={m.draw(NONZERO, 4)}, temperature=0.{m.draw(NONZERO, 1)}",
             f"const token = await {camel}.getAccessToken();",
             f"if token == {one.upper()}_TOKEN: pass",
-            f'"tokens": {m.draw("123456789", 5)}, "input_tokens": {m.draw("123456789", 4)}',
+            f'"tokens": {m.draw(NONZERO, 5)}, "input_tokens": {m.draw(NONZERO, 4)}',
             f'secret_name: "{one}-{two}-credentials"',
             f"key={camel}Key, token_type=Bearer",
             f'{{"key": "{one}.{two}", "token": null}}',
             f"password_field = form.fields['{one}_password']",
             f"api_key=config.{one}.api_key,",
-            f'tokenizer = "{one}-{two}-v{m.draw("123456789", 1)}"',
+            f'tokenizer = "{one}-{two}-v{m.draw(NONZERO, 1)}"',
             f"cache_key = f'{one}:{{user_id}}:{two}'",
             f"interface Login {{ user: string; password: string; token?: {one.title()}Token }}",
             f'<input type="password" name="password" id="{one}-password" placeholder="{two}">',
@@ -308,31 +305,29 @@ def _harmless(m: Maker) -> tuple[str, str]:
             f"Passwords are hashed; the token is short-lived and the secret is rotated every {one}.",
             f"A key question is whether the {one} token survives the {two}.",
             f"the api key is stored in the vault under {one}/{two}",
-            f"Your password must be 8-64 characters, with one digit.",
+            "Your password must be 8-64 characters, with one digit.",
             f"Bearer authentication is enough for {one}; basic auth is not.",
         ),
         "phone": lambda: (
-            f"call +49 {m.draw('123456789', 3)} {m.draw('123456789', 7)} or {m.draw('123456789', 3)}-555-{m.draw('123456789', 4)}"
+            f"call +49 {m.draw(NONZERO, 3)} {m.draw(NONZERO, 7)} or {m.draw(NONZERO, 3)}-555-{m.draw(NONZERO, 4)}"
         ),
         "long word": lambda: m.pick(
             "Donaudampfschifffahrtsgesellschaftskapitän sagt hallo",
             f"AbstractSingletonProxyFactoryBeanFor{one.title()}{two.title()}",
-            f"{one}_{two}_{three}_{one}_{two}_{m.draw('123456789', 4)}_total",
+            f"{one}_{two}_{three}_{one}_{two}_{m.draw(NONZERO, 4)}_total",
             f"kubernetes.io/{one}-{two}-{m.draw(LOWER, 10)}-{m.draw(LOWER, 5)}",
         ),
         "etag": lambda: (
-            f'ETag: W/"{m.draw(HEX, 32)}"\nX-Request-Id: {m.draw(ALNUM, 22)}\nContent-Length: {m.draw("123456789", 4)}'
+            f'ETag: W/"{m.draw(HEX, 32)}"\nX-Request-Id: {m.draw(ALNUM, 22)}\nContent-Length: {m.draw(NONZERO, 4)}'
         ),
         "docker": lambda: f"registry.dev/{one}@sha256:{m.draw(HEX, 64)}\n---> {m.draw(HEX, 12)}",
         "base64": lambda: f"payload: {base64.b64encode(' '.join(WORDS[: m.rng.randint(4, 20)]).encode()).decode()}",
-        "numbers": lambda: (
-            f"{m.draw('123456789', 16)} {m.draw('123456789', 3)}.{m.draw('123456789', 8)},{m.draw('123456789', 10)}"
-        ),
+        "numbers": lambda: f"{m.draw(NONZERO, 16)} {m.draw(NONZERO, 3)}.{m.draw(NONZERO, 8)},{m.draw(NONZERO, 10)}",
         "anchor": lambda: (
-            f"https://docs.dev/{one}/{two}-{three}#{one}-{two}-{m.draw('123456789', 2)} and https://youtu.be/{m.draw(URL, 11)}"
+            f"https://docs.dev/{one}/{two}-{three}#{one}-{two}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"
         ),
         "address": lambda: (
-            f"sam.{one}@mail.{two}.dev wrote to {three}+{m.draw('123456789', 3)}@lists.dev: git@github.com:{one}/{two}.git"
+            f"sam.{one}@mail.{two}.dev wrote to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"
         ),
     }
     kind = m.pick(*choices)

@@ -165,7 +165,7 @@ class SessionMachine(RuleBasedStateMachine):
 
 
 SETTINGS = settings(
-    max_examples=40,
+    max_examples=25,
     stateful_step_count=25,
     deadline=None,
     derandomize=True,

@@ -19,6 +19,7 @@ from cortext.model.ids import is_id, slug
 from cortext.model.message import USER, Message, thread
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import PAUSED
+from cortext.services.masking import mask_message
 from cortext.services.stores import NamedStore
 from cortext.store.base import Store
 from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
@@ -54,8 +55,17 @@ def session_id_for(tool: str, key: str) -> str:
 class Capture:
     """Captures transcripts of any tool: into the session that they belong to, else into the home store."""
 
-    def __init__(self, home: NamedStore, catalogue: Catalogue, stores: Iterable[NamedStore] = ()) -> None:
+    def __init__(
+        self,
+        home: NamedStore,
+        catalogue: Catalogue,
+        stores: Iterable[NamedStore] = (),
+        *,
+        mask: bool = True,
+        keep_unmasked: bool = False,
+    ) -> None:
         self.home = home
+        self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
         self._stores = {place.root: place.store for place in (*stores, home)}
         self._entries: dict[tuple[str, str], Entry] | None = None
@@ -90,10 +100,23 @@ class Capture:
             session_id = session_id_for(transcript.tool, transcript.key)
             entry = Entry(transcript.tool, transcript.key, self.home.root, session_id)
             store = self.home.store
+        if self._keep_unmasked and entry.root != self.home.root:
+            aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
+            self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
+        return self._take(tool, transcript, entry, store)
+
+    def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         try:
             return self._more(tool, transcript, entry, store)
         except SessionNotFound:
             return self._first(tool, transcript, entry, store)
+
+    def _words(self, reading: Iterable[Message], entry: Entry) -> Iterator[Message]:
+        """What was said, without what we ourselves put in; on its way into git also without secrets."""
+        masking = self._mask and entry.root != self.home.root
+        for message in reading:
+            if not _is_ours(message):
+                yield mask_message(message)[0] if masking else message
 
     def _entry(self, tool: str, key: str) -> Entry | None:
         if self._entries is not None:
@@ -113,7 +136,7 @@ class Capture:
     def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """A transcript that is new to us becomes a session, once it holds a message."""
         reading = tool.read(transcript)
-        batches = _batches(message for message in reading if not _is_ours(message))
+        batches = _batches(self._words(reading, entry))
         first = next(batches, None)
         if first is None:
             return UNCHANGED._replace(counts=reading.counts)
@@ -153,7 +176,7 @@ class Capture:
             session = writer.session()
             reading = tool.read(transcript, entry.cursor)
             fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
-            for batch in _batches(message for message in reading if not _is_ours(message)):
+            for batch in _batches(self._words(reading, entry)):
                 new = fresh.only(batch)
                 if new:
                     writer.append(*new)

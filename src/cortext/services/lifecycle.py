@@ -18,6 +18,7 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services import registry
 from cortext.services.listing import Listing
 from cortext.services.publish import Committed, Git
+from cortext.services.secrecy import marks_in, mask_session
 from cortext.services.stores import NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
 
@@ -32,6 +33,7 @@ class Saved(msgspec.Struct, kw_only=True):
     session: Session
     stopped_at: str
     commit: Committed
+    masked: dict[str, int] = {}  # secrets that are only marks in what was committed, by kind
 
 
 def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = None, model: str = "") -> Session:
@@ -103,7 +105,12 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     refresh(change, session, messages)
     session = place.store.update(session_id, change)
     done = commit_session(place, session) if commit else Committed(nothing_new=True)
-    return Saved(session=session, stopped_at=where_it_stopped(messages) or session.summary, commit=done)
+    return Saved(
+        session=session,
+        stopped_at=where_it_stopped(messages) or session.summary,
+        commit=done,
+        masked=marks_in(place.store.read(session_id)) if commit else {},
+    )
 
 
 def refresh(change: Change, session: Session, messages: Sequence[Message]) -> None:
@@ -119,7 +126,8 @@ def refresh(change: Change, session: Session, messages: Sequence[Message]) -> No
 
 
 def commit_session(place: NamedStore, session: Session) -> Committed:
-    """Commit one conversation: its folder, and nothing else."""
+    """Commit one conversation: its folder, and nothing else; first the last look for secrets in it."""
+    mask_session(place.store, session)
     git = Git(place.root)
     if not git.is_repository():
         return Committed(problem="this workspace is not in git", hint="git init, and the next save is committed")
@@ -193,6 +201,9 @@ def confirmation(saved: Saved) -> str:
     ]
     if saved.stopped_at:
         lines += ["", f"Summary: {saved.stopped_at}"]
+    if saved.masked:
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
+        lines += ["", f"Masked, and so not in git: {kinds}."]
     if saved.commit.problem:
         lines += ["", f"Not committed to git: {saved.commit.problem}. Nothing is lost; {saved.commit.hint}."]
     return "\n".join(lines)

@@ -1,50 +1,77 @@
-"""Masking the secrets in a message: in what was said, in tool calls and in their results."""
+"""A message without its secrets: the content and every text in its parts, for what leaves this machine."""
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from cortext.model.message import Message, Part
-from cortext.safety.secrets import Finding, mask
+from cortext.safety.secrets import Finding, find, mask
 
 
-def mask_message(message: Message, allow: frozenset[str] = frozenset()) -> tuple[Message, list[Finding]]:
-    """The message without secrets (the same object where it has none), and what was found."""
-    findings: list[Finding] = []
-    content = _text(message.content, findings, allow)
-    parts = [_part(part, findings, allow) for part in message.parts] if message.parts else message.parts
+def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tuple[Message, list[Finding]]:
+    """The message with its secrets masked, and what they were; the same object where there is none.
+
+    A secret that stands in the content and again in a part is found twice: kind and mark tell that it is one.
+    """
+    content, findings = mask(message.content, allow)
+    extra = _mask_nested(message.extra, allow, findings)
+    parts = message.parts
+    if parts:
+        masked = [_mask_part(part, allow, findings) for part in parts]
+        parts = masked if findings else parts
     if not findings:
         return message, findings
-    return msgspec.structs.replace(message, content=content, parts=parts), findings
+    return replace(message, content=content, parts=parts, extra=extra), findings
 
 
-def mask_json(value: Any, findings: list[Finding], allow: frozenset[str] = frozenset()) -> Any:
-    """Any JSON value with the secrets in its texts masked; keys stay."""
-    if isinstance(value, str):
-        return _text(value, findings, allow)
-    if isinstance(value, list):
-        return [mask_json(item, findings, allow) for item in value]
-    if isinstance(value, dict):
-        return {key: mask_json(item, findings, allow) for key, item in value.items()}
+def _mask_part(part: Part, allow: AbstractSet[str], findings: list[Finding]) -> Part:
+    known = len(findings)
+    text = _mask_text(part.text, allow, findings)
+    output = _mask_text(part.output, allow, findings)
+    given = _mask_nested(part.input, allow, findings)
+    data = _mask_nested(part.data, allow, findings)
+    return part if len(findings) == known else replace(part, text=text, output=output, input=given, data=data)
+
+
+def _mask_text(text: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
+    if not text:
+        return text
+    masked = mask(text, allow)
+    findings += masked.findings
+    return masked.text
+
+
+def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
+    """A value by itself; and then under its name, which may be all that makes it a secret."""
+    value = _mask_text(value, allow, findings)
+    before = f'"{key}": "'
+    for finding in reversed(find(f'{before}{value}"', allow)):
+        start, end = finding.start - len(before), finding.end - len(before)
+        if start >= 0 and end <= len(value):
+            value = f"{value[:start]}[masked {finding.kind} {finding.mark}]{value[end:]}"
+            findings.append(finding._replace(start=start, end=end))
     return value
 
 
-def _part(part: Part, findings: list[Finding], allow: frozenset[str]) -> Part:
-    before = len(findings)
-    text = _text(part.text, findings, allow)
-    output = _text(part.output, findings, allow)
-    given = mask_json(part.input, findings, allow)
-    data = mask_json(part.data, findings, allow)
-    if len(findings) == before:
-        return part
-    return msgspec.structs.replace(part, text=text, output=output, input=given, data=data)
-
-
-def _text(text: str, findings: list[Finding], allow: frozenset[str]) -> str:
-    if len(text) < 8:
-        return text
-    masked = mask(text, allow=allow)
-    findings += masked.findings
-    return masked.text
+def _mask_nested(value: Any, allow: AbstractSet[str], findings: list[Finding]) -> Any:
+    """Strings at any depth of what JSON can hold. No recursion: a tool may nest as deep as it likes."""
+    if value is None:
+        return None
+    known = len(findings)
+    root: list[Any] = [value]
+    todo: list[tuple[Any, Any, str]] = [(root, 0, "")]
+    while todo:
+        holder, place, name = todo.pop()
+        here = holder[place]
+        if isinstance(here, str):
+            holder[place] = _mask_value(name, here, allow, findings) if name else _mask_text(here, allow, findings)
+        elif isinstance(here, dict):
+            holder[place] = copy = dict(here)
+            todo += [(copy, key, str(key)) for key in reversed(copy)]
+        elif isinstance(here, list | tuple):
+            holder[place] = items = list(here)
+            todo += [(items, index, name) for index in reversed(range(len(items)))]
+    return root[0] if len(findings) > known else value

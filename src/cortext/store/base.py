@@ -6,9 +6,9 @@ durable. One writer at a time: `open` takes the session's lock and gives a Write
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -125,6 +125,13 @@ class Compacts(Protocol):
 
     def compact(self, session_id: str, before: int) -> int:
         """Move the messages with a sequence below `before`; how many moved. `read` still gives all."""
+
+
+class Rewrites(Protocol):
+    """A store whose lines can be changed in place, for the one reason that there is: a secret must go."""
+
+    def rewrite(self, session_id: str, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
+        """Put every record through `transform`, atomically; how many changed."""
 
 
 class Annotates(Protocol):

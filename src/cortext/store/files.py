@@ -28,6 +28,7 @@ from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
 from cortext.store.lines import encode_message
 from cortext.store.log import OpenLog, Position
+from cortext.store.rewrite import Transform, rewrite
 from cortext.store.seek import offset_of, tail
 from cortext.store.trash import Trash
 
@@ -248,6 +249,14 @@ class FileStore:
         return moved
 
     @fsio.told
+    def rewrite(self, session_id: str, transform: Transform) -> int:
+        """See base.Rewrites."""
+        with self._locked(session_id):
+            place = self._place(session_id)
+            changed = rewrite(place.log, transform) + (rewrite(place.archive, transform) if place.archive else 0)
+            self._positions.pop(place.log, None)
+        return changed
+
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self._locked(session_id):
             place = self._place(session_id)

@@ -40,6 +40,7 @@ _RESUME_WORDS = "[RESUMED CONVERSATION]"
 _COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
 _ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
 _LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
+_SHELL = re.compile(r"<bash-input>(.*)</bash-input>\s*", re.DOTALL)
 _HUMAN = frozenset((None, "", "human", "user"))
 
 
@@ -108,6 +109,8 @@ class Maker:
             message.aside = message.aside or text.startswith("<command-name>")
         elif text.startswith("<local-command-") and (output := _LOCAL_OUTPUT.fullmatch(text)):
             message.role, message.content, message.aside = SYSTEM, output[1], True
+        elif typed_command := _SHELL.fullmatch(text):
+            message.content = f"!{typed_command[1]}"
 
     # ── the assistant's records ──────────────────────────────────────────────────────────────────────
 
@@ -153,7 +156,7 @@ class Maker:
 
     def _blocks(self, record: Record, blocks: list[Block | str], identity: str, role: str) -> list[Message]:
         """The messages of a list of blocks: each tool result is one, what stands around them is others."""
-        stamp, aside = timestamp(record), self._is_aside(record)
+        stamp, aside = timestamp(record), self.aside or bool(record.isSidechain)
         parts = self._parts(blocks, record.uuid or identity)
         if len(parts) == 1:  # nearly always
             part = parts[0]

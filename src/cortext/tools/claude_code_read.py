@@ -83,7 +83,10 @@ class ClaudeReading:
                     counts=self.counts,
                     aside=True,
                 )
-                yield from side
+                try:
+                    yield from side
+                except FileNotFoundError:  # the tool swept it away while we read
+                    continue
                 cursor["sides"][name] = side.cursor
         self.cursor = cursor
 

@@ -22,7 +22,17 @@ from typing import Any
 from cortext import fsio
 from cortext.errors import ConfigError
 
-_EVENTS = {"SessionStart": 10, "UserPromptSubmit": 10, "PostCompact": 10, "Stop": 10, "SessionEnd": 3}
+# What we ask for with each event. Without a limit of its own, an answer of more than 10,000 characters
+# would reach the model cut in the middle.
+_WAIT = {"timeout": 10}
+_LISTEN = {**_WAIT, "additionalContextLimit": 200_000}
+_EVENTS = {
+    "SessionStart": _LISTEN,
+    "UserPromptSubmit": _LISTEN,
+    "PostCompact": _WAIT,
+    "Stop": _WAIT,
+    "SessionEnd": {"timeout": 3},  # Codex allows no more here, and says so at every start
+}
 _MARK = re.compile(r"(.*) # put here by cortext((?: [a-z]+)*)", re.DOTALL)
 _BEGIN = "# >>> cortext: its MCP server; taken out again by cortext >>>"
 _END = "# <<< cortext <<<"
@@ -97,14 +107,14 @@ def _hooks_with(path: str, program: Sequence[str]) -> str | None:
     hooks = _object(path, root.setdefault("hooks", {}))
     line = shlex.join([*program, "hook", "codex"])
     same = True
-    for event, seconds in _EVENTS.items():
+    for event, asked in _EVENTS.items():
         words = made if event in hooks else [*made, "list"]
         groups = _list(path, hooks.setdefault(event, []))
         ours = [group for group in groups if _mark(group) is not None]
         if ours:
             words = _mark(ours[0]) or []
         command = " ".join([line, "# put here by cortext", *words])
-        wanted = {"hooks": [{"type": "command", "command": command, "timeout": seconds}]}
+        wanted = {"hooks": [{"type": "command", "command": command, **asked}]}
         if ours == [wanted]:
             continue
         same = False

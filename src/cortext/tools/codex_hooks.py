@@ -20,8 +20,8 @@ _KINDS = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
-# The events with which Codex hands a hook's words to the model (as a developer message, of which it shows
-# the first and last 5,000 characters only).
+# The events with which Codex hands a hook's words to the model. It does so as a developer message: what comes
+# from a past conversation has to say so itself.
 _HEARD = ("SessionStart", "UserPromptSubmit")
 
 

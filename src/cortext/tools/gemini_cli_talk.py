@@ -8,8 +8,6 @@ its history it writes old messages again under new ids: those are known by their
 
 from __future__ import annotations
 
-import re
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,22 +40,11 @@ from cortext.tools.gemini_cli_records import (
     record_decoder,
     text_of,
 )
+from cortext.tools.gemini_cli_seen import LONG, Seen, other_words, sign
 
 # How many of the newest records a later one with the same id may still complete, here and in the next reading.
 RECENT = 32
 REMEMBERED = 8
-_LONG = 10_000
-_COMMENTS = re.compile(r"<!--.*?-->", re.DOTALL)
-
-
-class Seen(msgspec.Struct, array_like=True, gc=False):
-    """What was given of a record so far: its words (or their sign), how many calls, which answers."""
-
-    words: str | int = ""
-    said: bool = False
-    calls: int = 0
-    versions: int = 0
-    answered: list[str] = []
 
 
 class PastNeeded(Exception):
@@ -288,7 +275,7 @@ class Talk:
             note(self.counts.skipped, kind)
             if kind == "compression summary":
                 self.about.summary = words
-        elif not seen.said or _other_words(words, seen):
+        elif not seen.said or other_words(words, seen):
             message, block = user_messages(record, parts, self.key)
             if message is not None:
                 given.append(self._said(record, message, words, seen))
@@ -315,7 +302,7 @@ class Talk:
         if record.model:
             self.about.model = record.model
         given: list[Message] = []
-        if not seen.said or _other_words(words, seen):
+        if not seen.said or other_words(words, seen):
             message = model_message(record, words, parts, self.key, when)
             if message is not None:
                 given.append(self._said(record, message, words, seen))
@@ -376,7 +363,7 @@ class Talk:
             else:
                 message.aside = True  # more was said since: what stands now stays, this is kept beside it
         seen.said = True
-        seen.words = words if len(words) < _LONG else sign(words)
+        seen.words = words if len(words) < LONG else sign(words)
         return message
 
     def _second_hand(self, record: Record, out: list[Message]) -> None:
@@ -458,18 +445,3 @@ def _name(raw: msgspec.Raw) -> str:
 def _called_by(name: str) -> str:
     """The record whose tool results another one repeats, by its name."""
     return name.removesuffix("_response") if name.endswith("_response") else ""
-
-
-def _other_words(words: str, seen: Seen) -> bool:
-    """Whether a record that spoke before now says something else."""
-    if not words or words == seen.words:
-        return False
-    return sign(words) != (seen.words if isinstance(seen.words, int) else sign(seen.words))
-
-
-def sign(text: str) -> int:
-    """A short sign of a text by which it is known again; blind to what the program itself takes away."""
-    if "<!--" in text:
-        text = _COMMENTS.sub("", text)
-    text = text.strip()
-    return zlib.crc32(f"{len(text)}\0{text[:500]}\0{text[-500:]}".encode("utf-8", "surrogatepass"))

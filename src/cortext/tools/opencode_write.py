@@ -30,6 +30,7 @@ from cortext.tools.opencode_records import MARK
 from cortext.tools.opencode_store import connection, is_database, session_info
 
 IMPORT_SECONDS = 300.0
+DELETE_SECONDS = 60.0
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_BITS = 48
 _KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
@@ -91,20 +92,22 @@ def import_document(program: Program, pieces: Iterator[bytes], key: str, *, proj
         path = os.path.join(folder, "session.json")
         fsio.replace_file(path, pieces)
         code, said = program.run(["import", path], cwd=project, seconds=IMPORT_SECONDS)
+        if code != 0 or f"Imported session: {key}" not in said:
+            raise WriteFailed(
+                f"OpenCode did not take the session: {said[-400:] or f'exit status {code}'}",
+                kept="the conversation, in our store",
+                hint="resume it with --print, and report this",
+            )
+    except WriteFailed:
+        delete(program, key, project=project)
+        raise
     finally:
         fsio.remove_tree(folder)
-    if code != 0 or f"Imported session: {key}" not in said:
-        delete(program, key, project=project)
-        raise WriteFailed(
-            f"OpenCode did not take the session: {said[-400:] or f'exit status {code}'}",
-            kept="the conversation, in our store",
-            hint="resume it with --print, and report this",
-        )
 
 
 def delete(program: Program, key: str, *, project: str) -> None:
     """Take a session out again that could not be written whole."""
-    program.run(["session", "delete", key], cwd=project, seconds=IMPORT_SECONDS)
+    program.run(["session", "delete", key], cwd=project, seconds=DELETE_SECONDS)
 
 
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────

@@ -25,9 +25,9 @@ WAIT = 120.0
 
 
 def sizes(name: str, count: int) -> list[int]:
-    """How long the messages of a writer are: 200 to a million characters, most of them short."""
+    """How long the messages of a writer are, in characters: 200 bytes to a megabyte, most of them short."""
     chance = random.Random(name)
-    some = [1_000_000 // 2, *[64_000] * 4, *[20_000] * 12]
+    some = [800_000, *[64_000] * (count // 60), *[20_000] * (count // 20)]
     found = some + [chance.randint(200, 2000) for _ in range(count - len(some))]
     chance.shuffle(found)
     return found[:count]

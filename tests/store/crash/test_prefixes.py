@@ -66,7 +66,11 @@ def test_a_log_cut_after_any_byte_keeps_its_whole_lines_and_takes_the_next(layou
             assert plain(store.read(SESSION)) == [*there, added], f"cut at {end}"
             assert added.seq == len(there)
             check_kept(store, bad)
-            assert not unreadable(store), f"cut at {end}"
+            kept = data[: data.rfind(b"\n", 0, end) + 1] if torn else data[:end]
+            kept += b"\n" if kept and not kept.endswith(b"\n") else b""
+            after = contents(log)
+            assert after.startswith(kept) and after.endswith(b"\n"), f"cut at {end}"
+            assert after.count(b"\n") == kept.count(b"\n") + 1, "the message is one line, on a line of its own"
 
 
 @pytest.mark.req("STORE-06", "STORE-03")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, PIXEL, PROJECT, WHOLE_LIFE, Script, a_whole_life, at, call, read, short
+from tests.tools.claude_code.corpus import KEY, PIXEL, PROJECT, WHOLE_LIFE, Script, a_whole_life, call, read, short
 
 from cortext.model.message import Message, thread
 from cortext.tools.base import Transcript
@@ -92,6 +90,28 @@ def test_commands_of_the_program_itself_stay_beside_the_talk(tmp_path: Path) -> 
 
     asides = [short(message) for message in messages if message.aside]
     assert asides == [("user", "/compact"), ("system", "Compacted"), ("system", "API Error: 500")]
+
+
+def test_who_speaks_in_the_users_place(tmp_path: Path) -> None:
+    script = Script()
+    script.user("<bash-input>git status</bash-input>")
+    script.user("<task-notification>done</task-notification>", origin={"kind": "task-notification"})
+    script.record("system", {"subtype": "local_command", "content": "<command-name>/context</command-name>"})
+    script.user("<b>not a command</b>")
+    script.user("<command-message>init is running…</command-message>\n<command-name>init</command-name>")
+    script.user([{"type": "text", "text": "in a block"}], origin={"kind": "human"})
+
+    messages, reading = read(script.save(tmp_path))
+
+    assert [(message.content, message.aside, message.extra) for message in messages] == [
+        ("!git status", False, None),
+        ("<task-notification>done</task-notification>", False, {"origin": "task-notification"}),
+        ("/context", True, None),
+        ("<b>not a command</b>", False, None),
+        ("/init", False, None),
+        ("in a block", False, None),
+    ]
+    assert reading.about.command == ""
 
 
 @pytest.mark.req("SAFE-03")
@@ -233,266 +253,6 @@ def test_a_record_that_was_written_twice_counts_once(tmp_path: Path) -> None:
 
     assert len(messages) == 1
     assert reading.counts.skipped == {"repeated": 1}
-
-
-# ── damage ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.req("TOOL-04")
-def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    script.assistant("two")
-    script.raw(script.lines.pop(0) + script.lines.pop(0))
-    script.raw({"type": "last-prompt", "sessionId": KEY})
-    bookkeeping = script.lines.pop()
-    script.user("three")
-    script.raw(bookkeeping + script.lines.pop())
-    script.result("a", "four " * 1000)
-    script.user("five")
-    five, four = script.lines.pop(), script.lines.pop()
-    script.raw(four + five)
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [short(message)[1].split()[0] for message in messages] == ["one", "two", "three", "four", "five"]
-    assert reading.counts.damaged == {}
-
-
-@pytest.mark.req("TOOL-04")
-@pytest.mark.parametrize("torn", ["talk", "bookkeeping"])
-def test_a_torn_record_loses_only_itself(tmp_path: Path, torn: str) -> None:
-    script = Script()
-    script.user("one")
-    if torn == "talk":
-        script.user("torn " * 20)
-    else:
-        script.raw({"type": "queue-operation", "content": "torn " * 20, "sessionId": KEY})
-    half = script.lines.pop()[:-30]
-    script.tip = None
-    script.user("two")
-    whole = script.lines.pop()
-    # Killed while it wrote, the program goes on at the end of the torn line.
-    script.raw(half + whole)
-    script.raw(half)
-    script.user("three")
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [message.content for message in messages] == ["one", "two", "three"]
-    assert sum(reading.counts.damaged.values()) == 2
-    assert len(reading.counts.places) == 2
-
-
-@pytest.mark.req("TOOL-04")
-def test_unknown_and_broken_records_are_counted_by_kind(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    script.raw({"type": "dream-journal", "sessionId": KEY})
-    script.raw({"type": "dream-journal", "uuid": "d1", "parentUuid": script.tip})
-    script.raw({"no": "type"})
-    script.raw(b"not json at all")
-    script.raw(b'{"type":"user","message":{"role":"user","content":17},"uuid":"x"}')
-    script.raw(b"\xff\xfe\xfd")
-    script.raw(b"[1, 2]")
-    script.raw(b"[" * 5_000)
-    script.record("system", {"subtype": "brand_new"})
-    script.user("two")
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [message.content for message in messages] == ["one", "two"]
-    assert reading.counts.unknown == {"dream-journal": 2, "without type": 1, "system/brand_new": 1}
-    assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 2}
-
-
-def test_broken_characters_are_kept_as_they_are(tmp_path: Path) -> None:
-    script = Script()
-    script.raw(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"half \\ud83d pair \\u0000"}}')
-    script.raw(b'\0\0\0{"type":"user","uuid":"u2","message":{"role":"user","content":"after NULs"}}')
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [message.content for message in messages] == ["half \ud83d pair \0", "after NULs"]
-    assert reading.counts.damaged == {}
-
-
-def test_records_without_an_id_get_one_that_stays(tmp_path: Path) -> None:
-    script = Script()
-    script.raw({"type": "user", "message": {"role": "user", "content": "who am I"}})
-
-    (first,), _ = read(script.save(tmp_path))
-    (second,), _ = read(script.save(tmp_path))
-
-    assert first.id == second.id != ""
-
-
-def test_one_very_large_record(tmp_path: Path) -> None:
-    script = Script()
-    script.user("cat it")
-    script.assistant(call("a"))
-    script.result("a", "x" * 6_000_000)
-    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 8_000_000}}
-    script.user([{"type": "text", "text": "and this?"}, picture])
-    script.assistant("large")
-    transcript = script.save(tmp_path)
-    del script
-    tracemalloc.start()
-    lengths = [len(message.text) for message in ClaudeReading(transcript)]
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert lengths == [6, 0, 6_000_000, 9, 5]
-    assert peak < 60_000_000
-
-
-def test_memory_does_not_grow_with_the_words(tmp_path: Path) -> None:
-    script = Script()
-    for number in range(2_000):
-        script.user(f"{number} " + "word " * 1_000)
-    transcript = script.save(tmp_path)
-    del script
-    tracemalloc.start()
-    count = sum(1 for _ in ClaudeReading(transcript))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert count == 2_000
-    assert peak < 8_000_000  # the file has 10 MB
-
-
-# ── going on ─────────────────────────────────────────────────────────────────────────────────────────
-
-
-def grow(path: Path, data: bytes) -> None:
-    """Append what a file lacks, as the program does."""
-    path.parent.mkdir(exist_ok=True)
-    with path.open("ab") as file:
-        file.write(data[file.tell() :])
-
-
-def grown(path: Path, data: bytes) -> tuple[list[Message], ClaudeReading]:
-    grow(path, data)
-    return read(at(path))
-
-
-def _a_branching_talk() -> Script:
-    script = a_whole_life()
-    fork = script.tip
-    script.user("this way")
-    script.user("no, that way", parent=fork)
-    script.assistant(call("z"), answer="msg_last")
-    script.result("z", "ü 答")
-    return script
-
-
-@pytest.mark.req("TOOL-03")
-def test_a_reading_goes_on_at_every_line(tmp_path: Path) -> None:
-    script = _a_branching_talk()
-    whole, _ = read(script.save(tmp_path))
-    for cut in range(len(script.lines) + 1):
-        path = tmp_path / str(cut) / f"{KEY}.jsonl"
-        before, reading = grown(path, b"".join(line + b"\n" for line in script.lines[:cut]))
-        cursor = json.loads(json.dumps(reading.cursor))
-        grow(path, script.data())
-        after, reading = read(at(path), cursor)
-
-        assert before + after == whole, cut
-        assert read(at(path), reading.cursor)[0] == []
-        assert reading.about.title == "Shanties"
-        assert reading.about.command == "/workspace.brainstorm"
-
-
-@pytest.mark.req("TOOL-03")
-def test_a_reading_goes_on_at_every_byte(tmp_path: Path) -> None:
-    script = Script()
-    fork = script.user("öne")
-    script.assistant("two", call("a"))
-    script.result("a", "three")
-    script.user("four", parent=fork)
-    data = script.data()
-    whole, _ = read(script.save(tmp_path))
-    for cut in range(len(data) + 1):
-        path = tmp_path / str(cut) / f"{KEY}.jsonl"
-        before, reading = grown(path, data[:cut])
-        assert reading.counts.damaged == {}
-        grow(path, data)
-        after, _ = read(at(path), reading.cursor)
-        assert before + after == whole, cut
-
-
-@pytest.mark.req("TOOL-03")
-def test_a_file_that_was_rewritten_is_read_whole(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    script.user("two")
-    _, reading = read(script.save(tmp_path))
-    path = tmp_path / f"{KEY}.jsonl"
-    for data in (
-        b"",
-        script.lines[0] + b"\n",
-        script.data().replace(b"one", b"uno"),
-        script.data().replace(b"two", b"tow"),
-    ):
-        path.write_bytes(data)
-        messages, _ = read(at(path), reading.cursor)
-        assert len(messages) == data.count(b"\n")
-    path.unlink()
-    with pytest.raises(FileNotFoundError):
-        read(at(path), reading.cursor)
-
-
-def test_a_cursor_that_makes_no_sense_is_not_used(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    transcript = script.save(tmp_path)
-    for cursor in ({}, {"offset": "many"}, {"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"}):
-        assert len(read(transcript, cursor)[0]) == 1
-
-
-def test_many_messages(tmp_path: Path) -> None:
-    line = Script()
-    line.user("PLACE")
-    template = line.lines[0]
-    path = tmp_path / f"{KEY}.jsonl"
-    with path.open("wb") as file:
-        for number in range(20_000):
-            file.write(template.replace(b"PLACE", b"%d" % number).replace(b'"uuid":"', b'"uuid":"%d-' % number) + b"\n")
-
-    reading = ClaudeReading(at(path))
-    for count, message in enumerate(reading):
-        assert message.content == str(count)
-    assert reading.cursor is not None
-    assert len(json.dumps(reading.cursor)) < 4_000
-
-
-# ── strangers' files ─────────────────────────────────────────────────────────────────────────────────
-
-_STRANGERS = sorted((SHARED / "claude").glob("*.jsonl")) if SHARED.is_dir() else []
-
-
-@pytest.mark.req("TOOL-03", "TOOL-04")
-def test_real_files_of_strangers(tmp_path: Path) -> None:
-    """Where the files are at hand; the corpus above holds every kind that they do."""
-    for path in _STRANGERS:
-        data = path.read_bytes()
-        messages, reading = read(at(path))
-        talk = thread(messages)
-
-        assert reading.counts.damaged == reading.counts.unknown == {}
-        assert len(talk) == sum(not message.aside for message in messages) > 100
-        calls = [part.id for message in talk for part in message.parts_of("tool_call")]
-        results = [part.call_id for message in talk for part in message.parts_of("tool_result")]
-        assert sorted(calls) == sorted(results)
-        assert {message.role for message in messages} >= {"user", "assistant", "tool"}
-        assert reading.about.model.startswith("claude-")
-
-        for cut in (data.find(b"\n", place) + 1 for place in range(0, len(data), len(data) // 5)):
-            copy = tmp_path / f"{cut}" / path.name
-            before, earlier = grown(copy, data[:cut])
-            grow(copy, data)
-            after, _ = read(at(copy), earlier.cursor)
-            assert before + after == messages
 
 
 def test_the_reading_is_the_protocols(tmp_path: Path) -> None:

@@ -44,8 +44,12 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     plan = make_plan(chosen, tool, command=command, budget=options.tokens or wiring.settings["resume.native_tokens"])
     plan.warnings = warnings_for(chosen, tool, plan, current_hash)
     if options.dry_run:
-        launch = tool.launch(plan.key or "NEW", project=plan.project, prompt="…", model=options.model)
-        return _dry(plan, launch.argv, as_json=options.json)
+        try:
+            argv = tool.launch(plan.key or "NEW", project=plan.project, prompt="…", model=options.model).argv
+        except NotFound as error:
+            argv = [tool.name]
+            plan.warnings.append(error.message)
+        return _dry(plan, argv, as_json=options.json)
     if tool.detect() is None:
         raise NotFound(
             f"{tool.title} is not installed here",

@@ -1,0 +1,134 @@
+"""Records that are torn, glued, unknown or huge: counted and passed over, never fatal."""
+
+from __future__ import annotations
+
+import tracemalloc
+from pathlib import Path
+
+import pytest
+from tests.tools.claude_code.corpus import KEY, Script, call, read, short
+
+from cortext.tools.claude_code_read import ClaudeReading
+
+
+@pytest.mark.req("TOOL-04")
+def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
+    script = Script()
+    script.user("one")
+    script.assistant("two")
+    script.raw(script.lines.pop(0) + script.lines.pop(0))
+    script.raw({"type": "last-prompt", "sessionId": KEY})
+    bookkeeping = script.lines.pop()
+    script.user("three")
+    script.raw(bookkeeping + script.lines.pop())
+    script.result("a", "four " * 1000)
+    script.user("five")
+    five, four = script.lines.pop(), script.lines.pop()
+    script.raw(four + five)
+
+    messages, reading = read(script.save(tmp_path))
+
+    assert [short(message)[1].split()[0] for message in messages] == ["one", "two", "three", "four", "five"]
+    assert reading.counts.damaged == {}
+
+
+@pytest.mark.req("TOOL-04")
+@pytest.mark.parametrize("torn", ["talk", "bookkeeping"])
+def test_a_torn_record_loses_only_itself(tmp_path: Path, torn: str) -> None:
+    script = Script()
+    script.user("one")
+    if torn == "talk":
+        script.user("torn " * 20)
+    else:
+        script.raw({"type": "queue-operation", "content": "torn " * 20, "sessionId": KEY})
+    half = script.lines.pop()[:-30]
+    script.tip = None
+    script.user("two")
+    whole = script.lines.pop()
+    # Killed while it wrote, the program goes on at the end of the torn line.
+    script.raw(half + whole)
+    script.raw(half)
+    script.user("three")
+
+    messages, reading = read(script.save(tmp_path))
+
+    assert [message.content for message in messages] == ["one", "two", "three"]
+    assert sum(reading.counts.damaged.values()) == 2
+    assert len(reading.counts.places) == 2
+
+
+@pytest.mark.req("TOOL-04")
+def test_unknown_and_broken_records_are_counted_by_kind(tmp_path: Path) -> None:
+    script = Script()
+    script.user("one")
+    script.raw({"type": "dream-journal", "sessionId": KEY})
+    script.raw({"type": "dream-journal", "uuid": "d1", "parentUuid": script.tip})
+    script.raw({"no": "type"})
+    script.raw(b"not json at all")
+    script.raw(b'{"type":"user","message":{"role":"user","content":17},"uuid":"x"}')
+    script.raw(b"\xff\xfe\xfd")
+    script.raw(b"[1, 2]")
+    script.raw(b"[" * 5_000)
+    script.record("system", {"subtype": "brand_new"})
+    script.user("two")
+
+    messages, reading = read(script.save(tmp_path))
+
+    assert [message.content for message in messages] == ["one", "two"]
+    assert reading.counts.unknown == {"dream-journal": 2, "without type": 1, "system/brand_new": 1}
+    assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 2}
+
+
+def test_broken_characters_are_kept_as_they_are(tmp_path: Path) -> None:
+    script = Script()
+    script.raw(b'{"type":"user","uuid":"u1","message":{"role":"user","content":"half \\ud83d pair \\u0000"}}')
+    script.raw(b'\0\0\0{"type":"user","uuid":"u2","message":{"role":"user","content":"after NULs"}}')
+
+    messages, reading = read(script.save(tmp_path))
+
+    assert [message.content for message in messages] == ["half \ud83d pair \0", "after NULs"]
+    assert reading.counts.damaged == {}
+
+
+def test_records_without_an_id_get_one_that_stays(tmp_path: Path) -> None:
+    script = Script()
+    script.raw({"type": "user", "message": {"role": "user", "content": "who am I"}})
+
+    (first,), _ = read(script.save(tmp_path))
+    (second,), _ = read(script.save(tmp_path))
+
+    assert first.id == second.id != ""
+
+
+def test_one_very_large_record(tmp_path: Path) -> None:
+    script = Script()
+    script.user("cat it")
+    script.assistant(call("a"))
+    script.result("a", "x" * 6_000_000)
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "A" * 8_000_000}}
+    script.user([{"type": "text", "text": "and this?"}, picture])
+    script.assistant("large")
+    transcript = script.save(tmp_path)
+    del script
+    tracemalloc.start()
+    lengths = [len(message.text) for message in ClaudeReading(transcript)]
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert lengths == [6, 0, 6_000_000, 9, 5]
+    assert peak < 60_000_000
+
+
+def test_memory_does_not_grow_with_the_words(tmp_path: Path) -> None:
+    script = Script()
+    for number in range(2_000):
+        script.user(f"{number} " + "word " * 1_000)
+    transcript = script.save(tmp_path)
+    del script
+    tracemalloc.start()
+    count = sum(1 for _ in ClaudeReading(transcript))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == 2_000
+    assert peak < 8_000_000  # the file has 10 MB

@@ -1,0 +1,159 @@
+"""Any conversation at all can be written, and comes back as it was."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.claude_code.corpus import a_whole_life, at, read
+
+from cortext.model.message import Message, Part, thread
+from cortext.tools.base import Written
+from cortext.tools.claude_code import ClaudeCode
+from cortext.tools.claude_code_plan import Plan, essence
+
+Json = dict[str, Any]
+
+
+def said(role: str, content: str = "", *parts: Part, **more: Any) -> Message:
+    said.count += 1  # type: ignore[attr-defined]
+    stamp = f"2026-11-02T08:00:{said.count % 60:02d}.000Z"  # type: ignore[attr-defined]
+    return Message(
+        role=role,
+        content=content,
+        timestamp=stamp,
+        id=more.pop("id", f"m{said.count}"),  # type: ignore[attr-defined]
+        parts=list(parts) or None,
+        **more,
+    )
+
+
+said.count = 0  # type: ignore[attr-defined]
+
+
+def calls(identity: str, name: str = "Bash", arguments: Any = None) -> Part:
+    return Part("tool_call", id=identity, name=name, input={"command": "ls"} if arguments is None else arguments)
+
+
+def answers(identity: str, output: str = "ok", *, is_error: bool = False) -> Part:
+    return Part("tool_result", call_id=identity, output=output, is_error=is_error)
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> ClaudeCode:
+    return ClaudeCode(home=str(tmp_path / "home"), environ={"PATH": "/nowhere"})
+
+
+def records(written: Written) -> list[Json]:
+    return [json.loads(line) for line in Path(written.path).read_bytes().splitlines()]
+
+
+def wire(written: Written) -> list[tuple[str, Any]]:
+    """The turns as the program reads them: our own field does not count."""
+    turns: list[tuple[str, Any]] = []
+    for record in records(written):
+        if record["type"] not in ("user", "assistant"):
+            continue
+        content = record["message"]["content"]
+        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
+            kind = {"text": "text", "tool_use": "name", "tool_result": "content"}[block["type"]]
+            turns.append((f"{record['type']}/{block['type']}", block[kind]))
+    return turns
+
+
+def round_trip(tool: ClaudeCode, messages: list[Message], tmp_path: Path) -> tuple[Written, list[Message]]:
+    written = tool.write(messages, project=str(tmp_path))
+    back, reading = read(at(Path(written.path)))
+    assert reading.counts.damaged == reading.counts.unknown == {}
+    return written, back
+
+
+_texts = st.text(st.characters(), max_size=12) | st.sampled_from(
+    ["", " ", "(no content)", "<command-name>", "/x y", "\ud800"]
+)
+_ids = st.sampled_from(["a", "b", "c", "bad id", ""])
+_inputs = st.none() | st.dictionaries(_texts, st.integers(), max_size=2) | _texts
+_parts = st.one_of(
+    st.builds(Part, st.just("text"), text=_texts),
+    st.builds(Part, st.just("thinking"), text=_texts),
+    st.builds(Part, st.just("tool_call"), id=_ids, name=_texts, input=_inputs),
+    st.builds(Part, st.just("tool_result"), call_id=_ids, output=_texts, is_error=st.booleans()),
+    st.builds(Part, st.just("image"), ref=_texts),
+)
+_messages = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant", "tool", "system"]), _texts, st.lists(_parts, max_size=4)),
+    max_size=8,
+)
+
+
+@pytest.mark.req("SESS-004d")
+@given(_messages)
+def test_any_conversation_can_be_written(
+    tmp_path_factory: pytest.TempPathFactory, talk: list[tuple[str, str, list[Part]]]
+) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    messages = [
+        Message(role=role, content=content, id=f"id{number}", parts=parts or None)
+        for number, (role, content, parts) in enumerate(talk)
+    ]
+    tool = ClaudeCode(home=str(folder), environ={})
+
+    written, back = round_trip(tool, messages, folder)
+
+    by_id = {message.id: message for message in messages}
+    for message in back:
+        assert essence(message) == essence(by_id[message.id])
+    missing = [message for message in messages if message.id not in {message.id for message in back}]
+    assert all(not essence(message)[1] and essence(message)[2:] == ([], [], []) for message in missing)
+    _check_wire(records(written))
+
+
+def _check_wire(turns: list[Json]) -> None:
+    """What the model's interface asks for: a user first, every call answered at once, no blank text."""
+    waiting: set[str] = set()
+    answer = ""
+    seen: set[str] = set()
+    assert not turns or turns[0]["type"] == "user"
+    for record in turns:
+        content = record["message"]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        same = record["type"] == "assistant" and record["message"]["id"] == answer
+        results = {block["tool_use_id"] for block in blocks if block["type"] == "tool_result"}
+        assert not waiting or same or results
+        assert results <= waiting
+        waiting -= results
+        answer = record["message"]["id"] if record["type"] == "assistant" else ""
+        for block in blocks:
+            if block["type"] == "text":
+                assert block["text"].strip()
+                assert not waiting or record["type"] == "assistant"
+            elif block["type"] == "tool_use":
+                assert block["id"] not in seen
+                assert isinstance(block["input"], dict)
+                seen.add(block["id"])
+                waiting.add(block["id"])
+    assert not waiting
+
+
+@pytest.mark.req("SESS-004d")
+def test_there_and_back_again(tool: ClaudeCode, tmp_path: Path) -> None:
+    whole, _ = read(a_whole_life().save(tmp_path))
+    kept = [message for message in thread(whole) if message.text or message.parts_of("tool_call")]
+
+    _, once = round_trip(tool, whole, tmp_path)
+    _, twice = round_trip(tool, once, tmp_path)
+
+    assert [message.id for message in twice] == [message.id for message in kept]
+    assert [essence(message) for message in twice] == [essence(message) for message in kept]
+
+
+def test_a_long_conversation_is_planned_in_time_that_grows_with_it() -> None:
+    talk = []
+    for number in range(4_000):
+        talk += [said("assistant", "", calls(f"c{number}")), said("tool", "", answers(f"c{number}"))]
+
+    assert Plan(talk).tool_calls == 4_000

@@ -1,0 +1,377 @@
+"""Against the real program: what it writes we read whole, what we write it takes whole."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.model_server import ModelServer, Reply, Request, ToolCall
+from tests.support.tool_runner import Tool, make_tool
+
+from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.tools.base import CommandFile, Transcript
+from cortext.tools.codex import Codex
+
+pytestmark = pytest.mark.real_tool
+# Hooks that were not approved do not run; this is how automation says that it looked at them.
+APPROVED = "--dangerously-bypass-hook-trust"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def program(tmp_path: Path, server: ModelServer, project: Path) -> Tool:
+    """The real program with a home of its own, found on the path."""
+    tool = make_tool("codex", tmp_path / "home", server.url)
+    tool.env["PATH"] = f"{os.path.dirname(tool.program)}:{tool.env['PATH']}"
+    tool.trust(project)
+    return tool
+
+
+@pytest.fixture
+def adapter(program: Tool) -> Codex:
+    return Codex(environ=program.env)
+
+
+def only(adapter: Codex) -> Transcript:
+    (found,) = adapter.transcripts()
+    return found
+
+
+def go_on(program: Tool, adapter: Codex, key: str, project: Path, prompt: str) -> None:
+    launch = adapter.headless(key, project=str(project), prompt=prompt)
+    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    assert done.returncode == 0, done.stderr
+
+
+def asked(request: Request) -> list[tuple[str, str, str]]:
+    """The conversation of a request without what the program itself puts in: role, kind, and words or name."""
+    return [
+        (turn.role, turn.kind, turn.name or turn.text)
+        for turn in request.conversation
+        if turn.role != "developer" and not (turn.role == "user" and turn.text.startswith("<environment_context>"))
+    ]
+
+
+@pytest.mark.req("TOOL-02")
+def test_program_is_detected(adapter: Codex, program: Tool) -> None:
+    found = adapter.detect()
+
+    assert found is not None
+    assert (found.program, found.version, found.tested) == (program.program, "0.166.0", True)
+
+
+@pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
+def test_conversation_of_the_real_program_is_read_whole(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path
+) -> None:
+    calls = (ToolCall("exec_command", {"cmd": "cat note.txt"}), ToolCall("exec_command", {"cmd": "cat missing.txt"}))
+    server.push(Reply(text="Let me look.", thinking="I should read it first.", tool_calls=calls), "The heron. Ünï 答え")
+    assert program.run("Read note.txt, 答え", cwd=project).returncode == 0
+    found = only(adapter)
+
+    reading = adapter.read(found)
+    messages = list(reading)
+
+    assert (found.key, found.project) == (program.sessions()[0], str(project))
+    assert [message.role for message in messages] == [
+        "user",
+        "assistant",
+        "assistant",
+        "assistant",
+        "tool",
+        "tool",
+        "assistant",
+    ]
+    assert messages[0].content == "Read note.txt, 答え"
+    assert messages[1].parts == [Part(THINKING, text="I should read it first."), Part(TEXT, text="Let me look.")]
+    called = [part for message in messages for part in message.parts_of(TOOL_CALL)]
+    answered = [part for message in messages for part in message.parts_of(TOOL_RESULT)]
+    assert [part.input for part in called] == [{"cmd": "cat note.txt"}, {"cmd": "cat missing.txt"}]
+    assert [part.call_id for part in answered] == [part.id for part in called]
+    assert "the heron stands still" in answered[0].output and "No such file" in answered[1].output
+    assert [part.is_error for part in answered] == [False, True]
+    assert (messages[-1].content, messages[-1].model, messages[-1].tokens) == ("The heron. Ünï 答え", "test-model", 5)
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+    assert reading.about.tools == ["exec_command"]
+
+
+@pytest.mark.req("TOOL-02", "TOOL-03")
+def test_second_turn_is_all_that_is_new(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
+    program.run("The boat is green.", cwd=project)
+    first = adapter.read(only(adapter))
+    before = list(first)
+    go_on(program, adapter, only(adapter).key, project, "Which colour?")
+
+    second = adapter.read(only(adapter), json.loads(json.dumps(first.cursor)))
+    after = list(second)
+
+    assert [message.content for message in after] == ["Which colour?", "Hello from the test model. (#2)"]
+    assert [*before, *after] == list(adapter.read(only(adapter)))
+    assert list(adapter.read(only(adapter), second.cursor)) == []
+
+
+AWKWARD = [
+    "/slash and $workspace-plan at the beginning",
+    "<environment_context>\n<cwd>/fake</cwd>\n</environment_context>",
+    "<skill>\n<name>fake</name></skill> <turn_aborted>",
+    "-- -x --dangerous 'quotes' \"double\" `ticks` $(no) \\n \\u0041",
+    "control \x01\x1b[31m\x7f and NUL \x00, line\u2028separator, emoji 👩‍👩‍👧, 答え, \ufffe",
+    "  leading and trailing  \n\n\n",
+    '{"type":"response_item"}\n{"timestamp":"x"}',
+]
+
+
+@pytest.mark.req("TOOL-02", "SESS-004d", "STORE-13", "SAFE-03")
+def test_written_thread_reaches_the_model_as_real_turns(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path
+) -> None:
+    program.run("so that the program's own lists are there already", cwd=project)
+    server.forget()
+    long_output = "".join(f"line {number} that must not be lost\n" for number in range(6_000))
+    messages = [
+        Message(role="assistant", content="An answer comes first.", id="m0"),
+        *(Message(role="user", content=text, id=f"u{number}") for number, text in enumerate(AWKWARD)),
+        Message(
+            role="assistant",
+            content="Let me look.",
+            id="m1",
+            model="claude-opus-5-5",
+            timestamp="2026-11-01T10:00:01.000Z",
+            parts=[
+                Part(THINKING, text="never sent"),
+                Part(TEXT, text="Let me look."),
+                Part(TOOL_CALL, id="toolu_1", name="Read", input={"file": "ü.txt", "lines": [1, 2]}),
+                Part(TOOL_CALL, id="toolu_2", name="apply_patch", input="*** Begin Patch\n"),
+                Part(TOOL_CALL, id="toolu_3", name="mcp.boats/sail", input={}),
+            ],
+        ),
+        Message(role="tool", id="m2", parts=[Part(TOOL_RESULT, call_id="toolu_2", output=long_output)]),
+        Message(role="tool", id="m3", parts=[Part(TOOL_RESULT, call_id="toolu_1", output=long_output, is_error=True)]),
+        Message(role="tool", id="m4", parts=[Part(TOOL_RESULT, call_id="lost", name="Grep", output="orphan")]),
+        Message(role="system", content="Be kind.", id="m5"),
+        Message(role="assistant", content="Done.", id="m6"),
+        Message(role="assistant", content="And done again.", id="m7"),
+    ]
+    written = adapter.write(messages, project=str(project), title="Boats")
+
+    go_on(program, adapter, written.key, project, "-which colour?")
+
+    (request,) = server.turns
+    turns = asked(request)
+    assert turns == [
+        ("assistant", "text", "An answer comes first."),
+        *(("user", "text", text) for text in AWKWARD if not text.startswith("<environment_context>")),
+        ("assistant", "text", "Let me look."),
+        ("assistant", "tool_call", "Read"),
+        ("assistant", "tool_call", "apply_patch"),
+        ("assistant", "tool_call", "mcp_boats_sail"),
+        ("tool", "tool_result", "[the result of this call was not recorded]"),
+        ("tool", "tool_result", long_output),
+        ("tool", "tool_result", long_output),
+        ("user", "text", "[a tool's result of Grep, the call was not recorded]\norphan"),
+        ("user", "text", "[a system message of the earlier conversation]\nBe kind."),
+        ("assistant", "text", "Done."),
+        ("assistant", "text", "And done again."),
+        ("user", "text", "-which colour?"),
+    ]
+    assert AWKWARD[1] in request.texts("user")
+    calls = {turn.call_id: turn.arguments for turn in request.conversation if turn.kind == "tool_call"}
+    results = [turn.call_id for turn in request.conversation if turn.kind == "tool_result"]
+    assert sorted(calls) == sorted(results)
+    assert calls["toolu_1"] == {"file": "ü.txt", "lines": [1, 2]}
+    assert calls["toolu_2"] == "*** Begin Patch\n"
+    assert "never sent" not in json.dumps(request.body)
+    # And back: every message is as it was, then come the new ones.
+    back = list(adapter.read(next(item for item in adapter.transcripts() if item.key == written.key)))
+    assert back[: len(messages)] == messages
+    assert [message.content for message in back[len(messages) :]] == [
+        "-which colour?",
+        "Hello from the test model. (#2)",
+    ]
+
+
+@pytest.mark.req("TOOL-02", "SESS-004d")
+def test_put_back_and_archived_threads_go_on(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
+    program.run("The boat is green.", cwd=project)
+    found = only(adapter)
+    copy = project / "kept" / "native"
+    adapter.copy(found, str(copy))
+    os.unlink(found.path)
+    assert adapter.put_back(str(copy), project=str(project)) == found.key
+    go_on(program, adapter, found.key, project, "Which colour?")
+    assert asked(server.turns[-1])[0] == ("user", "text", "The boat is green.")
+    archived = program.execute([program.program, "archive", found.key], cwd=project)
+    assert archived.returncode == 0, archived.stderr
+
+    assert only(adapter).key == found.key
+    go_on(program, adapter, found.key, project, "Again?")
+
+    assert [words for _, kind, words in asked(server.turns[-1]) if kind == "text"][-1] == "Again?"
+    assert len(list(adapter.read(only(adapter)))) == 6
+
+
+# ── hooks, commands, the server ──────────────────────────────────────────────────────────────────────
+
+DUMP = """
+import json, os, sys
+folder = os.path.dirname(os.path.abspath(__file__))
+event = sys.stdin.readline() if sys.argv[1:] == ["mcp"] else sys.stdin.read()
+with open(os.path.join(folder, "calls.jsonl"), "a", encoding="utf-8") as file:
+    file.write(json.dumps({"arguments": sys.argv[1:], "event": json.loads(event or "{}")}) + "\\n")
+answer = os.path.join(folder, "answer")
+if os.path.exists(answer) and "UserPromptSubmit" in event:
+    sys.stdout.write(open(answer, encoding="utf-8").read())
+"""
+
+
+class Dump:
+    """A program in our place that writes down how it was called."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir()
+        (folder / "dump.py").write_text(DUMP, encoding="utf-8")
+        self.program = [sys.executable, str(folder / "dump.py")]
+
+    def calls(self, kind: str) -> list[dict[str, Any]]:
+        """The events that it was called with, in order."""
+        path = self.folder / "calls.jsonl"
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return [call["event"] for call in map(json.loads, lines) if call["arguments"][0] == kind]
+
+
+@pytest.fixture
+def dump(tmp_path: Path, adapter: Codex, project: Path) -> Dump:
+    made = Dump(tmp_path / "dump")
+    adapter.merge(str(project), made.program)
+    commands = [CommandFile(name="workspace.brainstorm", description="think", text="Think about {arguments} 答え.")]
+    for path, contents in adapter.files(commands, made.program).items():
+        (project / path).parent.mkdir(parents=True, exist_ok=True)
+        (project / path).write_bytes(contents)
+    return made
+
+
+@pytest.mark.req("TOOL-02", "SESS-001d")
+def test_hooks_command_and_server_that_we_install_work(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
+) -> None:
+    context = "[RESUMED CONVERSATION] " + "words " * 20_000 + "[END RESUMED CONTEXT]"
+    answer = adapter.hook_answer({"hook_event_name": "UserPromptSubmit"}, context)
+    (dump.folder / "answer").write_text(answer, encoding="utf-8")
+    server.push("Thought.")
+
+    done = program.run("$workspace-brainstorm API design", cwd=project, extra_args=[APPROVED])
+
+    assert done.returncode == 0, done.stderr
+    events = [adapter.hook_event(event) for event in dump.calls("hook")]
+    assert [event.kind for event in events if event] == ["started", "command", "answered", "ended"]
+    found = only(adapter)
+    assert {(event.key, event.path, event.project) for event in events if event} == {
+        (found.key, found.path, str(project))
+    }
+    command, answered = events[1], events[2]
+    assert command is not None and (command.command, command.arguments) == ("workspace.brainstorm", "API design")
+    assert answered is not None and answered.text == "Thought."
+    assert len(dump.calls("mcp")) >= 1
+    texts = server.turns[-1].texts()
+    assert texts.count(context) == 1
+    assert "$workspace-brainstorm API design" in server.turns[-1].texts("user")
+    assert any("Think about (the words after `$workspace-brainstorm`" in text for text in texts)
+    # What is read: the command as it was typed, and our own block marked as ours.
+    reading = adapter.read(found)
+    messages = list(reading)
+    assert [(message.role, message.content, message.aside) for message in messages] == [
+        ("user", "$workspace-brainstorm API design", False),
+        ("user", context, True),
+        ("assistant", "Thought.", False),
+    ]
+    assert reading.about.command == "/workspace.brainstorm"
+
+
+@pytest.mark.req("TOOL-02", "SESS-001d")
+def test_hooks_run_once_approved_and_reading_does_not_need_them(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
+) -> None:
+    program.run("nobody is told of this", cwd=project)
+    assert dump.calls("hook") == []
+    assert [message.content for message in adapter.read(only(adapter))][0] == "nobody is told of this"
+
+    approve(program, project)
+    adapter.merge(str(project), dump.program)  # done again, it costs no second approval
+    program.run("but of this we are", cwd=project)
+
+    assert [event["hook_event_name"] for event in dump.calls("hook")] == [
+        "SessionStart",
+        "UserPromptSubmit",
+        "Stop",
+        "SessionEnd",
+    ]
+
+
+def approve(program: Tool, project: Path) -> None:
+    """Do what the program does when its user says "Trust all and continue": note the hash of every hook."""
+    asked = [
+        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
+        {"method": "initialized"},
+        {"id": 2, "method": "hooks/list", "params": {"cwds": [str(project)]}},
+    ]
+    process = subprocess.Popen(
+        [program.program, "app-server"],
+        cwd=project,
+        env=program.env,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        encoding="utf-8",
+    )
+    assert process.stdin is not None and process.stdout is not None
+    with process:
+        process.stdin.write("".join(json.dumps(message) + "\n" for message in asked))
+        process.stdin.flush()
+        listed = next(answer for line in process.stdout if (answer := json.loads(line)).get("id") == 2)
+        process.stdin.close()
+        process.wait(20)
+    hooks = listed["result"]["data"][0]["hooks"]
+    assert [hook["trustStatus"] for hook in hooks] == ["untrusted"] * 5
+    with open(program.home / ".codex" / "config.toml", "a", encoding="utf-8") as config:
+        for hook in hooks:
+            config.write(
+                f"\n[hooks.state.{json.dumps(hook['key'])}]\ntrusted_hash = {json.dumps(hook['currentHash'])}\n"
+            )
+
+
+@pytest.mark.req("TOOL-02")
+def test_project_that_is_not_trusted_still_has_our_commands(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path, dump: Dump
+) -> None:
+    settings = program.home / ".codex" / "config.toml"
+    text = settings.read_text(encoding="utf-8").partition("[projects")[0]
+    # Only with these the program does not trust a folder by itself.
+    text = text.replace('"never"', '"on-request"').replace("danger-full-access", "read-only")
+    settings.write_text(text, encoding="utf-8")
+
+    program.run("$workspace-brainstorm x", cwd=project, extra_args=[APPROVED])
+
+    assert any("Think about" in text for text in server.turns[-1].texts("user"))
+    assert (dump.calls("hook"), dump.calls("mcp")) == ([], [])
+    assert [message.content for message in adapter.read(only(adapter))][0] == "$workspace-brainstorm x"

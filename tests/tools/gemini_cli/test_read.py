@@ -1,0 +1,632 @@
+"""Reading transcripts: every kind of record, nothing lost, nothing given twice, whatever is broken."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.tools.gemini_cli.corpus import CONTEXT, KEY, Chat, Json, answer, compact, everyday, read, resumed, uuid
+
+from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
+
+SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
+
+
+def plain(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages]
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages if message.text]
+
+
+@pytest.mark.req("SESS-001d", "STORE-13", "TOOL-03")
+def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
+    messages, reading = read(everyday().save(tmp_path))
+
+    assert plain(messages) == [
+        ("user", "Read note.txt, Ünïcode: 答え"),
+        ("assistant", "Let me look."),
+        ("assistant", ""),
+        ("tool", "the heron stands still"),
+        ("tool", "no such file"),
+        ("assistant", "The heron stands still."),
+        ("user", "And now?"),
+        ("assistant", "Now we go."),
+    ]
+    said, calls, went_well, failed = messages[1:5]
+    assert said.parts == [Part(THINKING, "I should read the note first.")]
+    assert (said.model, said.tokens) == ("gemini-3.8-flash", 5)
+    assert said.usage is not None and said.usage["total"] == 15
+    assert [(part.type, part.name, part.input) for part in calls.parts or ()] == [
+        (TOOL_CALL, "run_shell_command", {"command": "cat note.txt"}),
+        (TOOL_CALL, "read_file", {"path": "boat.txt"}),
+    ]
+    for result, call, wrong in zip((went_well, failed), calls.parts or (), (False, True), strict=True):
+        (part,) = result.parts or ()
+        assert (part.type, part.call_id, part.name, part.is_error) == (TOOL_RESULT, call.id, call.name, wrong)
+    assert [message.id for message in messages[:4]] == [uuid(1), uuid(4), f"{uuid(4)}/calls", f"{uuid(4)}/result/0"]
+    assert len({message.id for message in messages}) == len(messages)
+    assert all(message.timestamp.startswith("2026-11-15T02:0") for message in messages)
+    assert (reading.about.model, reading.about.tools) == ("gemini-3.8-flash", ["run_shell_command", "read_file"])
+    assert reading.about.created_at == "2026-11-15T02:00:00.469Z"
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+    assert reading.counts.skipped == {
+        "metadata": 7,
+        "history again": 1,
+        "session context": 1,
+        "record again": 1,
+        "tool result again": 2,
+    }
+
+
+@pytest.mark.req("STORE-13")
+def test_answer_of_calls_alone_carries_the_count(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.model("", [chat.call("ls", "a.txt")])
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert [(message.role, message.tokens) for message in messages] == [("assistant", 5), ("tool", None)]
+
+
+@pytest.mark.req("TOOL-03")
+@pytest.mark.parametrize("same_minute", [True, False])
+def test_resumed_session_gives_each_message_once(tmp_path: Path, same_minute: bool) -> None:
+    chat = everyday()
+    records = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
+    last = {record["id"]: record for record in records}
+    resumed(chat, list(last.values()), same_minute=same_minute)
+    chat.user("Once more?")
+    chat.model("Once more.")
+
+    messages, reading = read(chat.save(tmp_path))
+
+    before, _ = read(everyday().save(tmp_path))
+    assert [message.id for message in messages[:-2]] == [message.id for message in before]
+    assert texts(messages)[-2:] == ["Once more?", "Once more."]
+    assert not any(message.parent for message in messages)
+    assert thread(messages) == messages
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+
+
+def test_result_that_stands_with_every_call_goes_to_its_own(tmp_path: Path) -> None:
+    """After a resume the program keeps the results of all parallel calls with each of them."""
+    chat = Chat().begin()
+    one, two = chat.call("ls", "one"), chat.call("ls", "two")
+    both = [*one["result"], *two["result"]]
+    chat.put(chat.record("gemini", "", toolCalls=[{**one, "result": both}, {**two, "result": both}]))
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert plain(messages) == [("assistant", ""), ("tool", "one"), ("tool", "two")]
+
+
+@pytest.mark.req("SESS-001d")
+def test_typed_command_and_not_what_it_became(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.user("You are a brainstorming partner …", displayContent=[{"text": "/workspace.brainstorm API design"}])
+    chat.model("Let us begin.")
+    marked = "Plan: x\n\n<!-- cortext:command workspace.plan -->the\nmove<!-- cortext:end -->\n"
+    chat.user(marked)
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["/workspace.brainstorm API design", "Let us begin.", "/workspace.plan the\nmove"]
+    assert reading.about.command == "/workspace.brainstorm"
+
+
+def test_resume_block_is_marked_and_beside_the_talk(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.user("Text of the command\n\n[RESUMED CONVERSATION]\nsummary\n[END RESUMED CONTEXT]")
+    chat.model("I see.")
+    block = "<hook_context>[RESUMED CONVERSATION] again</hook_context>"
+    record = chat.record("user", [{"text": "What now?"}, {"text": block}], displayContent=[{"text": "What now?"}])
+    chat.put(record)
+    chat.user("expanded [RESUMED CONVERSATION]", displayContent=[{"text": "/workspace.resume 001"}])
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert [(message.content, message.aside) for message in messages] == [
+        ("Text of the command\n\n[RESUMED CONVERSATION]\nsummary\n[END RESUMED CONTEXT]", True),
+        ("I see.", False),
+        ("What now?", False),
+        (block, True),
+        ("/workspace.resume 001", False),
+        ("expanded [RESUMED CONVERSATION]", True),
+    ]
+    assert all((message.extra == {"resume_block": True}) == message.aside for message in messages)
+    assert len({message.id for message in messages}) == len(messages)
+    assert texts(thread(messages)) == ["I see.", "What now?", "/workspace.resume 001"]
+
+
+def test_hook_context_and_the_programs_own_words_are_left_out(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.put(chat.record("user", [{"text": "hello"}, {"text": "<hook_context>secret</hook_context>"}]))
+    chat.user("System: Please continue.")
+    chat.user("Here is the user's editor context as a JSON object. …")
+    chat.put(chat.record("gemini", "[The previous response was interrupted before it completed.]"))
+    chat.put(chat.record("info", "Update available")).put(chat.record("error", "quota")).put(
+        chat.record("warning", "hm")
+    )
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["hello"]
+    kinds = ("nudge to continue", "editor context", "placeholder", "info", "error", "warning", "session context")
+    assert [reading.counts.skipped.get(kind) for kind in kinds] == [1] * 7
+
+
+def test_file_that_was_referenced_belongs_to_the_message(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    parts = ["see @note.txt", "\n--- Content from referenced files ---", "\nContent from @note.txt:\n", "the heron"]
+    chat.put(chat.record("user", [{"text": text} for text in parts], displayContent=[{"text": "see @note.txt"}]))
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["".join(parts)]
+
+
+@pytest.mark.req("STORE-13")
+def test_images_by_reference_never_by_their_bytes(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    data = {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo" * 1000}}
+    chat.put(chat.record("user", [{"text": "What is this?"}, data, {"fileData": {"fileUri": "gs://a/b.pdf"}}]))
+    call = chat.call("read_file", None, path="a.png")
+    response = {"id": call["id"], "name": "read_file", "response": {"output": "read"}, "parts": [data]}
+    chat.model("", [{**call, "result": [{"functionResponse": response}]}])
+
+    messages, _ = read(chat.save(tmp_path))
+
+    (image, file) = messages[0].parts or ()
+    assert (image.type, image.ref, image.media_type) == (IMAGE, f"{KEY}#{uuid(1)}/0", "image/png")
+    assert file.ref == "gs://a/b.pdf"
+    assert [part.type for part in messages[2].parts or ()] == [TOOL_RESULT, IMAGE]
+    assert "iVBORw0KGgo" not in repr(messages)
+
+
+def test_other_forms_of_content_and_answers(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.put(chat.record("user", "plain text"))
+    chat.put(chat.record("user", {"text": "one part"}))
+    chat.put(chat.record("user", ["a", {"text": "b"}]))
+    code = {"executableCode": {"language": "PYTHON", "code": "1+1"}}
+    chat.put(chat.record("gemini", [{"text": "thinking", "thought": True}, {"text": "said"}, code]))
+    for result in (
+        "text",
+        [{"text": "part"}],
+        {"functionResponse": {"response": {"error": "bad"}}},
+        [answer("", "f", "x")],
+    ):
+        chat.put(chat.record("gemini", "", toolCalls=[{"name": "f", "args": {}, "result": result}]))
+    odd = {"id": "q", "name": "f", "result": [{"functionResponse": {"id": "q", "response": {"a": 1, "output": "y"}}}]}
+    chat.put(chat.record("gemini", "", toolCalls=[odd]))
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert [message.text for message in messages if message.role != "tool" and message.text] == [
+        "plain text",
+        "one part",
+        "ab",
+        "said\n\n1+1",
+    ]
+    results = [part for message in messages for part in message.parts_of(TOOL_RESULT)]
+    assert [part.output for part in results] == ["text", "part", "bad", "x", '{"a":1,"output":"y"}']
+    assert [part.is_error for part in results] == [False, False, True, False, False]
+    calls = [part.id for message in messages for part in message.parts_of(TOOL_CALL)]
+    assert [part.call_id for part in results] == calls
+    assert not reading.counts.damaged
+
+
+def test_result_that_comes_later_and_alone(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    call = chat.call("ls", None)
+    chat.put(chat.record("gemini", "", toolCalls=[call]))
+    chat.put(chat.record("user", [answer(call["id"], "ls", "found")]))
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert plain(messages) == [("assistant", ""), ("tool", "found")]
+
+
+# ── branches ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_rewind_is_a_branch(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.user("one")
+    chat.model("first")
+    wrong = chat.user("wrong way")
+    chat.model("oh", [chat.call("ls", "x")])
+    chat.put({"$rewindTo": wrong["id"]})
+    chat.user("right way")
+    chat.model("good")
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["one", "first", "wrong way", "oh", "x", "right way", "good"]
+    assert texts(thread(messages)) == ["one", "first", "right way", "good"]
+    assert reading.counts.skipped["rewind"] == 1
+
+
+def test_cancelled_turn_is_cut_by_a_shorter_history(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    one = chat.user("one")
+    first = chat.model("first")
+    chat.user("cancelled")
+    chat.replace(chat.context(), one, first)
+    chat.user("two")
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["one", "first", "cancelled", "two"]
+    assert texts(thread(messages)) == ["one", "first", "two"]
+
+
+def test_repeated_id_with_other_words_replaces_the_first(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.user("one")
+    record = chat.record("gemini", "draft", model="m")
+    chat.put(record).put({**record, "content": "final"})
+    chat.user("two")
+    chat.put({**record, "content": "too late"})
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["one", "draft", "final", "two", "too late"]
+    assert texts(thread(messages)) == ["one", "final", "two"]
+    assert [message.id for message in messages if message.text in ("draft", "final")] == [
+        record["id"],
+        f"{record['id']}~1",
+    ]
+
+
+def test_compression_loses_nothing_and_repeats_nothing(tmp_path: Path) -> None:
+    """The program keeps a summary and the newest messages, these under new ids."""
+    chat = Chat().begin()
+    chat.user("long ago")
+    chat.model("yes, long ago", [chat.call("ls", "a.txt")])
+    kept = chat.user("not so long ago")
+    answered = chat.model("  indeed <!-- hm --> not \n")
+    summary = "<state_snapshot>\nthe goal\n</state_snapshot>"
+    copies = [
+        chat.record("user", [{"text": summary}]),
+        chat.record("gemini", [{"text": "Got it. Thanks for the additional context!"}]),
+        chat.record("user", kept["content"]),
+        chat.record("gemini", [{"text": "indeed  not"}, {"text": "a thought", "thought": True}]),
+    ]
+    chat.replace(chat.context(), *copies)
+    chat.user("and now")
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["long ago", "yes, long ago", "a.txt", "not so long ago", answered["content"], "and now"]
+    assert thread(messages) == messages
+    assert reading.about.summary == summary
+    assert reading.counts.skipped["message again"] == 2
+
+
+def test_history_that_is_masked_and_written_again_is_known(tmp_path: Path) -> None:
+    """Where it masks long results, the program appends all messages once more, and then the list of them."""
+    chat = Chat().begin()
+    first = chat.user("first words", displayContent=[{"text": "/workspace.plan first"}])
+    call = chat.call("ls", "a long result")
+    said = chat.model("Looking.", [call])
+    chat.model("Done.")
+    again = [
+        chat.record("user", [{"text": CONTEXT}, *first["content"]]),
+        chat.record(
+            "gemini", [{"text": said["content"]}, {"functionCall": {"id": call["id"], "name": "ls", "args": {}}}]
+        ),
+        chat.record("user", [answer(call["id"], "ls", "<tool_output_masked>")]),
+        chat.record("gemini", [{"text": "Done."}]),
+    ]
+    for record in again:
+        chat.put(record).time()
+    chat.replace(*again)
+    chat.user("next")
+
+    messages, reading = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["/workspace.plan first", "Looking.", "a long result", "Done.", "next"]
+    assert thread(messages) == messages
+    assert not reading.counts.damaged
+
+
+def test_another_history_that_was_loaded_is_all_new(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    chat.user("mine")
+    loaded = [chat.record("user", [{"text": "from a checkpoint"}]), chat.record("gemini", [{"text": "its answer"}])]
+    chat.replace(chat.context(), *loaded)
+    chat.user("next")
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["mine", "from a checkpoint", "its answer", "next"]
+
+
+@pytest.mark.req("STORE-13")
+def test_side_agents_are_beside_the_talk(tmp_path: Path) -> None:
+    agent = Chat("agent-1").begin()
+    agent.lines[0] = agent.lines[0].replace(b'"kind":"main"', b'"kind":"subagent"')
+    agent.user("look for herons")
+    agent.model("three herons", [agent.call("ls", "heron.txt")])
+    path = tmp_path / "agent-1.jsonl"
+    path.write_bytes(agent.data)
+
+    messages, reading = read(everyday().save(tmp_path), agents=[str(path)])
+
+    beside = [message for message in messages if message.aside]
+    assert texts(beside) == ["look for herons", "three herons", "heron.txt"]
+    assert texts(thread(messages))[-1] == "Now we go."
+    agent.user("more")
+    path.write_bytes(agent.data)
+    more, _ = read(tmp_path / f"session-2026-11-15T02-10-{KEY[:8]}.jsonl", reading.cursor, [str(path)])
+    assert texts(more) == ["more"] and more[0].aside
+
+
+# ── the older form ───────────────────────────────────────────────────────────────────────────────────
+
+
+def document(messages: list[Json], **more: Any) -> Json:
+    return {
+        "sessionId": KEY,
+        "projectHash": "eb2f" * 16,
+        "startTime": "2026-01-15T20:51:48.582Z",
+        "messages": messages,
+        **more,
+    }
+
+
+def older() -> list[Json]:
+    chat = Chat()
+    call = chat.call("write_file", 'a "result"\n    }\n  ]', path="docs/blue.md")
+    return [
+        chat.record("user", "create a file"),
+        chat.record("gemini", "I will.", toolCalls=[call], thoughts=[{"subject": "Plan", "description": "blue"}]),
+        chat.record("info", "saved"),
+        chat.record("gemini", "Done: { } ]"),
+    ]
+
+
+@pytest.mark.req("TOOL-03", "SESS-001d")
+@pytest.mark.parametrize("indent", [2, 4, None])
+def test_document_of_an_older_version(tmp_path: Path, indent: int | None) -> None:
+    path = tmp_path / "session-2026-01-15T10-00-1bd1c5df.json"
+    path.write_text(json.dumps(document(older(), summary="Blue file"), indent=indent), encoding="utf-8")
+
+    messages, reading = read(path)
+
+    assert texts(messages) == ["create a file", "I will.", 'a "result"\n    }\n  ]', "Done: { } ]"]
+    assert messages[1].parts == [Part(THINKING, "**Plan** blue")]
+    assert (reading.about.title, reading.about.created_at) == ("Blue file", "2026-01-15T20:51:48.582Z")
+    assert reading.counts.skipped["info"] == 1 and not reading.counts.damaged
+
+
+def test_document_without_messages(tmp_path: Path) -> None:
+    path = tmp_path / "empty.json"
+    path.write_text(json.dumps(document([]), indent=2), encoding="utf-8")
+
+    messages, reading = read(path)
+
+    assert (messages, reading.counts.damaged, reading.cursor) == ([], {}, None)
+
+
+@pytest.mark.req("TOOL-04")
+def test_document_cut_off_at_every_byte_gives_its_whole_messages(tmp_path: Path) -> None:
+    data = json.dumps(document(older()), indent=2).encode()
+    path = tmp_path / "cut.json"
+    whole, _ = 0, None
+    for size in range(len(data)):
+        path.write_bytes(data[:size])
+        messages, reading = read(path)
+        count = len(texts(messages))
+        assert count >= whole, "a longer piece gives no less"
+        whole = count
+        assert count == 4 or reading.counts.damaged or size < 3
+    assert whole == 4
+
+
+@pytest.mark.req("SAFE-06")
+def test_big_document_is_read_in_little_memory(tmp_path: Path) -> None:
+    path = tmp_path / "big.json"
+    messages = [Chat().record("gemini", "x" * 50_000) | {"id": f"m{number}"} for number in range(400)]
+    path.write_text(json.dumps(document(messages), indent=2), encoding="utf-8")
+    size = path.stat().st_size
+
+    tracemalloc.start()
+    count = sum(1 for _ in _stream(path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == 400
+    assert peak < size / 3
+
+
+def _stream(path: Path) -> Any:
+    from cortext.tools.base import Transcript
+    from cortext.tools.gemini_cli_read import GeminiReading
+
+    return GeminiReading(Transcript(tool="gemini", key=KEY, path=str(path)), None, [])
+
+
+# ── damage ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("TOOL-04")
+def test_damage_loses_only_what_is_damaged(tmp_path: Path) -> None:
+    chat = everyday()
+    half = compact(chat.record("gemini", "a long answer that was never finished"))[:60]
+    glued = compact(chat.record("user", "glued one")) + compact(chat.record("gemini", "glued two"))
+    behind = half + compact(chat.record("user", "behind the half"))
+    chat.lines[3:3] = [half, glued, behind, b"\xff\xfe broken", b"[1,2]", b'"text"', b"{}", b"", b"null"]
+    chat.put({"id": uuid(90), "type": "hologram", "content": "?"})
+    chat.put({"id": uuid(91), "type": "user", "content": [{"smell": "roses"}]})
+    chat.put({"id": uuid(92), "type": "user", "content": [{"text": "still words"}], "toolCalls": "not a list"})
+    chat.put({"id": uuid(93), "type": "gemini", "content": "when?", "timestamp": "last tuesday"})
+
+    messages, reading = read(chat.save(tmp_path))
+
+    said = texts(messages)
+    for text in ("glued one", "glued two", "behind the half", "Let me look.", "Now we go.", "still words", "when?"):
+        assert said.count(text) == 1, text
+    assert messages[-1].timestamp == ""
+    assert reading.counts.unknown == {"type hologram": 1, "part of an unknown kind": 1, "record without an id": 1}
+    assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 4}
+    assert reading.counts.places and str(tmp_path) in reading.counts.places[0]
+
+
+@pytest.mark.req("TOOL-04")
+def test_two_writers_at_once(tmp_path: Path) -> None:
+    """Two programs resumed the same session: their records alternate, and each completes its own."""
+    chat = Chat().begin()
+    one, two = chat.call("ls", "result of one"), chat.call("ls", "result of two")
+    first, second = chat.record("gemini", "one looks"), chat.record("gemini", "two looks")
+    chat.put(first).put(second).put({**first, "toolCalls": [one]}).put({**second, "toolCalls": [two]})
+    chat.put(chat.record("user", one["result"])).put(chat.record("user", two["result"]))
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["one looks", "two looks", "result of one", "result of two"]
+    assert thread(messages) == messages
+
+
+@pytest.mark.req("SAFE-06", "TOOL-03")
+def test_one_big_record_and_many_small_ones(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    big = 'words and "quotes" and \\ and ü\n' * 200_000
+    chat.model("Reading.", [chat.call("read_file", big)])
+    for number in range(5_000):
+        chat.user(f"message {number}")
+    path = chat.save(tmp_path)
+    assert path.stat().st_size > 12_000_000
+
+    messages, reading = read(path)
+
+    assert messages[2].text == big
+    assert len(messages) == 5_003 and texts(messages)[-1] == "message 4999"
+    assert not reading.counts.damaged
+
+
+@pytest.mark.req("SAFE-06")
+def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    for number in range(300):
+        chat.model("x" * 2_000, [chat.call("read_file", f"{number}" + "y" * 30_000)])
+    path = chat.save(tmp_path)
+
+    tracemalloc.start()
+    count = sum(1 for _ in _stream(path))
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert count == 900
+    assert peak < path.stat().st_size / 4
+
+
+# ── reading on ───────────────────────────────────────────────────────────────────────────────────────
+
+
+def eventful() -> Chat:
+    """All that a session can go through, in one file."""
+    chat = everyday()
+    first = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
+    resumed(chat, list({record["id"]: record for record in first}.values()), same_minute=False)
+    wrong = chat.user("wrong way")
+    chat.model("oh", [chat.call("ls", "x")])
+    chat.put({"$rewindTo": wrong["id"]})
+    chat.user("right way")
+    draft = chat.record("gemini", "draft")
+    chat.put(draft).put({**draft, "content": "final"})
+    kept = chat.user("kept by the compression")
+    chat.replace(
+        chat.context(), chat.record("user", [{"text": "<state_snapshot>s"}]), chat.record("user", kept["content"])
+    )
+    chat.model("the end", [chat.call("ls", "y"), chat.call("ls", None)])
+    chat.put({"$set": {"summary": "Herons"}})
+    return chat
+
+
+@pytest.mark.req("TOOL-03")
+def test_reading_on_at_every_cut_gives_what_one_reading_gives(tmp_path: Path) -> None:
+    data = eventful().data
+    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
+    path.write_bytes(data)
+    whole, _ = read(path)
+    assert len(texts(thread(whole))) > 8
+
+    for cut in range(0, len(data) + 1, 37):
+        path.write_bytes(data[:cut])
+        before, first = read(path)
+        path.write_bytes(data)
+        after, second = read(path, first.cursor)
+        assert [*before, *after] == whole, cut
+        nothing, third = read(path, second.cursor)
+        assert nothing == [] and third.counts.damaged == {}
+        assert third.cursor == second.cursor
+
+
+@pytest.mark.req("TOOL-03")
+def test_reading_on_line_by_line(tmp_path: Path) -> None:
+    chat = eventful()
+    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
+    path.write_bytes(chat.data)
+    whole, _ = read(path)
+
+    cursor: Json | None = None
+    found: list[Message] = []
+    for count in range(1, len(chat.lines) + 1):
+        path.write_bytes(b"".join(line + b"\n" for line in chat.lines[:count]))
+        more, reading = read(path, cursor)
+        found += more
+        cursor = json.loads(json.dumps(reading.cursor))
+
+    assert found == whole
+
+
+def test_cursor_of_another_file_reads_all(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    _, reading = read(path)
+    other = Chat(KEY).begin()
+    other.user("a new beginning")
+    path.write_bytes(other.data + b"\n" * 5_000)
+
+    messages, _ = read(path, reading.cursor)
+
+    assert texts(messages) == ["a new beginning"]
+
+
+@pytest.mark.parametrize("cursor", [{}, {"offset": -1}, {"offset": "x"}, {"offset": 10**9}, {"offset": 300, "head": 1}])
+def test_cursor_that_makes_no_sense_reads_all(tmp_path: Path, cursor: Json) -> None:
+    messages, _ = read(everyday().save(tmp_path), cursor)
+
+    assert len(messages) == 8
+
+
+def test_last_line_without_its_end_waits(tmp_path: Path) -> None:
+    chat = everyday()
+    path = chat.save(tmp_path)
+    last = compact(chat.record("user", [{"text": "unfinished"}]))
+    path.write_bytes(chat.data + last[:-5])
+
+    before, reading = read(path)
+    path.write_bytes(chat.data + last)
+    after, _ = read(path, reading.cursor)
+
+    assert len(before) == 8 and texts(after) == ["unfinished"]
+
+
+@pytest.mark.req("TOOL-03")
+def test_real_files_of_others(tmp_path: Path) -> None:
+    files = sorted(SHARED.glob("*.json*")) if SHARED.is_dir() else [everyday().save(tmp_path)]
+    for path in files:
+        messages, reading = read(path)
+        assert len(messages) > 5
+        assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+        assert len({message.id for message in messages}) == len(messages)
+        calls = {part.id for message in messages for part in message.parts_of(TOOL_CALL)}
+        assert all(part.call_id in calls for message in messages for part in message.parts_of(TOOL_RESULT))
+        assert {message.role for message in messages} == {"user", "assistant", "tool"}

@@ -1,0 +1,250 @@
+"""What we put into a project for OpenCode, beside what the user has there; and how it is started."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.errors import ConfigError
+from cortext.tools.base import CommandFile, HookEvent
+from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode_config import parse, put, take
+
+PROGRAM = ["cortext"]
+ENTRY = {"type": "local", "command": ["cortext", "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
+THINK = CommandFile(
+    name="workspace.brainstorm",
+    description='Think: "widely"',
+    text="# Think\n\nTopic: {arguments}\n\n{run}\n\nIt costs $1!`x`\n",
+)
+
+CONFIGS = [
+    '{\n  "theme": "dark"\n}\n',
+    '{\n  "theme": "dark",\n  "mcp": {\n    "other": {\n      "type": "local",\n      "command": ["x"]\n    }\n  }\n}',
+    '{"theme":"dark","mcp":{"other":{"type":"local"}}}',
+    "{}",
+    "{ \n }\n",
+    '{\n\t"mcp": {}\n}\n',
+    '{\r\n  "a": 1\r\n}\r\n',
+    '// mine\n{\n  /* a "quoted", comment */ "url": "http://x/*y*/", // why\n  "list": [1, 2,],\n}\n',
+    '{\n  "mcp": { // servers\n    "other": {"type": "local",},\n  },\n}\n',
+    '\ufeff{"a": "ü答え"}',
+]
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> OpenCode:
+    return OpenCode(str(tmp_path / "home"), {"PATH": ""})
+
+
+@pytest.mark.req("TOOL-01")
+def test_whole_files(tool: OpenCode) -> None:
+    files = tool.files([THINK], ["/opt/our tools/cortext", "--flag"])
+
+    assert sorted(files) == [
+        ".opencode/.npmrc",
+        ".opencode/command/workspace.brainstorm.md",
+        ".opencode/package.json",
+        ".opencode/plugin/cortext.js",
+    ]
+    command = files[".opencode/command/workspace.brainstorm.md"].decode("utf-8")
+    assert command.startswith(
+        '---\ndescription: "Think: \\"widely\\""\n---\n<command-name>/workspace.brainstorm</command-name>\n'
+    )
+    assert "<command-args>$ARGUMENTS</command-args>\n\n# Think\n\nTopic: $ARGUMENTS\n\nIt costs" in command
+    assert "$1" not in command
+    assert "!`" not in command
+    plugin = files[".opencode/plugin/cortext.js"].decode("utf-8")
+    assert 'const program = ["/opt/our tools/cortext", "--flag", "hook", "opencode"]' in plugin
+
+
+@pytest.mark.req("TOOL-01")
+@pytest.mark.parametrize("text", CONFIGS)
+def test_merging_keeps_every_other_byte(tool: OpenCode, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "opencode.json"
+    path.write_bytes(text.encode("utf-8"))
+    before = parse(text)
+
+    assert tool.merge(str(tmp_path), PROGRAM) == [str(path)]
+    merged = path.read_bytes()
+    assert parse(merged.decode("utf-8")) == {**before, "mcp": {**before.get("mcp", {}), "cortext": ENTRY}}
+    assert tool.merge(str(tmp_path), PROGRAM) == []
+    assert path.read_bytes() == merged
+    assert tool.mcp_servers(str(tmp_path)) == {"cortext", *before.get("mcp", {})}
+
+    assert tool.merge(str(tmp_path), ["/usr/bin/cortext"]) == [str(path)]
+    assert parse(path.read_bytes().decode("utf-8"))["mcp"]["cortext"]["command"] == ["/usr/bin/cortext", "mcp"]
+
+    assert tool.unmerge(str(tmp_path)) == [str(path)]
+    assert path.read_bytes() == text.encode("utf-8")
+    assert tool.unmerge(str(tmp_path)) == []
+
+
+@pytest.mark.req("TOOL-01")
+def test_a_file_of_our_own_goes_again(tool: OpenCode, tmp_path: Path) -> None:
+    assert tool.merge(str(tmp_path), PROGRAM) == [str(tmp_path / "opencode.json")]
+    assert json.loads((tmp_path / "opencode.json").read_text(encoding="utf-8"))["mcp"] == {"cortext": ENTRY}
+    assert (tmp_path / "opencode.json").stat().st_mode & 0o777 == 0o600
+
+    tool.unmerge(str(tmp_path))
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_the_user_adds_to_our_file_stays(tool: OpenCode, tmp_path: Path) -> None:
+    path = tmp_path / "opencode.json"
+    tool.merge(str(tmp_path), PROGRAM)
+    path.write_text(put(path.read_text(encoding="utf-8"), "dark", "theme"), encoding="utf-8")
+
+    tool.unmerge(str(tmp_path))
+
+    assert sorted(json.loads(path.read_text(encoding="utf-8"))) == ["$schema", "theme"]
+
+
+@pytest.mark.parametrize("name", ["opencode.jsonc", ".opencode/opencode.json", ".opencode/opencode.jsonc"])
+def test_the_config_that_is_there_is_used(tool: OpenCode, tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_text('{\n  "model": "some/model" // mine\n}\n', encoding="utf-8")
+
+    assert tool.merge(str(tmp_path), PROGRAM) == [str(path)]
+    assert "// mine" in path.read_text(encoding="utf-8")
+    assert tool.unmerge(str(tmp_path)) == [str(path)]
+    assert path.read_text(encoding="utf-8") == '{\n  "model": "some/model" // mine\n}\n'
+
+
+def test_an_entry_of_the_users_under_our_name_stays(tool: OpenCode, tmp_path: Path) -> None:
+    path = tmp_path / "opencode.json"
+    text = '{"mcp": {"cortext": {"type": "local", "command": ["my-own"]}}}'
+    path.write_text(text, encoding="utf-8")
+
+    assert tool.merge(str(tmp_path), PROGRAM) == []
+    assert tool.unmerge(str(tmp_path)) == []
+    assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.req("TOOL-01")
+@pytest.mark.parametrize("text", ['{"a": ', "[]", '{"mcp": []}', '{"a" 1}', '{"a": 1} {"b": 2}', "\xff"])
+def test_a_broken_config_is_never_touched(tool: OpenCode, tmp_path: Path, text: str) -> None:
+    path = tmp_path / "opencode.json"
+    raw = text.encode("latin-1")
+    path.write_bytes(raw)
+
+    with pytest.raises(ConfigError, match=r"opencode\.json"):
+        tool.merge(str(tmp_path), PROGRAM)
+    with pytest.raises(ConfigError, match=r"opencode\.json"):
+        tool.unmerge(str(tmp_path))
+    assert path.read_bytes() == raw
+    assert [item.name for item in tmp_path.iterdir()] == ["opencode.json"]
+
+
+def test_taking_members_out_of_the_middle() -> None:
+    text = '{\n  "a": 1, // one\n  "b": 2,\n  "c": 3\n}'
+
+    assert parse(take(text, "a")) == {"b": 2, "c": 3}
+    assert take(text, "b") == '{\n  "a": 1,\n  "c": 3\n}'
+    assert take(text, "c") == '{\n  "a": 1, // one\n  "b": 2\n}'
+    assert take(text, "d") == text
+    assert take(text, "a", "x") == text
+
+
+def test_servers_of_the_user_and_those_turned_off(tool: OpenCode, tmp_path: Path) -> None:
+    config = tmp_path / "home/.config/opencode"
+    config.mkdir(parents=True)
+    (config / "opencode.jsonc").write_text('{"mcp": {"mine": {}, "off": {}, /* no */ "there": {}}}', encoding="utf-8")
+    (tmp_path / "opencode.json").write_text('{"mcp": {"off": {"enabled": false}, "here": {}}}', encoding="utf-8")
+
+    assert tool.mcp_servers(str(tmp_path)) == {"mine", "there", "here"}
+
+
+# ── starting it ──────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_launch_without_a_prompt(tool: OpenCode, tmp_path: Path) -> None:
+    assert tool.launch("ses_x", project="/place").argv == ["opencode", "-s", "ses_x"]
+    launch = tool.launch("ses_x", project="/place", model="some/model")
+    assert (launch.argv[3:], launch.cwd, launch.env) == (["-m", "some/model"], "/place", {})
+    assert tool.launch("ses_x", project="/place", model="claude-opus").argv == ["opencode", "-s", "ses_x"]
+
+
+def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
+    mine = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "plugin": ["mine"],}'}
+    tool = OpenCode(str(tmp_path), {"PATH": "", **mine})
+    prompt = "ü\0\ud800" * 30_000
+
+    launch = tool.launch("ses_x", project=str(tmp_path), prompt=prompt, model="some/deep/model")
+
+    content = json.loads(launch.env["OPENCODE_CONFIG_CONTENT"])
+    (path, options) = content["plugin"][1]
+    assert (content["theme"], content["plugin"][0]) == ("x", "mine")
+    assert Path(path.removeprefix("file://")).is_file()
+    assert options["model"] == {"providerID": "some", "modelID": "deep/model"}
+    pieces = [launch.env[f"CORTEXT_PROMPT_{number}"] for number in range(options["pieces"])]
+    assert json.loads("".join(pieces)) == prompt
+    assert max(len(value.encode("utf-8")) for value in launch.env.values()) < 128 * 1024
+    assert "npm_config_fetch_retries" not in launch.env  # there is no folder that OpenCode would install into
+
+    (tmp_path / ".opencode").mkdir()
+    assert tool.launch("ses_x", project=str(tmp_path), prompt="x").env["npm_config_fetch_retries"] == "0"
+    bad = OpenCode(str(tmp_path), {"PATH": "", "OPENCODE_CONFIG_CONTENT": "{"})
+    with pytest.raises(ConfigError, match="OPENCODE_CONFIG_CONTENT"):
+        bad.launch("ses_x", project=str(tmp_path), prompt="x")
+
+
+def test_headless_gives_the_prompt_as_it_is(tool: OpenCode, tmp_path: Path) -> None:
+    fake = tmp_path / "home/.opencode/bin/opencode"
+    fake.parent.mkdir(parents=True)
+    fake.write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
+    fake.chmod(0o755)
+    prompt = 'it\'s "quoted" $HOME `x`\n%s \\n 007 --flag' + "ü" * 200_000
+
+    launch = tool.headless("ses_x", project=str(tmp_path), prompt=prompt, model="some/model")
+
+    ran = subprocess.run(launch.argv, cwd=launch.cwd, capture_output=True, check=True)
+    assert ran.stdout.decode("utf-8") == f"run -s ses_x -m some/model\n{prompt}"
+    (tmp_path / ".opencode/command").mkdir(parents=True)
+    (tmp_path / ".opencode/command/mine.md").write_text("x", encoding="utf-8")
+    assert "--command mine" in tool.headless("ses_x", project=str(tmp_path), prompt="/mine a b").argv[2]
+    assert "--command" not in tool.headless("ses_x", project=str(tmp_path), prompt="/other a b").argv[2]
+
+
+# ── events ───────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        ({"hook_event_name": "session.created"}, {"kind": "started"}),
+        ({"hook_event_name": "chat.message", "prompt": "hello"}, {"kind": "prompt", "text": "hello"}),
+        ({"hook_event_name": "chat.message", "prompt": "x\n[RESUMED CONVERSATION]\ny"}, {"kind": "started"}),
+        (
+            {"hook_event_name": "command.execute.before", "command_name": "workspace.plan", "command_args": "a b"},
+            {"kind": "command", "command": "workspace.plan", "arguments": "a b"},
+        ),
+        ({"hook_event_name": "session.idle"}, {"kind": "answered"}),
+        ({"hook_event_name": "session.compacted"}, {"kind": "compacted"}),
+        ({"hook_event_name": "dispose"}, {"kind": "ended"}),
+    ],
+)
+def test_events(tool: OpenCode, payload: dict[str, Any], expected: dict[str, str]) -> None:
+    place = f"{tool.folders.database}#ses_x"
+
+    found = tool.hook_event({"session_id": "ses_x", "cwd": "/place", **payload})
+
+    assert found == HookEvent(key="ses_x", path=place, project="/place", **expected)
+
+
+def test_events_that_do_not_concern_us(tool: OpenCode) -> None:
+    assert tool.hook_event({}) is None
+    assert tool.hook_event({"hook_event_name": "session.idle"}) is None
+    assert tool.hook_event({"hook_event_name": "session.idle", "session_id": "../x"}) is None
+    assert tool.hook_event({"hook_event_name": "other", "session_id": "ses_x"}) is None
+
+
+def test_answers_go_where_the_plugin_waits(tool: OpenCode) -> None:
+    assert json.loads(tool.hook_answer({"hook_event_name": "chat.message"}, "a\nb")) == {"context": "a\nb"}
+    assert tool.hook_answer({"hook_event_name": "session.idle"}, "a") == ""
