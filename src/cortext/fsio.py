@@ -25,6 +25,7 @@ FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 20
 P = ParamSpec("P")
 R = TypeVar("R")
+Stamp = tuple[int, int, int]
 
 
 class Calls:
@@ -190,6 +191,7 @@ class AppendFile:
         status = os.fstat(self.descriptor)
         self.inode = status.st_ino
         self.end = status.st_size
+        self._stamp: Stamp | None = (self.inode, self.end, status.st_mtime_ns)
 
     def _create(self) -> int:
         try:
@@ -212,9 +214,13 @@ class AppendFile:
     def named(self) -> bool:
         """Whether the path still names this very file."""
         try:
-            return os.stat(self.path, follow_symlinks=False).st_ino == self.inode
+            status = os.stat(self.path, follow_symlinks=False)
         except OSError:
             return False
+        if status.st_ino != self.inode:
+            return False
+        self._stamp = (self.inode, status.st_size, status.st_mtime_ns)
+        return True
 
     def append(self, data: bytes) -> None:
         """Write and flush; on any error, go back to the old end and raise."""
@@ -244,6 +250,7 @@ class AppendFile:
         """Append much, flushed once at the end; on any error, go back to the old end and raise."""
         size = 0
         try:
+            self._stamp = None
             for piece in pieces:
                 write_all(self.descriptor, piece)
                 size += len(piece)
@@ -258,6 +265,7 @@ class AppendFile:
 
     def cut(self, end: int) -> None:
         """Shorten the file, durably (the bytes beyond were put into quarantine before)."""
+        self._stamp = None
         try:
             calls.ftruncate(self.descriptor, end)
             calls.fsync(self.descriptor)
@@ -266,6 +274,7 @@ class AppendFile:
         self.end = end
 
     def _go_back(self) -> str:
+        self._stamp = None
         try:
             calls.ftruncate(self.descriptor, self.end)
             calls.fsync(self.descriptor)
@@ -282,10 +291,12 @@ class AppendFile:
             self.broken = False
         self._torn = -1
 
-    def stamp(self) -> tuple[int, int, int]:
+    def stamp(self) -> Stamp:
         """Tells this file from another one, and from itself after somebody wrote to it."""
-        status = os.fstat(self.descriptor)
-        return status.st_ino, status.st_size, status.st_mtime_ns
+        if self._stamp is None:
+            status = os.fstat(self.descriptor)
+            self._stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
+        return self._stamp
 
     def close(self) -> None:
         """Let go of the file. Safe to call twice."""

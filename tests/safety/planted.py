@@ -240,10 +240,10 @@ def _harmless(m: Maker) -> tuple[str, str]:
         "image": lambda: f"![{one}](data:image/png;base64,iVBORw0KGgo{m.draw(B64, 200, 900)}==)",
         "source map": lambda: f"//# sourceMappingURL=data:application/json;base64,eyJ2ZXJzaW9uIjoz{m.draw(B64, 120)}",
         "minified": lambda: (
-            f'!function(e,t){{var n=e.{one},r=t[{m.draw(NONZERO, 3)}];return n&&r.{two}(function(){{o="{three}"}})}}(this);'
+            f"!function(e,t){{var n=e.{one},r=t[{m.draw(NONZERO, 3)}];return n&&r.{two}(function(){{o=1}})}}(this);"
         ),
         "css": lambda: (
-            f".{one}-{two}{{color:#{m.draw(HEX, 6)};background:rgba(12,{m.draw('123', 2)},9,.4);margin:0 0 {m.draw('123', 1)}px}}"
+            f".{one}-{two}{{color:#{m.draw(HEX, 6)};background:rgba(12,9,9,.4);margin:0 {m.draw('123', 1)}px}}"
         ),
         "path": lambda: f"/home/sam/{one}/src/{two}/{camel}_{m.draw(NONZERO, 2)}.test.tsx:{m.draw(NONZERO, 2)}:7",
         "version": lambda: (
@@ -327,7 +327,7 @@ def _harmless(m: Maker) -> tuple[str, str]:
             f"https://docs.dev/{one}/{two}-{three}#{one}-{two}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"
         ),
         "address": lambda: (
-            f"sam.{one}@mail.{two}.dev wrote to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"
+            f"sam.{one}@mail.{two}.dev to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"
         ),
     }
     kind = m.pick(*choices)

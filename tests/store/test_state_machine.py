@@ -125,6 +125,11 @@ class SessionMachine(RuleBasedStateMachine):
 
     @precondition(lambda self: self.place == "here")
     @rule(actor=actors, death=deaths)
+    def rewrite(self, actor: int, death: tuple[int, bool]) -> None:
+        self.do(actor, death, Actor.rewrite)
+
+    @precondition(lambda self: self.place == "here")
+    @rule(actor=actors, death=deaths)
     def delete(self, actor: int, death: tuple[int, bool]) -> None:
         self.do(actor, death, Actor.delete)
 
@@ -162,6 +167,8 @@ class SessionMachine(RuleBasedStateMachine):
             damage = actor.store.check(SESSION)
             assert {item.kind for item in damage} <= {TORN, UNREADABLE}, damage
             invariants.check_reported(invariants.unreadable(actor.store), damage)
+            if not damage:
+                invariants.check_indexes(actor.store)
 
 
 SETTINGS = settings(

@@ -33,7 +33,7 @@ def check_id(text: str) -> str:
 
 def new_message_id() -> str:
     """A new message id: 16 hex digits of the time in nanoseconds, 12 of chance."""
-    return f"{time.time_ns():016x}{os.urandom(6).hex()}"
+    return (time.time_ns().to_bytes(8, "big") + os.urandom(6)).hex()
 
 
 def new_session_id(prefix: str) -> str:

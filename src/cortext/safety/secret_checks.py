@@ -66,7 +66,7 @@ def after(commands: str) -> Check:
 
     def check(match: re.Match[str], value: str) -> bool:
         line = match.string[max(0, match.start() - 300) : match.start() + 1].replace("\\\n", "  ")
-        line = re.split(r"[\n;|&]", line)[-1]
+        line = re.split(r"[\n;|&]|\\[nr]", line)[-1]
         return bool(re.search(commands, line)) and shapes.url_password("", value)
 
     return check

@@ -49,6 +49,13 @@ def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
     spans = _spans(text)
     if not spans:
         return []
+    # What stood against a secret, and hid it, is a mark afterwards: look again until nothing new comes to light.
+    rest, more = text, spans
+    while more:
+        for start, end, *_ in more:
+            rest = f"{rest[:start]}[{' ' * (end - start - 2)}]{rest[end:]}"
+        more = _spans(rest)
+        spans = spans + more
     old = [match.span() for match in _MARK.finditer(text)] if "[masked " in text else []
     found = []
     for kind, start, end in _apart(spans):

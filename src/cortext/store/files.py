@@ -257,6 +257,7 @@ class FileStore:
             self._positions.pop(place.log, None)
         return changed
 
+    @fsio.told
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self._locked(session_id):
             place = self._place(session_id)

@@ -74,7 +74,8 @@ class OpenLog:
         A message whose id is that of the last one stored is there already (a caller that could not know
         tries again): it is not written twice.
         """
-        self._freshen()
+        if not self._found or not self._file.current():
+            self._freshen()
         try:
             return self._append(messages)
         except fsio.Replaced:

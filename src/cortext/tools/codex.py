@@ -1,12 +1,13 @@
-"""Codex: rollout files below `$CODEX_HOME/sessions`, skills instead of commands, hooks that need approval."""
+"""Codex: rollout files below `$CODEX_HOME/sessions`, skills instead of commands, hooks that need approval.
+
+A hook starts us at every turn, and only reads: what writes or starts something is imported where it is used.
+"""
 
 from __future__ import annotations
 
 import functools
 import os
 import re
-import shutil
-import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,12 +16,10 @@ from cortext import fsio
 from cortext.errors import DamagedData, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.tools import codex_config, codex_hooks, codex_pages, codex_write
+from cortext.tools import codex_hooks, codex_pages
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
-from cortext.tools.codex_draft import Draft
 from cortext.tools.codex_pages import COPIES, Page
 from cortext.tools.codex_read import CodexReading, titles
-from cortext.tools.codex_skills import skill_files
 from cortext.tools.servers import names_in
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
@@ -49,11 +48,16 @@ class Codex:
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        program = shutil.which("codex", path=self._environ.get("PATH", ""))
+        program = self._program()
         if program is None:
             return None
         version = _version_of(program, os.stat(program).st_mtime_ns, self._environ.get("PATH", ""))
         return Detected(program=program, version=version, tested=version == self.tested_version)
+
+    def _program(self) -> str | None:
+        import shutil
+
+        return shutil.which("codex", path=self._environ.get("PATH", ""))
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Open a thread on the screen; the prompt is sent at once."""
@@ -64,7 +68,7 @@ class Codex:
         return self._start(["exec", "resume", "--skip-git-repo-check"], key, project, prompt, model)
 
     def _start(self, how: list[str], key: str, project: str, prompt: str, model: str) -> Launch:
-        program = shutil.which("codex", path=self._environ.get("PATH", ""))
+        program = self._program()
         if program is None:
             raise NotFound("Codex is not installed here", hint="npm install -g @openai/codex")
         if len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
@@ -98,7 +102,7 @@ class Codex:
         if page is not None and os.path.isfile(path):
             return _transcript(codex_pages.siblings(page) if page.page != page.thread else codex_pages.later(page))
         head = codex_pages.head_of(path)
-        if head is None or not codex_write.is_thread(head.meta.id.lower()):
+        if head is None or not codex_pages.is_thread(head.meta.id.lower()):
             return None
         copy = codex_pages.with_signs(Page(path, "", head.meta.id.lower(), head.meta.id.lower()))
         return _transcript([copy])
@@ -154,13 +158,19 @@ class Codex:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages."""
+        from cortext.tools import codex_write
+        from cortext.tools.codex_draft import Draft
+
         return codex_write.report(Draft(messages))
 
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
-        free = codex_write.is_thread(key) and not any(page.thread == key for page in self._all_pages())
+        from cortext.tools import codex_write
+        from cortext.tools.codex_draft import Draft
+
+        free = codex_pages.is_thread(key) and not any(page.thread == key for page in self._all_pages())
         return codex_write.write(
             Draft(messages),
             self.sessions,
@@ -174,14 +184,20 @@ class Codex:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Our commands, as skills."""
+        from cortext.tools.codex_skills import skill_files
+
         return skill_files(commands, program)
 
     def merge(self, project: str, program: Sequence[str]) -> list[str]:
         """Put hooks and the MCP entry into `.codex`."""
+        from cortext.tools import codex_config
+
         return codex_config.merge(project, program)
 
     def unmerge(self, project: str) -> list[str]:
         """Take out exactly what merge put in."""
+        from cortext.tools import codex_config
+
         return codex_config.unmerge(project)
 
     def mcp_servers(self, project: str) -> set[str]:
@@ -221,6 +237,8 @@ def _as_page(copy: str, thread: str) -> Page:
 @functools.lru_cache(maxsize=8)
 def _version_of(program: str, changed: int, path: str) -> str:
     """What the program says its version is; empty where it does not."""
+    import subprocess
+
     # Codex makes a folder in its home at every start: it is pointed at a place where it cannot.
     environ = {"PATH": path, "HOME": os.devnull, "CODEX_HOME": os.devnull}
     try:

@@ -66,6 +66,11 @@ def named(path: str) -> Page | None:
     return Page(path, f"{found[1]}-{found[2]}-{found[3]}T{found[4]}", thread, (found[6] or thread).lower())
 
 
+def is_thread(text: str) -> bool:
+    """Whether a text can be the id of a thread."""
+    return re.fullmatch(_UUID, text) is not None and text == text.lower()
+
+
 def folder_of(page: Page) -> str:
     """The folder below `sessions` that a page of this time lies in."""
     return os.path.join(*page.when.partition("T")[0].split("-"))

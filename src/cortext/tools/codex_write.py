@@ -33,14 +33,6 @@ def new_thread() -> str:
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
-def is_thread(text: str) -> bool:
-    """Whether a text can be the id of a thread."""
-    try:
-        return str(uuid.UUID(text)) == text
-    except ValueError:
-        return False
-
-
 def report(draft: Draft, key: str = "", path: str = "") -> Written:
     """What was, or would be, written."""
     return Written(

@@ -130,6 +130,15 @@ def compact(store: FileStore, messages: list[Message]) -> None:
         store.compact(SESSION, messages[-1].seq)
         assert whole_reading(store) == messages, "a compaction changed the messages"
         assert store.check(SESSION) == [], "a compaction left damage"
+        check_indexes(store)
+
+
+def check_indexes(store: FileStore) -> None:
+    """Where a layout counts the messages of each file, it counts from 0 without a gap."""
+    for log in logs(store):
+        records = [json.loads(raw) for raw in contents(log).split(b"\n") if raw.strip()]
+        indexes = [record["idx"] for record in records if "idx" in record]
+        assert indexes == list(range(len(indexes))), f"{log} counts {indexes}"
 
 
 def place(store: FileStore) -> str:

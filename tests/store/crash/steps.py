@@ -71,6 +71,7 @@ STEPS = (
     Step("first compaction", _some, lambda actor: actor.compact(2), COMPACTING),
     Step("compaction", _archived, lambda actor: actor.compact(5), COMPACTING),
     Step("compaction after a torn line", _torn, lambda actor: actor.compact(2), COMPACTING),
+    Step("rewrite", _some, Actor.rewrite),
     Step("repair", _damaged, Actor.repair),
     Step("delete", _quarantined, Actor.delete),
     Step("restore", _deleted, Actor.restore),

@@ -65,7 +65,8 @@ def name_of(message: Message) -> str:
     size = rest.partition("|")[0]
     assert size.isdigit(), f"not a message of ours: {message.content[:80]!r}"
     meant = message_of(name, int(size))
-    for field in ("role", "content", "model", "parts", "usage", "partial", "extra"):
+    assert message.extra in (None, {"rewritten": True}), f"{name}: where does {message.extra} come from?"
+    for field in ("role", "content", "model", "parts", "usage", "partial"):
         assert getattr(message, field) == getattr(meant, field), f"{name}: {field} is not what was written"
     return name
 
@@ -104,6 +105,14 @@ class Actor:
 
     def compact(self, before: int) -> None:
         self._do("compact", [before], lambda: [self.store.compact(SESSION, before)])
+
+    def rewrite(self) -> None:
+        """Every second message gets another field; that is all that changes."""
+
+        def mark(record: dict[str, Any]) -> dict[str, Any]:
+            return {**record, "extra": {"rewritten": True}} if record.get("role") == USER else record
+
+        self._do("rewrite", [], lambda: [self.store.rewrite(SESSION, mark)])
 
     def delete(self) -> None:
         self._do("delete", [], lambda: [self.store.delete(SESSION).key])
@@ -203,6 +212,7 @@ def life(actor: Actor) -> None:
     if actor.layout in COMPACTING:
         actor.compact(3)
     actor.append("a-6")
+    actor.rewrite()
     actor.reopen()
     actor.append("a-7", "a-8", size=3000)
     if actor.layout in COMPACTING:

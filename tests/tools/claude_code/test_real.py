@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -293,8 +293,7 @@ def _say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
-def _wait_until(happened: object, seconds: float = 60.0) -> None:
-    assert callable(happened)
+def _wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
     while not happened():
         assert time.monotonic() < deadline, "it did not happen in time"

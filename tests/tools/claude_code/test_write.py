@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import stat
 from pathlib import Path
@@ -10,69 +9,20 @@ from typing import Any
 
 import pytest
 from tests.tools.claude_code.corpus import KEY, at, read
+from tests.tools.claude_code.talk import answers, calls, records, round_trip, said, wire
 
 from cortext.errors import DamagedData
-from cortext.model.message import Message, Part
+from cortext.model.message import Part
 from cortext.tools import claude_code_write
 from cortext.tools.base import Written
 from cortext.tools.claude_code import ClaudeCode, folder_name
 from cortext.tools.claude_code_plan import NOT_RECORDED, essence
 from cortext.tools.claude_code_records import is_uuid
 
-Json = dict[str, Any]
-
-
-def said(role: str, content: str = "", *parts: Part, **more: Any) -> Message:
-    said.count += 1  # type: ignore[attr-defined]
-    stamp = f"2026-11-02T08:00:{said.count % 60:02d}.000Z"  # type: ignore[attr-defined]
-    return Message(
-        role=role,
-        content=content,
-        timestamp=stamp,
-        id=more.pop("id", f"m{said.count}"),  # type: ignore[attr-defined]
-        parts=list(parts) or None,
-        **more,
-    )
-
-
-said.count = 0  # type: ignore[attr-defined]
-
-
-def calls(identity: str, name: str = "Bash", arguments: Any = None) -> Part:
-    return Part("tool_call", id=identity, name=name, input={"command": "ls"} if arguments is None else arguments)
-
-
-def answers(identity: str, output: str = "ok", *, is_error: bool = False) -> Part:
-    return Part("tool_result", call_id=identity, output=output, is_error=is_error)
-
 
 @pytest.fixture
 def tool(tmp_path: Path) -> ClaudeCode:
     return ClaudeCode(home=str(tmp_path / "home"), environ={"PATH": "/nowhere"})
-
-
-def records(written: Written) -> list[Json]:
-    return [json.loads(line) for line in Path(written.path).read_bytes().splitlines()]
-
-
-def wire(written: Written) -> list[tuple[str, Any]]:
-    """The turns as the program reads them: our own field does not count."""
-    turns: list[tuple[str, Any]] = []
-    for record in records(written):
-        if record["type"] not in ("user", "assistant"):
-            continue
-        content = record["message"]["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            kind = {"text": "text", "tool_use": "name", "tool_result": "content"}[block["type"]]
-            turns.append((f"{record['type']}/{block['type']}", block[kind]))
-    return turns
-
-
-def round_trip(tool: ClaudeCode, messages: list[Message], tmp_path: Path) -> tuple[Written, list[Message]]:
-    written = tool.write(messages, project=str(tmp_path))
-    back, reading = read(at(Path(written.path)))
-    assert reading.counts.damaged == reading.counts.unknown == {}
-    return written, back
 
 
 A_TALK = [

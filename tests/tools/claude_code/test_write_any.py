@@ -2,74 +2,22 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.claude_code.corpus import a_whole_life, at, read
+from tests.tools.claude_code.corpus import Json, a_whole_life, read
+from tests.tools.claude_code.talk import answers, calls, records, round_trip, said
 
 from cortext.model.message import Message, Part, thread
-from cortext.tools.base import Written
 from cortext.tools.claude_code import ClaudeCode
 from cortext.tools.claude_code_plan import Plan, essence
-
-Json = dict[str, Any]
-
-
-def said(role: str, content: str = "", *parts: Part, **more: Any) -> Message:
-    said.count += 1  # type: ignore[attr-defined]
-    stamp = f"2026-11-02T08:00:{said.count % 60:02d}.000Z"  # type: ignore[attr-defined]
-    return Message(
-        role=role,
-        content=content,
-        timestamp=stamp,
-        id=more.pop("id", f"m{said.count}"),  # type: ignore[attr-defined]
-        parts=list(parts) or None,
-        **more,
-    )
-
-
-said.count = 0  # type: ignore[attr-defined]
-
-
-def calls(identity: str, name: str = "Bash", arguments: Any = None) -> Part:
-    return Part("tool_call", id=identity, name=name, input={"command": "ls"} if arguments is None else arguments)
-
-
-def answers(identity: str, output: str = "ok", *, is_error: bool = False) -> Part:
-    return Part("tool_result", call_id=identity, output=output, is_error=is_error)
 
 
 @pytest.fixture
 def tool(tmp_path: Path) -> ClaudeCode:
     return ClaudeCode(home=str(tmp_path / "home"), environ={"PATH": "/nowhere"})
-
-
-def records(written: Written) -> list[Json]:
-    return [json.loads(line) for line in Path(written.path).read_bytes().splitlines()]
-
-
-def wire(written: Written) -> list[tuple[str, Any]]:
-    """The turns as the program reads them: our own field does not count."""
-    turns: list[tuple[str, Any]] = []
-    for record in records(written):
-        if record["type"] not in ("user", "assistant"):
-            continue
-        content = record["message"]["content"]
-        for block in [{"type": "text", "text": content}] if isinstance(content, str) else content:
-            kind = {"text": "text", "tool_use": "name", "tool_result": "content"}[block["type"]]
-            turns.append((f"{record['type']}/{block['type']}", block[kind]))
-    return turns
-
-
-def round_trip(tool: ClaudeCode, messages: list[Message], tmp_path: Path) -> tuple[Written, list[Message]]:
-    written = tool.write(messages, project=str(tmp_path))
-    back, reading = read(at(Path(written.path)))
-    assert reading.counts.damaged == reading.counts.unknown == {}
-    return written, back
 
 
 _texts = st.text(st.characters(), max_size=12) | st.sampled_from(

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.tool_runner import Tool, make_tool
 
-from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.codex import Codex
 
@@ -127,6 +128,34 @@ def test_second_turn_is_all_that_is_new(program: Tool, server: ModelServer, adap
     assert [message.content for message in after] == ["Which colour?", "Hello from the test model. (#2)"]
     assert [*before, *after] == list(adapter.read(only(adapter)))
     assert list(adapter.read(only(adapter), second.cursor)) == []
+
+
+@pytest.mark.req("TOOL-02", "TOOL-03", "SESS-001d")
+def test_going_back_and_forking_in_the_real_program(
+    program: Tool, server: ModelServer, adapter: Codex, project: Path
+) -> None:
+    program.run("one", cwd=project)
+    key = only(adapter).key
+    go_on(program, adapter, key, project, "two")
+    first = adapter.read(only(adapter))
+    before = list(first)
+    turns = [record["payload"]["turn_id"] for record in program.records() if record["type"] == "turn_context"]
+    resumed = {"method": "thread/resume", "params": {"threadId": key}}
+    ask(program, project, resumed, {"method": "thread/revert", "params": {"threadId": key, "beforeTurnId": turns[1]}})
+    go_on(program, adapter, key, project, "two-b")
+    forked = program.execute([program.program, "exec", "fork", "--skip-git-repo-check", key, "three"], cwd=project)
+    assert forked.returncode == 0, forked.stderr
+
+    assert len(program.transcripts()) == 3
+    threads = {found.key: found for found in adapter.transcripts()}
+    fork = next(found for name, found in threads.items() if name != key)
+    messages = list(adapter.read(threads[key]))
+    heard = [words for _, _, words in asked(server.turns[2])]
+    assert [message.content for message in messages if message.role == "user"] == ["one", "two", "two-b"]
+    assert [message.content for message in thread(messages)[:3]] == heard == ["one", messages[1].content, "two-b"]
+    assert [*before, *adapter.read(threads[key], first.cursor)] == messages
+    inherited = [message.content for message in adapter.read(fork)]
+    assert inherited[:-1] == [words for _, _, words in asked(server.turns[3])]
 
 
 AWKWARD = [
@@ -313,7 +342,7 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
 ) -> None:
     program.run("nobody is told of this", cwd=project)
     assert dump.calls("hook") == []
-    assert [message.content for message in adapter.read(only(adapter))][0] == "nobody is told of this"
+    assert next(message.content for message in adapter.read(only(adapter))) == "nobody is told of this"
 
     approve(program, project)
     adapter.merge(str(project), dump.program)  # done again, it costs no second approval
@@ -329,11 +358,18 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
 
 def approve(program: Tool, project: Path) -> None:
     """Do what the program does when its user says "Trust all and continue": note the hash of every hook."""
-    asked = [
-        {"id": 1, "method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}},
-        {"method": "initialized"},
-        {"id": 2, "method": "hooks/list", "params": {"cwds": [str(project)]}},
-    ]
+    (listed,) = ask(program, project, {"method": "hooks/list", "params": {"cwds": [str(project)]}})
+    hooks = listed["data"][0]["hooks"]
+    assert [hook["trustStatus"] for hook in hooks] == ["untrusted"] * 5
+    notes = [f'[hooks.state.{json.dumps(hook["key"])}]\ntrusted_hash = "{hook["currentHash"]}"\n' for hook in hooks]
+    with open(program.home / ".codex" / "config.toml", "a", encoding="utf-8") as config:
+        config.write("\n" + "\n".join(notes))
+
+
+def ask(program: Tool, project: Path, *requests: dict[str, Any]) -> list[Any]:
+    """The answers of the program to its screen's own requests, without a screen."""
+    hello: dict[str, Any] = {"method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}}
+    hello["params"]["capabilities"] = {"experimentalApi": True}
     process = subprocess.Popen(
         [program.program, "app-server"],
         cwd=project,
@@ -345,19 +381,19 @@ def approve(program: Tool, project: Path) -> None:
         encoding="utf-8",
     )
     assert process.stdin is not None and process.stdout is not None
+    answers = []
+    late = threading.Timer(60, process.kill)
+    late.start()
     with process:
-        process.stdin.write("".join(json.dumps(message) + "\n" for message in asked))
-        process.stdin.flush()
-        listed = next(answer for line in process.stdout if (answer := json.loads(line)).get("id") == 2)
+        for number, request in enumerate((hello, *requests)):
+            process.stdin.write(json.dumps({"id": number, **request}) + "\n")
+            process.stdin.flush()
+            answer = next(found for line in process.stdout if (found := json.loads(line)).get("id") == number)
+            assert "error" not in answer, answer
+            answers.append(answer["result"])
         process.stdin.close()
-        process.wait(20)
-    hooks = listed["result"]["data"][0]["hooks"]
-    assert [hook["trustStatus"] for hook in hooks] == ["untrusted"] * 5
-    with open(program.home / ".codex" / "config.toml", "a", encoding="utf-8") as config:
-        for hook in hooks:
-            config.write(
-                f"\n[hooks.state.{json.dumps(hook['key'])}]\ntrusted_hash = {json.dumps(hook['currentHash'])}\n"
-            )
+    late.cancel()
+    return answers[1:]
 
 
 @pytest.mark.req("TOOL-02")
@@ -374,4 +410,4 @@ def test_project_that_is_not_trusted_still_has_our_commands(
 
     assert any("Think about" in text for text in server.turns[-1].texts("user"))
     assert (dump.calls("hook"), dump.calls("mcp")) == ([], [])
-    assert [message.content for message in adapter.read(only(adapter))][0] == "$workspace-brainstorm x"
+    assert next(message.content for message in adapter.read(only(adapter))) == "$workspace-brainstorm x"

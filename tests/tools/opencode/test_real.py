@@ -20,6 +20,7 @@ from cortext import fsio
 from cortext.model.message import Message, Part, thread
 from cortext.tools.base import CommandFile, Launch
 from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode_write import delete
 
 pytestmark = pytest.mark.real_tool
 
@@ -76,15 +77,34 @@ class World:
         return messages, reading.cursor
 
 
+def make_world(folder: Path, server: ModelServer) -> World:
+    project = folder / "project"
+    project.mkdir()
+    real = make_tool("opencode", folder / "home", server.url)
+    real.env["PATH"] = f"{Path(real.program).parent}:{real.env['PATH']}"
+    return World(server, real, OpenCode(environ=real.env), project, folder / "events")
+
+
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     with ModelServer() as server:
-        project = tmp_path / "project"
-        project.mkdir()
-        real = make_tool("opencode", tmp_path / "home", server.url)
-        real.env["PATH"] = f"{Path(real.program).parent}:{real.env['PATH']}"
-        tool = OpenCode(environ=real.env)
-        yield World(server, real, tool, project, tmp_path / "events")
+        yield make_world(tmp_path, server)
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """A world with all that we install, in which a conversation was held: a start of OpenCode takes seconds."""
+    with ModelServer() as server:
+        world = make_world(tmp_path_factory.mktemp("held"), server)
+        world.install()
+        (world.project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+        look = world.real.shell("cat note.txt").tool_calls
+        server.push(
+            Reply(text="Let me look.", thinking="I should read it.", tool_calls=look), "The heron stands still. 答え"
+        )
+        done = world.real.run("Read note.txt, please. 🦤", cwd=world.project)
+        assert done.returncode == 0, done.stderr
+        yield world
 
 
 def wait_until(true: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
@@ -104,21 +124,14 @@ def conversation(request: Request) -> list[tuple[str, str]]:
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02", "SESS-001d", "STORE-13")
-def test_a_real_conversation_is_captured_word_for_word(world: World) -> None:
-    world.install()
-    (world.project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
-    look = world.real.shell("cat note.txt").tool_calls
-    world.server.push(
-        Reply(text="Let me look.", thinking="I should read it.", tool_calls=look), "The heron stands still. 答え"
-    )
-
-    assert world.real.run("Read note.txt, please. 🦤", cwd=world.project).returncode == 0
-
-    (transcript,) = world.tool.transcripts(str(world.project))
-    found = world.tool.detect()
+def test_a_real_conversation_is_captured_word_for_word(held: World) -> None:
+    found = held.tool.detect()
     assert found is not None
-    assert (found.program, found.version, found.tested) == (world.real.program, "1.18.18", True)
-    messages, cursor = world.read(transcript.key)
+    assert (found.program, found.version, found.tested) == (held.real.program, "1.18.18", True)
+
+    (transcript,) = held.tool.transcripts(str(held.project))
+    messages, _ = held.read(transcript.key)
+
     assert [(one.role, one.text) for one in messages] == [
         ("user", "Read note.txt, please. 🦤"),
         ("assistant", "Let me look."),
@@ -130,30 +143,51 @@ def test_a_real_conversation_is_captured_word_for_word(world: World) -> None:
     assert words.parts_of("tool_call")[0].input["command"] == "cat note.txt"
     assert messages[2].parts_of("tool_result")[0].call_id == words.parts_of("tool_call")[0].id
     assert (words.model, words.tokens) == ("test/test-model", 5)
-    # The hook's words reached the model, and are none of the user's.
-    assert "CONTEXT OF THE PROMPT" in world.server.turns[0].texts("user")
+    # The hook's words reached the model beside the prompt, and are none of the user's.
+    assert held.server.turns[0].texts("user") == ["Read note.txt, please. 🦤\nCONTEXT OF THE PROMPT"]
+    # Our entry is in the config that OpenCode took (it refuses what it does not know).
+    assert held.tool.mcp_servers(str(held.project)) == {"cortext"}
 
-    # A slash command in the same session: typed, expanded, told to us, and read as it was typed.
+
+@pytest.mark.req("TOOL-02", "TOOL-03")
+def test_a_kept_copy_goes_back_unchanged(held: World, tmp_path: Path) -> None:
+    (transcript,) = held.tool.transcripts()
+    before, rows = held.read(transcript.key)[0], held.real.records()
+    copy = str(tmp_path / "native")
+    held.tool.copy(transcript, copy)
+    delete(held.tool.program, transcript.key, project=str(held.project))
+    assert list(held.tool.transcripts()) == []
+
+    assert held.tool.put_back(copy, project=str(held.project)) == transcript.key
+
+    assert held.read(transcript.key)[0] == before
+    assert held.real.records() == rows
+
+
+@pytest.mark.req("TOOL-01", "TOOL-02", "SESS-001d")
+def test_a_command_and_the_events(held: World) -> None:
+    (transcript,) = held.tool.transcripts()
     key = transcript.key
-    world.server.push("Three ideas.")
-    launch = world.tool.headless(key, project=str(world.project), prompt='/workspace.brainstorm API "design"  now')
-    done = world.turn(launch)
+    before, cursor = held.read(key)
+    held.server.push("Three ideas.")
+
+    launch = held.tool.headless(key, project=str(held.project), prompt='/workspace.brainstorm API "design"  now')
+    done = held.turn(launch)
+
     assert (done.returncode, "Three ideas." in done.stdout) == (0, True), done.stderr
-    expanded = [text for text in world.server.turns[-1].texts("user") if "Think widely." in text]
-    assert expanded[0].endswith('Topic: API "design"  now')
-    assert "CONTEXT OF THE COMMAND" in world.server.turns[-1].texts("user")
-    added, _ = world.read(key, cursor)
+    expanded = held.server.turns[-1].texts("user")[-1]
+    assert expanded.endswith('Think widely.\n\nTopic: API "design"  now\nCONTEXT OF THE COMMAND')
+    added, _ = held.read(key, cursor)
     assert [(one.role, one.text) for one in added] == [
         ("user", '/workspace.brainstorm API "design"  now'),
         ("assistant", "Three ideas."),
     ]
-    reading = world.tool.read(transcript)
-    assert [one.id for one in reading] == [one.id for one in [*messages, *added]]
+    reading = held.tool.read(transcript)
+    assert [one.id for one in reading] == [one.id for one in [*before, *added]]
     assert reading.about.command == "/workspace.brainstorm"
-
-    # What the plugin told: it is started without being waited for, so the last one may still be on its way.
-    wait_until(lambda: len(world.reported()) >= 7, "seven events")
-    told = [(event["hook_event_name"], event.get("prompt") or event.get("command_args")) for event in world.reported()]
+    # What the plugin told: it does not wait for most of them, so the last may still be on its way.
+    wait_until(lambda: len(held.reported()) >= 7, "seven events")
+    told = [(event["hook_event_name"], event.get("prompt") or event.get("command_args")) for event in held.reported()]
     assert sorted(told, key=str) == sorted(
         [
             ("session.created", None),
@@ -166,11 +200,9 @@ def test_a_real_conversation_is_captured_word_for_word(world: World) -> None:
         ],
         key=str,
     )
-    assert all(event["session_id"] == key and event["cwd"] == str(world.project) for event in world.reported())
-    kinds = {event.kind for payload in world.reported() if (event := world.tool.hook_event(payload)) is not None}
+    assert all(event["session_id"] == key and event["cwd"] == str(held.project) for event in held.reported())
+    kinds = {event.kind for payload in held.reported() if (event := held.tool.hook_event(payload)) is not None}
     assert kinds == {"started", "prompt", "command", "answered", "ended"}
-    # Our entry is in the config that OpenCode took (it refuses what it does not know).
-    assert world.tool.mcp_servers(str(world.project)) == {"cortext"}
 
 
 @pytest.mark.req("SESS-004d", "TOOL-02", "SAFE-03")
@@ -237,31 +269,6 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
     assert not marker.exists()  # what is history is not run again
     added, _ = world.read(written.key, cursor)
     assert [(one.role, one.text) for one in added] == [("user", "Which colour?\nThe boat's."), ("assistant", "Green.")]
-
-
-@pytest.mark.req("TOOL-02", "TOOL-03")
-def test_a_kept_copy_goes_back_unchanged(world: World, tmp_path: Path) -> None:
-    world.server.push(
-        Reply(text="Let me look.", thinking="Hm.", tool_calls=world.real.shell("echo hi").tool_calls), "Hi."
-    )
-    assert world.real.run("Say hi.", cwd=world.project).returncode == 0
-    (transcript,) = world.tool.transcripts()
-    before, _ = world.read(transcript.key)
-    rows = _rows(world)
-    copy = str(tmp_path / "native")
-    world.tool.copy(transcript, copy)
-    world.real.execute([world.real.program, "session", "delete", transcript.key], cwd=world.project)
-    assert list(world.tool.transcripts()) == []
-
-    assert world.tool.put_back(copy, project=str(world.project)) == transcript.key
-
-    after, _ = world.read(transcript.key)
-    assert after == before
-    assert _rows(world) == rows
-
-
-def _rows(world: World) -> list[Any]:
-    return sorted(world.real.records(), key=lambda record: str(record["id"]))
 
 
 @pytest.mark.req("SESS-004d", "TOOL-02")

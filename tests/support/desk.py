@@ -1,0 +1,73 @@
+"""A desk with all four AI programs on it: one HOME, one model server, and `cortext` beside them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from tests.support.cli import SCRIPTS, Ran, cortext
+from tests.support.model_server import ModelServer, Reply
+from tests.support.tool_runner import TOOLS, Tool, make_tool
+
+# Our names for the programs, and the harness's.
+NAMES = {"claude": "claude-code", "gemini": "gemini-cli", "opencode": "opencode", "codex": "codex"}
+
+
+class Desk:
+    """One person's machine: the programs are on PATH under their own names."""
+
+    def __init__(self, folder: Path, server: ModelServer) -> None:
+        self.server = server
+        self.home = folder / "home"
+        self.bin = folder / "bin"
+        self.bin.mkdir(parents=True)
+        self.tools: dict[str, Tool] = {ours: make_tool(theirs, self.home, server.url) for ours, theirs in NAMES.items()}
+        assert set(NAMES.values()) == set(TOOLS)
+        self.env: dict[str, str] = {}
+        for name, tool in self.tools.items():
+            (self.bin / name).symlink_to(tool.program)
+            self.env |= tool.env
+        self.env["PATH"] = os.pathsep.join([str(self.bin), str(SCRIPTS), os.environ["PATH"]])
+        for who in ("AUTHOR", "COMMITTER"):
+            self.env |= {f"GIT_{who}_NAME": "Test", f"GIT_{who}_EMAIL": "test@localhost"}
+        for tool in self.tools.values():
+            tool.env = {**self.env, **tool.env, "PATH": self.env["PATH"]}
+
+    def project(self, name: str = "project") -> Path:
+        """A folder in which every program may work without asking."""
+        folder = self.home.parent / name
+        folder.mkdir()
+        for tool in self.tools.values():
+            tool.trust(folder)
+        return folder
+
+    def cortext(self, *words: str, cwd: Path, stdin: str = "") -> Ran:
+        """Our command, on this desk."""
+        return cortext(*words, cwd=cwd, stdin=stdin, env=self.env)
+
+    def talk(self, name: str, project: Path) -> list[str]:
+        """A conversation with a tool call, made by the real program; what was said, in order."""
+        tool = self.tools[name]
+        (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+        said = [
+            f"First words to {name}: remember the number 4711.",
+            "Noted: 4711.",
+            f"Read note.txt for me, {name}.",
+            "Let me look.",
+            "The note says: the heron stands still.",
+            "Und jetzt etwas Ungewöhnliches: 覚えて 🦩",
+            "Gern.",
+        ]
+        self.server.push(said[1])
+        self._turn(tool, said[0], project, None)
+        key = tool.sessions()[-1]
+        call = tool.shell("cat note.txt")
+        self.server.push(Reply(text=said[3], tool_calls=call.tool_calls), said[4])
+        self._turn(tool, said[2], project, key)
+        self.server.push(said[6])
+        self._turn(tool, said[5], project, tool.sessions()[-1])
+        return said
+
+    def _turn(self, tool: Tool, prompt: str, project: Path, resume: str | None) -> None:
+        done = tool.run(prompt, cwd=project, resume=resume)
+        assert done.returncode == 0, f"{tool.name}: {done.stderr[-2000:]}"

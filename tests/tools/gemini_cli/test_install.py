@@ -1,0 +1,331 @@
+"""Commands, hooks and the MCP entry: beside what the user has, once, and out again without a trace."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.errors import ConfigError, UsageError
+from cortext.tools.base import CommandFile
+from cortext.tools.gemini_cli import GeminiCli
+from cortext.tools.gemini_cli_install import EVENTS
+from cortext.tools.gemini_cli_settings import SettingsText
+
+PROGRAM = ["/opt/my tools/cortext"]
+COMMANDS = [
+    CommandFile(name="workspace.brainstorm", description='A "brainstorm"', text="Think about {arguments}.\n"),
+    CommandFile(
+        name="workspace.resume",
+        description="Resume",
+        text='Go on.\n"""quoted""" \\ back !{rm -rf} @{/etc/passwd} {{args}}\x7f',
+        run=["cortext", "resume", "--print", "{arguments}"],
+    ),
+]
+USERS = {
+    "ui": {"theme": "Dracula"},
+    "hooks": {
+        "AfterAgent": [{"matcher": "*", "hooks": [{"type": "command", "command": "say done"}]}],
+        "Notification": [],
+    },
+    "mcpServers": {"other": {"command": "other"}},
+    "unknown": [1, {"deep": "ünï"}],
+}
+
+COMMENTED = """// mine
+{
+  /* theme */
+  "ui": {"theme": "GitHub"}, // trailing
+  "hooks": {
+    "AfterAgent": [] // none
+  }
+}
+"""
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> GeminiCli:
+    return GeminiCli(environ={"HOME": str(tmp_path / "home"), "PATH": ""})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+def settings(project: Path) -> Any:
+    return json.loads((project / ".gemini" / "settings.json").read_text(encoding="utf-8"))
+
+
+def put(project: Path, text: str) -> Path:
+    path = project / ".gemini" / "settings.json"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def tree(project: Path) -> dict[str, bytes | None]:
+    return {
+        str(path.relative_to(project)): path.read_bytes() if path.is_file() else None for path in project.rglob("*")
+    }
+
+
+@pytest.mark.req("TOOL-01")
+def test_everything_is_put_in(tool: GeminiCli, project: Path) -> None:
+    touched = tool.install(str(project), COMMANDS, PROGRAM)
+
+    found = settings(project)
+    for event in EVENTS:
+        (entry,) = found["hooks"][event]
+        (hook,) = entry["hooks"]
+        assert hook["command"] == "'/opt/my tools/cortext' hook gemini"
+        assert (hook["type"], hook["timeout"]) == ("command", 10_000)
+    assert found["mcpServers"]["cortext"]["command"] == PROGRAM[0]
+    assert found["mcpServers"]["cortext"]["args"] == ["mcp"]
+    assert found["general"]["sessionRetention"]["enabled"] is False
+    names = ["commands/workspace.brainstorm.toml", "commands/workspace.resume.toml", "settings.json", "cortext.json"]
+    assert touched == [str(project / ".gemini" / name) for name in names]
+
+
+def test_command_files_say_what_they_should(tool: GeminiCli, project: Path) -> None:
+    tool.install(str(project), COMMANDS, PROGRAM)
+
+    folder = project / ".gemini" / "commands"
+    first, second = (tomllib.loads((folder / f"{one.name}.toml").read_text(encoding="utf-8")) for one in COMMANDS)
+    assert first["description"] == 'A "brainstorm"'
+    mark = "<!-- cortext:command workspace.brainstorm -->{{args}}<!-- cortext:end -->"
+    assert first["prompt"] == f"Think about {{{{args}}}}.\n\n{mark}\n"
+    assert second["prompt"].startswith('Go on.\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
+    assert "    cortext resume --print {{args}}\n" in second["prompt"]
+
+
+@pytest.mark.req("SAFE-03")
+@pytest.mark.parametrize(
+    "before",
+    [
+        None,
+        "{}",
+        "{}\n",
+        json.dumps(USERS, indent=2, ensure_ascii=False),
+        json.dumps(USERS, indent=2, ensure_ascii=False) + "\n",
+        json.dumps(USERS, indent=4, ensure_ascii=False) + "\n",
+        json.dumps(USERS, indent="\t"),
+        json.dumps(USERS),
+        json.dumps({"hooks": {}, "mcpServers": {}, "general": {"sessionRetention": {}}}, indent=2),
+        json.dumps({"general": {"sessionRetention": {"enabled": True, "maxAge": "7d"}, "vimMode": True}}, indent=2),
+        json.dumps({"general": {"sessionRetention": {"enabled": False}}}, indent=2),
+        COMMENTED,
+    ],
+)
+def test_in_twice_and_out_again_leaves_every_byte(tool: GeminiCli, project: Path, before: str | None) -> None:
+    if before is not None:
+        put(project, before)
+    first = tree(project)
+
+    tool.install(str(project), COMMANDS, PROGRAM)
+    between = tree(project)
+    again = tool.install(str(project), COMMANDS, PROGRAM)
+
+    assert (again, tree(project)) == ([], between)
+    installed = SettingsText((project / ".gemini" / "settings.json").read_text(encoding="utf-8"), "settings.json")
+    for name, value in (json.loads(before) if before and not before.startswith("//") else {}).items():
+        if name not in ("hooks", "mcpServers", "general"):
+            assert installed.get(name) == value
+    tool.uninstall(str(project))
+    assert tree(project) == first
+    assert tool.uninstall(str(project)) == []
+    assert tree(project) == first
+
+
+def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
+    put(project, json.dumps(USERS, indent=2))
+
+    tool.install(str(project), COMMANDS, PROGRAM)
+
+    found = settings(project)
+    assert found["ui"] == USERS["ui"] and found["unknown"] == USERS["unknown"]
+    assert found["hooks"]["AfterAgent"][0]["hooks"][0]["command"] == "say done"
+    assert len(found["hooks"]["AfterAgent"]) == 2
+    assert list(found["mcpServers"]) == ["other", "cortext"]
+
+
+def test_new_program_path_takes_the_place_of_the_old(tool: GeminiCli, project: Path) -> None:
+    tool.install(str(project), COMMANDS, PROGRAM)
+    tool.install(str(project), COMMANDS, ["python", "-m", "cortext"])
+
+    found = settings(project)
+    assert [entry["hooks"][0]["command"] for entry in found["hooks"]["AfterAgent"]] == ["python -m cortext hook gemini"]
+    assert found["mcpServers"]["cortext"]["args"] == ["-m", "cortext", "mcp"]
+    tool.uninstall(str(project))
+    assert tree(project) == {}
+
+
+def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
+    tool.install(str(project), COMMANDS, PROGRAM)
+    found = settings(project)
+    found["hooks"]["AfterAgent"].append({"hooks": [{"type": "command", "command": "say done"}]})
+    found["ui"] = {"theme": "Ayu"}
+    put(project, json.dumps(found))
+    edited = project / ".gemini" / "commands" / "workspace.brainstorm.toml"
+    edited.write_text(edited.read_text(encoding="utf-8").replace("Think", "Ponder"), encoding="utf-8")
+
+    tool.install(str(project), COMMANDS, PROGRAM)
+    assert "Ponder" in edited.read_text(encoding="utf-8")
+    tool.uninstall(str(project))
+
+    assert settings(project) == {
+        "hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": "say done"}]}]},
+        "ui": {"theme": "Ayu"},
+    }
+    assert [path.name for path in (project / ".gemini" / "commands").iterdir()] == [edited.name]
+
+
+def test_command_and_server_of_the_users_own_are_not_taken(tool: GeminiCli, project: Path) -> None:
+    own = {"mcpServers": {"cortext": {"command": "mine"}}}
+    put(project, json.dumps(own, indent=2))
+    mine = project / ".gemini" / "commands" / "workspace.resume.toml"
+    mine.parent.mkdir()
+    mine.write_text('prompt = "mine"\n', encoding="utf-8")
+    before = tree(project)
+
+    tool.install(str(project), COMMANDS, PROGRAM)
+    assert settings(project)["mcpServers"] == own["mcpServers"]
+    assert mine.read_text(encoding="utf-8") == 'prompt = "mine"\n'
+    tool.uninstall(str(project))
+
+    assert tree(project) == before
+
+
+@pytest.mark.req("SAFE-03")
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "{",
+        '{"a": }',
+        '{"a": 1,}',
+        "[]",
+        '{"a": 1} x',
+        '{"a" 1}',
+        "{1: 2}",
+        '{"hooks": []}',
+        '{"hooks": {"AfterAgent": {}}}',
+        '{"mcpServers": 1}',
+        '{"general": {"sessionRetention": 5}}',
+        '"text"',
+    ],
+)
+def test_broken_settings_are_named_and_never_written_over(tool: GeminiCli, project: Path, broken: str) -> None:
+    path = put(project, broken)
+    before = tree(project)
+
+    with pytest.raises(ConfigError, match=r"settings\.json"):
+        tool.install(str(project), COMMANDS, PROGRAM)
+
+    assert tree(project) == before and path.read_text(encoding="utf-8") == broken
+
+
+@pytest.mark.req("SAFE-03")
+def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+    target = tmp_path / "dotfiles.json"
+    target.write_text("{}", encoding="utf-8")
+    (project / ".gemini").mkdir()
+    (project / ".gemini" / "settings.json").symlink_to(target)
+    with pytest.raises(ConfigError, match="link"):
+        tool.install(str(project), COMMANDS, PROGRAM)
+    assert target.read_text(encoding="utf-8") == "{}"
+    (project / ".gemini" / "settings.json").unlink()
+    (project / ".gemini" / "settings.json").write_bytes(b"\xff{}")
+    with pytest.raises(ConfigError, match="cannot be read"):
+        tool.install(str(project), COMMANDS, PROGRAM)
+
+
+@pytest.mark.req("SAFE-03")
+@pytest.mark.parametrize("name", ["../evil", "a/b", "", ".hidden", "x\n"])
+def test_command_that_could_leave_its_folder_is_refused(tool: GeminiCli, project: Path, name: str) -> None:
+    with pytest.raises(UsageError):
+        tool.install(str(project), [CommandFile(name=name, description="", text="")], PROGRAM)
+    assert tree(project) == {}
+
+
+# ── sessions are kept ────────────────────────────────────────────────────────────────────────────────
+
+
+def written(tool: GeminiCli, project: Path) -> str:
+    from cortext.model.message import Message
+
+    return tool.write([Message(role="user", content="hello", id="u1")], project=str(project)).key
+
+
+@pytest.mark.req("SESS-004d")
+def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, project: Path) -> None:
+    before = tree(project)
+    assert tool.launch("NEW", project=str(project), prompt="…").argv == ["gemini", "--resume", "NEW", "-i", "…"]
+    assert tree(project) == before, "only asking changes nothing"
+    key = written(tool, project)
+
+    launch = tool.launch(key, project=str(project), prompt="go on", model="flash")
+
+    assert launch.argv == ["gemini", "--resume", key, "-m", "flash", "-i", "go on"]
+    assert (launch.cwd, launch.env) == (str(project), {})
+    assert settings(project) == {"general": {"sessionRetention": {"enabled": False}}}
+    after = tree(project)
+    assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
+    assert tree(project) == after
+    tool.uninstall(str(project))
+    assert tree(project) == before
+
+
+def test_launch_changes_nothing_where_the_user_has_it_off(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+    own = tmp_path / "home" / ".gemini" / "settings.json"
+    own.parent.mkdir(parents=True)
+    text = '{\n  // keep all\n  "general": {"sessionRetention": {"enabled": false}}\n}\n'
+    own.write_text(text, encoding="utf-8")
+
+    tool.launch(written(tool, project), project=str(project))
+
+    assert tree(project) == {} and own.read_text(encoding="utf-8") == text
+
+
+def test_launch_in_the_home_folder_leaves_the_users_settings(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    tool = GeminiCli(environ={"HOME": str(home), "PATH": ""})
+
+    tool.launch(written(tool, home), project=str(home))
+
+    assert not (home / ".gemini" / "settings.json").exists()
+
+
+# ── hooks ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_hook_payloads_in_our_words(tool: GeminiCli) -> None:
+    base = {"session_id": "k", "transcript_path": "/t/session-x.jsonl", "cwd": "/p", "timestamp": "2026"}
+    prompt = "Think.\n\n<!-- cortext:command workspace.brainstorm -->API design <!-- cortext:end -->\n"
+    expected: list[tuple[dict[str, Any], tuple[str, ...] | None]] = [
+        ({"hook_event_name": "SessionStart", "source": "startup"}, ("started", "", "", "")),
+        ({"hook_event_name": "BeforeAgent", "prompt": "hello"}, ("prompt", "hello", "", "")),
+        (
+            {"hook_event_name": "BeforeAgent", "prompt": prompt},
+            ("command", prompt, "workspace.brainstorm", "API design"),
+        ),
+        ({"hook_event_name": "AfterAgent", "prompt": "x", "prompt_response": "one  one"}, ("answered", "", "", "")),
+        ({"hook_event_name": "SessionEnd", "reason": "exit"}, ("ended", "", "", "")),
+        ({"hook_event_name": "PreCompress", "trigger": "auto"}, None),
+        ({"hook_event_name": "AfterTool"}, None),
+        ({"hook_event_name": 7}, None),
+    ]
+    for more, wanted in expected:
+        event = tool.hook_event({**base, **more})
+        if wanted is None:
+            assert event is None
+            continue
+        assert event is not None
+        assert (event.kind, event.text, event.command, event.arguments) == wanted
+        assert (event.key, event.path, event.project) == ("k", "/t/session-x.jsonl", "/p")
+    assert tool.hook_event({"hook_event_name": "SessionStart"}) is None

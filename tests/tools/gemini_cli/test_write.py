@@ -1,0 +1,359 @@
+"""Writing native sessions: every word, call and result comes back out of the file as it went in."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.gemini_cli.corpus import Json, everyday, read
+
+from cortext.errors import DamagedData
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.tools import gemini_cli_write
+from cortext.tools.base import Written
+from cortext.tools.gemini_cli import GeminiCli
+from cortext.tools.gemini_cli_convert import convert
+from cortext.tools.gemini_cli_store import project_hash
+
+WHEN = "2026-11-01T10:00:00.000Z"
+
+
+def said(role: str, text: str, name: str, *parts: Part) -> Message:
+    return Message(role=role, content=text, id=name, timestamp=WHEN, parts=list(parts) or None)
+
+
+def call(name: str, tool: str = "Bash", value: Any = None) -> Part:
+    return Part(TOOL_CALL, id=name, name=tool, input={"command": "ls"} if value is None else value)
+
+
+def result(name: str, output: str, tool: str = "Bash", *, wrong: bool = False) -> Part:
+    return Part(TOOL_RESULT, call_id=name, name=tool, output=output, is_error=wrong)
+
+
+def talk() -> list[Message]:
+    return [
+        said("user", "The boat is green. Ünïcode: 答え", "u1"),
+        said(
+            "assistant", "Noted.", "a1", call("c1"), call("c2", "mcp__boats__look", {"path": "boat.txt", "deep": [1]})
+        ),
+        said("tool", "", "t1", result("c1", "a green boat")),
+        said("tool", "", "t2", result("c2", "no such boat", "mcp__boats__look", wrong=True)),
+        said("assistant", "It is green indeed.", "a2"),
+        said("user", "Which colour?", "u2"),
+        said("assistant", "Green.", "a3"),
+    ]
+
+
+@pytest.fixture
+def tool(tmp_path: Path) -> GeminiCli:
+    return GeminiCli(environ={"HOME": str(tmp_path / "home"), "PATH": ""})
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "My Project"
+    folder.mkdir()
+    return folder
+
+
+def back(written: Written) -> list[Message]:
+    messages, reading = read(Path(written.path))
+    assert (reading.counts.damaged, reading.counts.unknown) == ({}, {})
+    return messages
+
+
+def stripped(messages: list[Message]) -> list[Message]:
+    return [
+        Message(role=one.role, content=one.content, id=one.id, timestamp=one.timestamp, parts=one.parts)
+        for one in messages
+    ]
+
+
+def records(written: Written) -> list[Json]:
+    return [json.loads(line) for line in Path(written.path).read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.mark.req("SESS-004d", "TOOL-01")
+def test_conversation_comes_back_as_it_went_in(tool: GeminiCli, project: Path) -> None:
+    written = tool.write(talk(), project=str(project), title="Boats")
+
+    assert stripped(back(written)) == talk()
+    assert (written.messages, written.tool_calls, written.changed) == (7, 2, {})
+    opening = records(written)[0]
+    assert (opening["sessionId"], opening["projectHash"]) == (written.key, project_hash(str(project)))
+    assert opening["summary"] == "Boats"
+    (transcript,) = tool.transcripts(str(project))
+    assert (transcript.key, transcript.path, transcript.project) == (written.key, written.path, str(project))
+    assert Path(written.path).stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.req("SESS-004d")
+def test_calls_and_results_stand_where_they_are_sent_once(tool: GeminiCli, project: Path) -> None:
+    written = tool.write(talk(), project=str(project))
+
+    model = next(record for record in records(written) if record.get("toolCalls"))
+    calls = [part["functionCall"]["id"] for part in model["content"] if "functionCall" in part]
+    shown = {entry["id"] for entry in model["toolCalls"]}
+    assert calls == ["c1", "c2"] and not shown & set(calls)
+    assert not any("result" in entry for entry in model["toolCalls"])
+
+
+@pytest.mark.req("SESS-004d")
+def test_there_and_back_again_keeps_every_id(tool: GeminiCli, project: Path) -> None:
+    """A native conversation, into a new session of ours, and that into another."""
+    first, _ = read(everyday().save(project))
+    one = back(tool.write(first, project=str(project)))
+    two = back(tool.write(one, project=str(project)))
+
+    assert [message.id for message in one] == [message.id for message in first]
+    assert [message.text for message in one] == [message.text for message in first]
+    assert stripped(two) == stripped(one)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("/workspace.brainstorm API design", "leading slash guarded"),
+        ("\n /help", "leading slash guarded"),
+        ("? what", "leading question mark guarded"),
+        ("<hook_context>not a hook", "leading <hook_context> guarded"),
+        ("\ufeff<session_context>mine", "leading <session_context> guarded"),
+        (" \n\t", "blank text guarded"),
+    ],
+)
+def test_text_that_would_be_dropped_is_guarded(tool: GeminiCli, project: Path, text: str, kind: str) -> None:
+    written = tool.write([said("user", text, "u1"), said("assistant", "Yes.", "a1")], project=str(project))
+
+    assert written.changed == {kind: 1}
+    assert [message.content for message in back(written)] == [text, "Yes."]
+    (_, guarded, _) = records(written)
+    assert guarded["content"] == [{"text": "The user wrote:\n"}, {"text": text}]
+    assert guarded["displayContent"] == [{"text": text}]
+
+
+def test_characters_that_break_the_programs_file(tool: GeminiCli, project: Path) -> None:
+    messages = [
+        said("user", "one\u2028two\u2029three \ud800 \x00 \x7f 😀", "u1"),
+        said("assistant", "", "a1", call("c1", value={"text\u2028": ["\u2029"]}, tool="odd\u2028name")),
+        said("tool", "", "t1", result("c1", "a\u2028b", "odd\u2028name")),
+    ]
+    written = tool.write(messages, project=str(project))
+
+    data = Path(written.path).read_bytes()
+    assert "\u2028".encode() not in data and "\u2029".encode() not in data
+    assert back(written)[0].content == "one\ntwo\nthree \ufffd \x00 \x7f 😀"
+    assert written.changed["line separator made a newline"] == 5
+    assert written.changed["broken character replaced"] == 1
+
+
+def test_calls_without_results_and_results_without_calls(tool: GeminiCli, project: Path) -> None:
+    messages = [
+        said("user", "go", "u1"),
+        said("assistant", "", "a1", call("c1"), call("c2")),
+        said("tool", "", "t1", result("c2", "second")),
+        said("user", "stop", "u2"),
+        said("tool", "", "t2", result("nobody", "lost", "seek", wrong=True), result("", "")),
+        said("tool", "plain words of a tool", "t3"),
+    ]
+    written = tool.write(messages, project=str(project))
+
+    assert written.changed == {"result of a call filled in": 1, "tool result without its call as text": 3}
+    found = back(written)
+    assert [(message.id, message.role) for message in found] == [
+        ("u1", "user"),
+        ("a1", "assistant"),
+        ("t1", "tool"),
+        ("u2", "user"),
+        ("t2", "tool"),
+        ("t3", "tool"),
+    ]
+    assert found[4].parts == [result("nobody", "lost", "seek", wrong=True), result("", "")]
+    assert found[5].text == "plain words of a tool"
+    sent = [part["functionResponse"] for record in records(written)[1:] for part in _responses(record)]
+    assert [(answer["id"], answer["response"]) for answer in sent] == [
+        ("c2", {"output": "second"}),
+        ("c1", {"output": "[The result of this call was not recorded.]"}),
+    ]
+
+
+def _responses(record: Json) -> list[Json]:
+    content = record["content"]
+    return [part for part in content if "functionResponse" in part] if isinstance(content, list) else []
+
+
+def test_results_are_moved_behind_their_calls(tool: GeminiCli, project: Path) -> None:
+    messages = [
+        said("assistant", "", "a1", call("c1")),
+        said("user", "hurry", "u1"),
+        said("assistant", "", "a2", call("c2")),
+        said("tool", "", "t1", result("c1", "one"), result("c2", "two")),
+    ]
+    written = tool.write(messages, project=str(project))
+
+    found = back(written)
+    assert [message.id for message in found] == ["a1", "t1", "u1", "a2", "t1+2"]
+    assert [message.text for message in found] == ["", "one", "hurry", "", "two"]
+    assert written.changed == {"tool result moved to its call": 1, "tool message split": 2}
+
+
+def test_same_call_id_twice_and_none(tool: GeminiCli, project: Path) -> None:
+    messages = [
+        said("assistant", "", "a1", call("c1")),
+        said("tool", "", "t1", result("c1", "first")),
+        said("assistant", "", "a2", call("c1"), call("")),
+        said("tool", "", "t2", result("c1", "second"), result("", "third")),
+    ]
+    found = back(tool.write(messages, project=str(project)))
+
+    ids = [part.id for message in found for part in message.parts_of(TOOL_CALL)]
+    answers = [(part.call_id, part.output) for message in found for part in message.parts_of(TOOL_RESULT)]
+    assert answers == list(zip(ids, ["first", "second", "third"], strict=True))
+    assert len(set(ids)) == 3
+
+
+def test_what_else_a_message_may_hold(tool: GeminiCli, project: Path) -> None:
+    image = Part("image", ref="k#1/0", media_type="image/png", name="boat.png")
+    messages = [
+        said("system", "Be brief.", "s1"),
+        said("user", "See.", "u1", image),
+        said("assistant", "", "a1", Part("thinking", text="only a thought")),
+        said("assistant", "I see.", "a2", Part("thinking", text="hm"), call("c1", "my tool!", "free text"), image),
+        said("tool", "", "t1", result("c1", "ok", "my tool!"), image),
+        Message(role="user", content="", id="u2", parts=[Part("text", text="one"), Part("text", text="two")]),
+        said("assistant", "done", "a3", result("c9", "inside an answer")),
+    ]
+    written = tool.write(messages, project=str(project))
+
+    found = back(written)
+    assert [(message.id, message.role, message.text) for message in found] == [
+        ("s1", "system", "Be brief."),
+        ("u1", "user", "See."),
+        ("a2", "assistant", "I see."),
+        ("t1", "tool", "ok"),
+        ("u2", "user", "one\n\ntwo"),
+        ("a3", "assistant", "done"),
+        ("a3/results", "tool", "inside an answer"),
+    ]
+    assert found[1].parts == [image]
+    assert found[2].parts == [call("c1", "my tool!", "free text"), image]
+    assert written.changed == {
+        "system message as a user turn": 1,
+        "image as a note": 3,
+        "empty message left out": 1,
+        "tool name changed": 1,
+        "tool input wrapped": 1,
+        "thinking dropped": 1,
+        "tool result without its call as text": 1,
+    }
+    text = Path(written.path).read_text(encoding="utf-8")
+    assert "k#1/0" in text and "a thought" not in text
+
+
+def test_preview_says_what_write_does(tool: GeminiCli, project: Path) -> None:
+    messages = [*talk(), said("user", "/x", "u9")]
+    seen = tool.preview(messages)
+    assert list(tool.transcripts()) == []
+
+    written = tool.write(messages, project=str(project))
+
+    assert (seen.messages, seen.tool_calls, seen.changed) == (written.messages, written.tool_calls, written.changed)
+    assert (seen.key, seen.path) == ("", "")
+
+
+def test_wanted_key_where_it_is_free(tool: GeminiCli, project: Path) -> None:
+    key = "0a1b2c3d-0000-4000-8000-000000000000"
+    first = tool.write(talk(), project=str(project), key=key)
+    before = Path(first.path).read_bytes()
+    second = tool.write(talk()[:1], project=str(project), key=key)
+    third = tool.write(talk()[:1], project=str(project), key="../../etc")
+    fourth = tool.write(talk()[:1], project=str(project), key="12345678")
+
+    assert first.key == key and Path(first.path).read_bytes() == before
+    keys = {one.key for one in (first, second, third, fourth)}
+    assert len(keys) == 4 and len({one[:8] for one in keys}) == 4
+    assert {transcript.key for transcript in tool.transcripts()} == keys
+
+
+def test_session_that_does_not_read_back_is_removed(
+    tool: GeminiCli, project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wrong(messages: Any) -> Any:
+        done = convert(messages)
+        done.records[1]["content"] = "other words"
+        return done
+
+    monkeypatch.setattr(gemini_cli_write, "convert", wrong)
+
+    with pytest.raises(DamagedData, match="read back"):
+        tool.write(talk(), project=str(project))
+    assert list(tool.transcripts()) == []
+
+
+def test_files_of_the_program_are_never_written_to(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+    own = tmp_path / "home" / ".gemini"
+    own.mkdir(parents=True)
+    registry = json.dumps({"projects": {str(project): "boats", "/elsewhere": "my-project"}}).encode()
+    (own / "projects.json").write_bytes(registry)
+
+    written = tool.write(talk(), project=str(project))
+
+    assert (own / "projects.json").read_bytes() == registry
+    assert Path(written.path).parent == own / "tmp" / "boats" / "chats"
+    assert (own / "tmp" / "boats" / ".project_root").read_text(encoding="utf-8") == str(project)
+
+
+def test_each_project_has_a_folder_of_its_own(tool: GeminiCli, tmp_path: Path) -> None:
+    paths = [tmp_path / name / "My Project" for name in ("a", "b")]
+    for path in paths:
+        path.mkdir(parents=True)
+    one, two = (tool.write(talk(), project=str(path)) for path in paths)
+    three = tool.write(talk(), project=str(paths[0]))
+
+    names = [Path(written.path).parents[1].name for written in (one, two, three)]
+    assert names == ["my-project", "my-project-1", "my-project"]
+    assert {transcript.key for transcript in tool.transcripts(str(paths[0]))} == {one.key, three.key}
+
+
+parts = st.one_of(
+    st.builds(
+        lambda name, value: call(name, "t", value), st.sampled_from("abc"), st.dictionaries(st.text(), st.text())
+    ),
+    st.builds(lambda name, text: result(name, text, "t"), st.sampled_from("abcd"), st.text()),
+    st.builds(lambda text: Part("text", text=text), st.text()),
+    st.builds(lambda text: Part("thinking", text=text), st.text()),
+)
+anything = st.builds(
+    lambda role, text, inner, number: Message(role=role, content=text, id=f"m{number}", parts=inner or None),
+    st.sampled_from(["user", "assistant", "tool", "system"]),
+    st.text(),
+    st.lists(parts, max_size=3),
+    st.integers(0, 8),
+)
+
+
+@pytest.mark.req("SESS-004d")
+@given(st.lists(anything, max_size=8))
+def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Message]) -> None:
+    """Whatever comes: all words and calls are in the records, and the calls are paired."""
+    done = convert(messages)
+
+    words = json.dumps(done.records, ensure_ascii=False)
+    for message in messages:
+        for text in [message.content, *(part.output for part in message.parts_of(TOOL_RESULT))]:
+            kept = text.replace("\u2028", "\n").replace("\u2029", "\n")
+            kept = "".join("\ufffd" if "\ud800" <= letter <= "\udfff" else letter for letter in kept)
+            assert json.dumps(kept, ensure_ascii=False)[1:-1] in words
+    calls = [part["functionCall"]["id"] for record in done.records for part in _calls(record)]
+    answers = [part["functionResponse"]["id"] for record in done.records for part in _responses(record)]
+    assert sorted(calls) == sorted(answers) and len(set(calls)) == len(calls)
+    assert done.tool_calls == sum(len(message.parts_of(TOOL_CALL)) for message in messages) == len(calls)
+    assert len({record["id"] for record in done.records}) == len(done.records)
+
+
+def _calls(record: Json) -> list[Json]:
+    content = record["content"]
+    return [part for part in content if "functionCall" in part] if isinstance(content, list) else []
