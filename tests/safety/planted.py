@@ -327,7 +327,7 @@ def _harmless(m: Maker) -> tuple[str, str]:
             f"https://docs.dev/{one}/{two}-{three}#{one}-{two}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"
         ),
         "address": lambda: (
-            f"sam.{one}@mail.{two}.dev to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"
+            f"sam@mail.{two}.dev to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"
         ),
     }
     kind = m.pick(*choices)

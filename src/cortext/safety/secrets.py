@@ -11,11 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
 _MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
+_ROUNDS = 4
 _GUESSABLE = 16  # shorter secrets may be people's words
 
 
@@ -46,28 +49,31 @@ def fingerprint(secret: str) -> str:
 
 def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
     """Every secret in the text, in order, without overlaps."""
-    spans = _spans(text)
+    spans = _apart(_spans(text))
     if not spans:
         return []
-    # What stood against a secret, and hid it, is a mark afterwards: look again until nothing new comes to light.
-    rest, more = text, spans
-    while more:
-        for start, end, *_ in more:
-            rest = f"{rest[:start]}[{' ' * (end - start - 2)}]{rest[end:]}"
-        more = _spans(rest)
-        spans = spans + more
+    # What stood against a secret and hid it is a mark afterwards: look again until nothing new comes to light.
+    for _ in range(_ROUNDS):
+        more = _spans(_blanked(text, spans))
+        joined = _apart(spans + more)
+        if joined == spans:
+            break
+        spans = joined
     old = [match.span() for match in _MARK.finditer(text)] if "[masked " in text else []
-    found = []
-    for kind, start, end in _apart(spans):
-        if any(start < there and here < end for here, there in old):
-            continue
-        secret = text[start:end]
-        name = fingerprint(secret)
-        mark = name[:6] if len(secret) >= _GUESSABLE else name[:2]
-        if allow and (secret in allow or name in allow or (len(mark) == 6 and mark in allow)):
-            continue
-        found.append(Finding(kind, start, end, mark))
-    return found
+    return [
+        Finding(kind, start, end, mark)
+        for start, end, _, kind in _clear_of(old, spans)
+        if (mark := _mark(text[start:end], allow))
+    ]
+
+
+def _mark(secret: str, allow: AbstractSet[str]) -> str:
+    """The digits that tell this secret from others; none if it is allowed to stay."""
+    name = fingerprint(secret)
+    mark = name[:6] if len(secret) >= _GUESSABLE else name[:2]
+    if allow and (secret in allow or name in allow or (len(mark) == 6 and mark in allow)):
+        return ""
+    return mark
 
 
 def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
@@ -103,8 +109,8 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
-def _spans(text: str) -> list[tuple[int, int, int, str]]:
-    """Start, end, rank (the surer the lower) and kind of everything that any rule finds."""
+def _spans(text: str) -> list[Span]:
+    """Everything that any rule finds, in no order."""
     from cortext.safety import secret_words
     from cortext.safety.secret_rules import RULES
 
@@ -139,14 +145,32 @@ def _glued(text: str, start: int) -> bool:
     )
 
 
-def _apart(spans: list[tuple[int, int, int, str]]) -> list[tuple[str, int, int]]:
+def _apart(spans: list[Span]) -> list[Span]:
     """The spans with overlaps joined, each under its surest kind: no end of a secret may stand out."""
-    joined: list[tuple[int, int, int, str]] = []
+    joined: list[Span] = []
     for start, end, rank, kind in sorted(spans):
         if joined and start < joined[-1][1]:
             last = joined[-1]
-            best = min((last[2], last[3]), (rank, kind))
-            joined[-1] = (last[0], max(last[1], end), *best)
+            joined[-1] = (last[0], max(last[1], end), *min((last[2], last[3]), (rank, kind)))
         else:
             joined.append((start, end, rank, kind))
-    return [(kind, start, end) for start, end, _, kind in joined]
+    return joined
+
+
+def _blanked(text: str, spans: list[Span]) -> str:
+    """The text with brackets and blanks in place of the spans, every character at its old place."""
+    pieces, place = [], 0
+    for start, end, *_ in spans:
+        pieces += [text[place:start], "[", " " * (end - start - 2), "]"]
+        place = end
+    return "".join(pieces) + text[place:]
+
+
+def _clear_of(taken: list[tuple[int, int]], spans: list[Span]) -> Iterator[Span]:
+    """Those that touch none of the places taken. Both are in order."""
+    index = 0
+    for span in spans:
+        while index < len(taken) and taken[index][1] <= span[0]:
+            index += 1
+        if index == len(taken) or span[1] <= taken[index][0]:
+            yield span

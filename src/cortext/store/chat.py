@@ -18,7 +18,6 @@ from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE
-from cortext.store import archive
 from cortext.store.fields import (
     agent_config_fields,
     agent_config_of,
@@ -59,7 +58,7 @@ class ChatStore(FileStore):
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
-        self._bases: dict[str, tuple[int, int]] = {}
+        self._bases: dict[str, int] = {}
 
     def _ids(self) -> Iterator[str]:
         for name in self.folders.names(self.root):
@@ -88,15 +87,14 @@ class ChatStore(FileStore):
         return b'"idx": %d, ' % (seq - self._base(place))
 
     def _base(self, place: Place) -> int:
-        """The number of the message with idx 0. It changes only when a compaction replaces the file."""
-        try:
-            inode = os.stat(place.log).st_ino
-        except FileNotFoundError:
-            inode = 0
+        """The number of the message with idx 0."""
         known = self._bases.get(place.log)
-        if known is None or known[0] != inode:
-            known = self._bases[place.log] = (inode, archive.first_seq(place.archive, place.log))
-        return known[1]
+        return self._first_seq(place) if known is None else known
+
+    def _first_seq(self, place: Place) -> int:
+        # Not remembered by the inode of the log: after a few compactions a new file has that of an old one.
+        base = self._bases[place.log] = super()._first_seq(place)
+        return base
 
     def _load(self, place: Place) -> Metadata:
         fields, damage = load_fields(place.metadata)

@@ -222,7 +222,7 @@ class FileStore:
 
     def check(self, session_id: str) -> list[Damage]:
         place = self._place(session_id)
-        return [*self._load(place).damage, *self._settled(place, self._survey(place).damage)]
+        return [*self._load(place).damage, *self._settled(place).damage]
 
     @fsio.told
     def compact(self, session_id: str, before: int) -> int:
@@ -327,7 +327,7 @@ class FileStore:
     def _full(self, place: Place) -> Session:
         """The session with everything that comes from the log."""
         metadata = self._load(place)
-        survey = self._survey(place)
+        survey = self._settled(place)
         session = metadata.session
         created = session.created_at or survey.first or clock.from_epoch(os.stat(place.whole).st_mtime)
         return msgspec.structs.replace(
@@ -338,7 +338,7 @@ class FileStore:
             last_active=max(session.last_active, survey.last) or created,
             store=self.name,
             path=place.whole,
-            damage=len(metadata.damage) + len(self._settled(place, survey.damage)),
+            damage=len(metadata.damage) + len(survey.damage),
             leased=self._held(place) if self.leased else None,
         )
 
@@ -361,11 +361,16 @@ class FileStore:
     def _held(self, place: Place) -> bool:
         return fsio.read_holder(self._lock_path(place.session_id)) is not None
 
-    def _settled(self, place: Place, damage: list[Damage]) -> list[Damage]:
-        """The damage without a last line that somebody is writing at this moment."""
-        if any(item.kind == TORN for item in damage) and self._held(place):
-            return [item for item in damage if item.kind != TORN]
-        return damage
+    def _settled(self, place: Place) -> Survey:
+        """The survey, without a last line that somebody is writing at this moment."""
+        survey = self._survey(place)
+        while torn := [item for item in survey.damage if item.kind == TORN]:
+            if self._held(place):
+                return survey._replace(damage=[item for item in survey.damage if item.kind != TORN])
+            before, survey = survey, self._survey(place)  # who wrote that line may be done with it by now
+            if torn == [item for item in survey.damage if item.kind == TORN] and survey.messages == before.messages:
+                break
+        return survey
 
     def _update(self, place: Place, change: Change) -> Session:
         metadata = self._load(place)
@@ -390,8 +395,11 @@ class FileStore:
             return encode_message(message, self._line_prefix(message.seq, place))
 
         known = self._positions.get(place.log)
-        first = partial(archive.first_seq, place.archive, place.log)
-        return OpenLog(place.log, encode_line, first_seq=first, known=known)
+        return OpenLog(place.log, encode_line, first_seq=partial(self._first_seq, place), known=known)
+
+    def _first_seq(self, place: Place) -> int:
+        """The number that the log begins with; asked whenever the log is not as we left it."""
+        return archive.first_seq(place.archive, place.log)
 
 
 class Locked:

@@ -195,7 +195,8 @@ def decode_plain(piece: bytes) -> list[StoredMessage] | None:
         lines.pop()
     decode = line_decoder.decode  # line by line: decode_lines would take records that are glued together
     try:
-        _check_utf8(piece)
+        for line in lines:  # each, not the piece at once: most are ASCII, and cost nothing
+            _check_utf8(line)
         return [decode(line) for line in lines]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

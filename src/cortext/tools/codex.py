@@ -20,7 +20,6 @@ from cortext.tools import codex_hooks, codex_pages
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
 from cortext.tools.codex_pages import COPIES, Page
 from cortext.tools.codex_read import CodexReading, titles
-from cortext.tools.servers import names_in
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # the kernel's limit for one argument
@@ -202,6 +201,8 @@ class Codex:
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
+        from cortext.tools.servers import names_in
+
         places = (os.path.join(project, ".codex"), self.folder)
         return set().union(*(names_in(os.path.join(place, "config.toml"), "mcp_servers") for place in places))
 

@@ -76,8 +76,8 @@ def folder_of(page: Page) -> str:
     return os.path.join(*page.when.partition("T")[0].split("-"))
 
 
-def scan(folder: str, depth: int = _DEPTH) -> Iterator[Page]:
-    """Every page below a folder, with the cheap signs of change. Links are not followed."""
+def scan(folder: str, depth: int = _DEPTH, thread: str = "") -> Iterator[Page]:
+    """Every page below a folder (of one thread), with the cheap signs of change. Links are not followed."""
     try:
         entries = list(os.scandir(folder))
     except (FileNotFoundError, NotADirectoryError, PermissionError):
@@ -85,7 +85,9 @@ def scan(folder: str, depth: int = _DEPTH) -> Iterator[Page]:
     for entry in entries:
         if entry.is_dir(follow_symlinks=False):
             if depth > 1:
-                yield from scan(entry.path, depth - 1)
+                yield from scan(entry.path, depth - 1, thread)
+        elif thread not in entry.name.lower():
+            continue
         elif (page := named(entry.path)) is not None and entry.is_file(follow_symlinks=False):
             status = entry.stat(follow_symlinks=False)
             yield page._replace(size=status.st_size, changed=status.st_mtime_ns)
@@ -170,7 +172,7 @@ def shelf_of(path: str) -> str:
 def siblings(page: Page) -> list[Page]:
     """All pages of the thread that this page belongs to. Only a first page can be alone by its name."""
     shelf = shelf_of(page.path)
-    found = [other for other in scan(shelf) if other.thread == page.thread]
+    found = [other for other in scan(shelf, thread=page.thread) if other.thread == page.thread]
     if not any(os.path.samefile(other.path, page.path) for other in found if other.page == page.page):
         found.append(with_signs(page))
     return by_thread(iter(found))[page.thread]
@@ -187,9 +189,8 @@ def later(page: Page) -> list[Page]:
         for month in _names(os.path.join(shelf, year), own[5:7] if year == own[:4] else ""):
             low = own[8:10] if f"{year}/{month}" == own[:7] else ""
             for day in _names(os.path.join(shelf, year, month), low):
-                found += (
-                    other for other in scan(os.path.join(shelf, year, month, day), 1) if other.thread == page.thread
-                )
+                near = scan(os.path.join(shelf, year, month, day), 1, page.thread)
+                found += (other for other in near if other.thread == page.thread)
     return by_thread(iter(found)).get(page.thread, [with_signs(page)])
 
 

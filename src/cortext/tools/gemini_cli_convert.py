@@ -110,8 +110,8 @@ class _Converter:
         record = self._record("user", message, content, mark)
         if message.role == TOOL:
             record["displayContent"] = _HIDDEN
-        elif mark.lead:
-            record["displayContent"] = [{"text": words}]
+        elif mark.lead and words.lstrip(_BLANKS).startswith(("/", "?")):
+            record["displayContent"] = [{"text": words}]  # any other would not be shown so
         self._add(record, message, words, back)
 
     def _model_turn(self, place: int, message: Message) -> None:

@@ -27,6 +27,7 @@ from cortext.tools.gemini_cli_records import (
     text_of,
     thinking_of,
 )
+from cortext.tools.gemini_cli_seen import LONG, Seen, sign
 
 RESUMED = "[RESUMED CONVERSATION]"
 # How our command files name themselves in the prompt that they become: the program shows hooks only that.
@@ -59,8 +60,8 @@ def bookkeeping(words: str) -> str:
     if words[:1] not in _SUSPECT:
         return ""
     begin = words[:200].lstrip()
-    for sign, kind in _OWN_TEXTS:
-        if begin.startswith(sign):
+    for start, kind in _OWN_TEXTS:
+        if begin.startswith(start):
             return kind
     return NUDGES.get(words, "") if len(words) < 100 else ""
 
@@ -71,7 +72,7 @@ _OWN_TEXTS = (
     (EDITOR_CONTEXT, "editor context"),
     ("System: Potential loop detected.", "nudge to continue"),
 )
-_SUSPECT = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(sign for sign, _ in _OWN_TEXTS)]})
+_SUSPECT = " \t\r\n" + "".join({text[0] for text in [*NUDGES, *(start for start, _ in _OWN_TEXTS)]})
 
 
 def typed_command(record: Record, words: str) -> str:
@@ -134,6 +135,52 @@ def output_tokens(record: Record) -> int | None:
     """How long the answer was, in the provider's own count."""
     count = record.tokens.get("output") if record.tokens else None
     return count if isinstance(count, int) else None
+
+
+def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[list[Message], Seen]:
+    """An ordinary answer whole: words and thoughts, calls, and the results that are not among `answers` yet.
+
+    The same as `model_message`, `calls_message` and `result_message` give, written out in one piece: it is most of
+    every transcript, and so twice as fast (a test holds the two against each other).
+    """
+    name, when, model = record.id, moment(record.timestamp), record.model or ""
+    words = record.content if isinstance(record.content, str) else ""
+    given: list[Message] = []
+    kept = thinking_of(record, ()) if record.thoughts else None
+    if words or kept:
+        usage = record.tokens
+        count = usage.get("output") if usage else None
+        given.append(
+            Message(
+                role=ASSISTANT,
+                content=words,
+                timestamp=when,
+                id=name,
+                parts=kept or None,
+                model=model,
+                usage=usage,
+                tokens=count if type(count) is int else None,
+            )
+        )
+    seen = Seen(words if len(words) < LONG else sign(words), bool(given))
+    if not record.toolCalls:
+        return given, seen
+    calls = calls_of(record, ())
+    seen.calls = len(calls)
+    parts = [Part(TOOL_CALL, "", call.id or "", call.name or "", call.args) for call in calls]
+    message = Message(role=ASSISTANT, timestamp=when, id=f"{name}/calls", parts=parts, model=model)
+    if not given:
+        message.usage, message.tokens = record.tokens, output_tokens(record)
+    given.append(message)
+    for place, call in enumerate(calls):
+        call_id = call.id or ""
+        if call_id not in answers:
+            result = result_message(call, f"{name}/result/{place}", key, when)
+            if result is not None:
+                answers[call_id] = result.id
+                seen.answered.append(call_id)
+                given.append(result)
+    return given, seen
 
 
 def calls_of(record: Record, parts: Sequence[ContentPart]) -> list[ToolCall]:

@@ -20,6 +20,7 @@ from cortext.tools.gemini_cli_talk import PastNeeded, Talk
 
 # The line after every message; it holds nothing but the time.
 _TIME_ONLY = b'{"$set":{"lastUpdated":'
+_TIME_ONLY_START = len(_TIME_ONLY)
 _TIME_ONLY_LENGTH = 80
 _RECORD_START = re.compile(rb'\{"(?:id|sessionId|\$set|\$rewindTo)":')
 _TRIES = 200
@@ -175,10 +176,10 @@ class GeminiLines(ForeignLines):
                             self.complete = False
                             break
                     # Comparing slices is faster than startswith, and this runs for every line there is.
-                    head = piece[start : start + _ID_END]
-                    if end - start < _TIME_ONLY_LENGTH and head[: len(_TIME_ONLY)] == _TIME_ONLY:
+                    if end - start < _TIME_ONLY_LENGTH and piece[start : start + _TIME_ONLY_START] == _TIME_ONLY:
                         times += 1
                     elif end > start:
+                        head = piece[start : start + _ID_END]
                         if held_end:
                             if head == held_head and piece.startswith(piece[held : held_end - 1], start):
                                 again += 1
@@ -306,22 +307,31 @@ class _Document:
         """The session's own data first, then its messages, then what stands behind them."""
         start = self._find(self._LIST, 4 * _BLOCK)
         if start < 0:
-            yield from self._whole()
+            if self.size <= MAX_LINE:  # formatted in some other way: all at once
+                yield from self._decoded(os.pread(self.descriptor, self.size, 0))
+            else:
+                self._damage("document too long")
             return
-        yield from self._decode(self.buffer[:start].rstrip().rstrip(b",") + b"}")
+        yield from self._decoded(self.buffer[:start].rstrip().rstrip(b",") + b"}")
         self.place = start + len(self._LIST)
-        while (end := self._find(self._CLOSE, MAX_LINE)) >= 0:
+        while (end := self.buffer.find(self._CLOSE, self.place)) >= 0 or (
+            end := self._find(self._CLOSE, MAX_LINE)
+        ) >= 0:
             begin = self.buffer.find(self._OPEN, self.place, end)
             if begin < 0:
                 break
             self.place = end + len(self._CLOSE)
-            yield from self._decode(self.buffer[begin : self.place])
+            message = self.buffer[begin : self.place]
+            try:
+                yield record_decoder.decode(message)
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                self._damage("unexpected shape")
         self._find(b"\0", 4 * _BLOCK)  # the rest of the file
         rest = self.buffer[self.place :].lstrip(b" \t\r\n")
         if not rest.startswith(b"]"):
             self._damage("cut off")
         elif rest[1:].strip(b" \t\r\n,}"):
-            yield from self._decode(b'{"sessionId":"",' + rest[1:].lstrip(b" \t\r\n,"))
+            yield from self._decoded(b'{"sessionId":"",' + rest[1:].lstrip(b" \t\r\n,"))
 
     def _find(self, sign: bytes, limit: int) -> int:
         """Where a sign comes next, reading on as far as needed; -1 where it does not."""
@@ -339,18 +349,12 @@ class _Document:
             self.buffer = self.buffer[self.place :] + block
             self.place = 0
 
-    def _whole(self) -> Iterator[Record]:
-        """A document that is formatted in some other way: all at once, if it is not too big for that."""
-        if self.size > MAX_LINE:
-            self._damage("document too long")
-            return
-        yield from self._decode(os.pread(self.descriptor, self.size, 0))
-
-    def _decode(self, data: bytes) -> Iterator[Record]:
+    def _decoded(self, data: bytes) -> list[Record]:
         try:
-            yield record_decoder.decode(data)
+            return [record_decoder.decode(data)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             self._damage("unexpected shape")
+            return []
 
     def _damage(self, kind: str) -> None:
         note(self.counts.damaged, kind)

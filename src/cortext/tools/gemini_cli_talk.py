@@ -24,6 +24,7 @@ from cortext.tools.gemini_cli_messages import (
     moment,
     output_tokens,
     own_message,
+    plain_answer,
     result_message,
     user_messages,
 )
@@ -99,7 +100,10 @@ class Talk:
     def take(self, record: Record, out: list[Message]) -> None:
         """Put the messages that a record adds into `out`."""
         if record.type == "gemini" and record.id and self._held is None:
-            self._message(record, out)  # by far the most
+            if self._is_ordinary(record):
+                self._answer(record, out)
+            else:
+                self._message(record, out)
             return
         if self._held is not None:
             if record.id:
@@ -135,6 +139,39 @@ class Talk:
         if self.copies:
             note(self.counts.skipped, "tool result again", self.copies)
             self.copies = 0
+
+    def _is_ordinary(self, record: Record) -> bool:
+        """Whether an answer is new, plain, and follows the message before it: as most of every transcript."""
+        return (
+            type(record.content) is str
+            and record.id not in self._chain
+            and not (self._moved or self.careful or self.aside or self._gone)
+            and record.cortext is None
+            and not bookkeeping(record.content)
+        )
+
+    def _answer(self, record: Record, out: list[Message]) -> None:
+        """An ordinary answer: what `_message` would give, in half the time."""
+        given, seen = plain_answer(record, self.key, self._answers)
+        name = record.id
+        self._recent[name] = seen
+        if len(self._recent) > RECENT:
+            self._forget_some()
+        self._chain[name] = ""
+        if record.model:
+            self.about.model = record.model
+        if seen.calls:
+            self._only_call = seen.answered[0] if seen.calls == len(seen.answered) == 1 else ""
+            for call in record.toolCalls or ():
+                if call.name not in self.about.tools:
+                    self.about.tools.append(call.name or "")
+        if given:
+            out += given
+            self.last = self._chain[name] = given[-1].id
+
+    def _forget_some(self) -> None:
+        for name in list(self._recent)[:-REMEMBERED]:
+            del self._recent[name]
 
     def is_copy(self, record_id: str, call_id: str) -> bool:
         """Whether a record that begins with this result brings nothing new: it belongs to the only call just made."""
@@ -228,8 +265,7 @@ class Talk:
                 return
             self._recent[name] = seen = Seen()
             if len(self._recent) > RECENT:
-                for old in list(self._recent)[:-REMEMBERED]:
-                    del self._recent[old]
+                self._forget_some()
             self._chain[name] = self._gone.pop(name, "") if self._gone else ""
         elif name not in self._chain:
             self._chain[name] = self._gone.pop(name, "")

@@ -9,12 +9,16 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
+from cortext import fsio
 from cortext.errors import NotFound, WriteFailed
 
 COMMAND = "opencode"
 TESTED_VERSION = "1.18.18"
 _VERSION_SECONDS = 30.0
+_INLINE_CONFIG = ("OPENCODE_CONFIG", "OPENCODE_CONFIG_CONTENT")
+_INSTALLED = b'{"lockfileVersion": 3, "packages": {"": {"dependencies": {"@opencode-ai/plugin": "*"}}}}\n'
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 
 # What a program file said its version was: by path and time of change, so that an upgrade is noticed.
@@ -58,10 +62,9 @@ class Program:
                 kept="nothing was changed",
                 hint="install it (npm install -g opencode-ai), or choose another tool with --ai",
             )
-        # Plugins are left out: they have no part in this, and would make it wait for a package registry.
-        command = [path, "--pure", *arguments]
         try:
-            return self._run(command, cwd, seconds)
+            with tempfile.TemporaryDirectory(prefix="cortext-", dir=self.environ.get("TMPDIR") or None) as folder:
+                return self._run([path, "--pure", *arguments], cwd, seconds, self._alone(folder))
         except subprocess.TimeoutExpired as error:
             raise WriteFailed(
                 f"OpenCode did not finish within {seconds:g} s: {' '.join(arguments)}",
@@ -71,14 +74,41 @@ class Program:
         except OSError as error:
             raise NotFound(f"OpenCode could not be started in {cwd}: {error}", kept="nothing was changed") from error
 
-    def _run(self, command: Sequence[str], cwd: str, seconds: float) -> tuple[int, str]:
+    def _alone(self, folder: str) -> dict[str, str]:
+        """An environment in which it sees no config, and so finds nothing to install.
+
+        At every start it begins to install its plugin package into each config folder that has none. A short command
+        ends before that does, and leaves a lock for which the next start waits a minute.
+        """
+        own = os.path.join(folder, COMMAND)
+        fsio.ensure_folder(os.path.join(own, "node_modules"))
+        fsio.replace_file(os.path.join(own, "package-lock.json"), [_INSTALLED])
+        data = os.path.join(self.home, ".local", "share")
+        alone = {
+            "XDG_CONFIG_HOME": folder,
+            "XDG_DATA_HOME": self.environ.get("XDG_DATA_HOME") or data,
+            "OPENCODE_TEST_HOME": folder,
+            "OPENCODE_CONFIG_DIR": own,
+            "OPENCODE_DISABLE_PROJECT_CONFIG": "1",
+        }
+        # Git, which tells it the project, may have its config there too.
+        config = self.environ.get("XDG_CONFIG_HOME") or os.path.join(self.home, ".config")
+        git = os.path.join(config, "git", "config")
+        if os.path.exists(git) and not os.path.exists(os.path.join(self.home, ".gitconfig")):
+            alone["GIT_CONFIG_GLOBAL"] = git
+        return alone
+
+    def _run(
+        self, command: Sequence[str], cwd: str, seconds: float, more: Mapping[str, str] = MappingProxyType({})
+    ) -> tuple[int, str]:
         quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
+        environ = {name: value for name, value in self.environ.items() if name not in _INLINE_CONFIG}
         # A file, not a pipe: a process that it leaves behind would keep a pipe open, and us waiting.
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(
                 command,
                 cwd=cwd,
-                env={**self.environ, **quiet},
+                env={**environ, **quiet, **more},
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -121,9 +121,7 @@ class Recorder(Counting):
             self._names.pop(os.path.abspath(args[0]), None)
         elif name == "rename":
             old, spot = self._spot(args[0]), self._spot(args[1])
-            self.ops.append(
-                Op("rename", self._node(args[0]), old_folder=old["folder"], old_name=old["name"], **spot)
-            )
+            self.ops.append(Op("rename", self._node(args[0]), old_folder=old["folder"], old_name=old["name"], **spot))
             self._renamed(os.path.abspath(args[0]), os.path.abspath(args[1]))
 
     def _made(self, path: str, kind: str) -> None:

@@ -34,6 +34,11 @@ def _some(actor: Actor) -> None:
     actor.append("a-3", size=9000)
 
 
+def _emptied(actor: Actor) -> None:
+    _some(actor)
+    actor.compact(9)
+
+
 def _torn(actor: Actor) -> None:
     _some(actor)
     actor.tear(TORN)
@@ -65,7 +70,7 @@ STEPS = (
     Step("first append", Actor.create, lambda actor: actor.append("b-0")),
     Step("append", _some, lambda actor: actor.append("b-0", "b-1", size=5000)),
     Step("append after a torn line", _torn, lambda actor: actor.append("b-0")),
-    Step("append to an emptied log", lambda a: (_some(a), a.compact(9))[0], lambda a: a.append("b-0"), COMPACTING),
+    Step("append to an emptied log", _emptied, lambda actor: actor.append("b-0"), COMPACTING),
     Step("status", _some, lambda actor: actor.status("paused")),
     Step("title", _torn, lambda actor: actor.title("second")),
     Step("first compaction", _some, lambda actor: actor.compact(2), COMPACTING),

@@ -1,6 +1,6 @@
 """A process that writes to one session until somebody kills it, and says what was acknowledged.
 
-    python -m tests.store.crash.writer LAYOUT ROOT SIZE PREFIX
+python -m tests.store.crash.writer LAYOUT ROOT SIZE PREFIX
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.errors import ConfigError, NotFound, UsageError
-from cortext.tools.base import CommandFile
+from cortext.tools.base import CommandFile, Tool
 from cortext.tools.codex import Codex
 
 PROGRAM = ["cortext"]
@@ -23,12 +23,15 @@ EVENTS = ["SessionStart", "UserPromptSubmit", "PostCompact", "Stop", "SessionEnd
 USERS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}, "description": "mine"}
 
 
+TOOL: Tool = Codex(home="/nowhere")
+
+
 def merge(project: Path, program: list[str] = PROGRAM) -> list[str]:
-    return [os.path.relpath(path, project) for path in Codex(home="/nowhere").merge(str(project), program)]
+    return [os.path.relpath(path, project) for path in TOOL.merge(str(project), program)]
 
 
 def unmerge(project: Path) -> list[str]:
-    return [os.path.relpath(path, project) for path in Codex(home="/nowhere").unmerge(str(project))]
+    return [os.path.relpath(path, project) for path in TOOL.unmerge(str(project))]
 
 
 def put(project: Path, name: str, text: str) -> Path:

@@ -82,7 +82,7 @@ class Chat:
 
     def call(self, name: str, output: str | None, status: str = "success", **args: Any) -> Json:
         call_id = f"{name}__{name}_{next(self._numbers)}_0"
-        call = {"id": call_id, "name": name, "args": args, "status": status, "timestamp": self.now()}
+        call: Json = {"id": call_id, "name": name, "args": args, "status": status, "timestamp": self.now()}
         if output is not None:
             call |= {"result": [answer(call_id, name, output)], "resultDisplay": output, "displayName": name}
         return call

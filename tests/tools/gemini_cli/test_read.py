@@ -46,7 +46,7 @@ def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
         (TOOL_CALL, "read_file", {"path": "boat.txt"}),
     ]
     for result, call, wrong in zip((went_well, failed), calls.parts or (), (False, True), strict=True):
-        (part,) = result.parts or ()
+        (part,) = result.parts_of(TOOL_RESULT)
         assert (part.type, part.call_id, part.name, part.is_error) == (TOOL_RESULT, call.id, call.name, wrong)
     assert [message.id for message in messages[:4]] == [uuid(1), uuid(4), f"{uuid(4)}/calls", f"{uuid(4)}/result/0"]
     assert len({message.id for message in messages}) == len(messages)
@@ -181,7 +181,7 @@ def test_images_by_reference_never_by_their_bytes(tmp_path: Path) -> None:
 
     messages, _ = read(chat.save(tmp_path))
 
-    (image, file) = messages[0].parts or ()
+    (image,), (file,) = messages[0].parts_of(IMAGE)[:1], (messages[0].parts or [])[1:]
     assert (image.type, image.ref, image.media_type) == (IMAGE, f"{KEY}#{uuid(1)}/0", "image/png")
     assert file.ref == "gs://a/b.pdf"
     assert [part.type for part in messages[2].parts or ()] == [TOOL_RESULT, IMAGE]

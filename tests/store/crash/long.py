@@ -1,0 +1,132 @@
+"""The long versions of the crash tests.
+
+    python -m tests.store.crash.long                      # everything: 5,000 kills, every call, 100 seeds of power cuts
+    python -m tests.store.crash.long --kills 500          # only kills, so many
+    python -m tests.store.crash.long --forks --power 20 --fail
+
+Prints a line of progress, and ends with status 1 at the first failure, with what is needed to see it again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.store.crash import replay
+from tests.store.crash.faults import FailAt
+from tests.store.crash.kills import SIZES, kill_often
+from tests.store.crash.steps import STEPS, Prepared, fail
+from tests.store.crash.talk import LAYOUTS, SCENARIOS
+from tests.store.crash.test_failing_calls import CODES
+
+ROOT = Path(__file__).parents[3]
+STYLES_A_PLACE = 3
+
+
+def kills(count: int, seed: int) -> Iterator[str]:
+    """Writers killed at random moments: small messages most often, because they are quick."""
+    done = promised = 0
+    turn = 0
+    while done < count:
+        for layout in LAYOUTS:
+            for size, (_, sessions) in SIZES.items():
+                often = 4 * sessions if size < 10_000 else sessions
+                with tempfile.TemporaryDirectory(prefix="cortext-kills-") as folder:
+                    promised += kill_often(layout, size, folder, seed + turn, often)
+                done += often
+                yield f"{done:,} of {count:,} kills, {promised:,} messages promised and found"
+                if done >= count:
+                    return
+        turn += 1
+
+
+def forks() -> Iterator[str]:
+    """A kill at every call, and in the middle of every write, with the whole check each time."""
+    total = 0
+    for layout in LAYOUTS:
+        for scenario in SCENARIOS:
+            for how in ([], ["--half"]):
+                with tempfile.TemporaryDirectory(prefix="cortext-forks-") as folder:
+                    command = [sys.executable, "-m", "tests.store.crash.forks", layout, scenario, folder, "--thorough"]
+                    done = subprocess.run([*command, *how], cwd=ROOT, capture_output=True, text=True, check=False)
+                report = json.loads(done.stdout or "{}")
+                if done.returncode:
+                    raise AssertionError("\n".join(report.get("failures", [done.stderr])))
+                total += report["kills"]
+                yield f"{total:,} kills at a chosen call"
+
+
+def power(seeds: int, seed: int) -> Iterator[str]:
+    """Power cuts at every place of every recording, after kills and failed flushes too."""
+    states = 0
+    with tempfile.TemporaryDirectory(prefix="cortext-power-") as folder:
+        for number in range(seed, seed + seeds):
+            chance = random.Random(number)
+            for layout in LAYOUTS:
+                for scenario in SCENARIOS:
+                    base = os.path.join(folder, f"{layout}-{scenario}-{number}")
+                    plain = replay.record(layout, scenario, base)
+                    flushes = sum(op.kind == "sync" for op in plain)
+                    recordings = {
+                        "plain": plain,
+                        "kill": replay.record(layout, scenario, f"{base}-k", kill_at=chance.randint(1, len(plain) - 1)),
+                        "flush": replay.record(layout, scenario, f"{base}-f", fail_sync_at=chance.randint(1, flushes)),
+                    }
+                    for name, ops in recordings.items():
+                        for cut, style in replay.cuts(ops, STYLES_A_PLACE if name == "plain" else 1, chance):
+                            states += 1
+                            if text := replay.check_cut(layout, ops, cut, style, number, folder):
+                                raise AssertionError(f"{scenario}, {name}, {text}")
+                    yield f"{states:,} disks after a power cut (seed {number})"
+
+
+def failures() -> Iterator[str]:
+    """Every error at every call, reads and closes too, of every step."""
+    tried = 0
+    for step in STEPS:
+        for layout in step.layouts:
+            with tempfile.TemporaryDirectory(prefix="cortext-fail-") as folder:
+                prepared = Prepared(step, layout, os.path.join(folder, "case"))
+                for number in range(1, len(prepared.calls().names) + 1):
+                    for code in CODES:
+                        tried += 1
+                        fail(prepared, FailAt(number, code, partly=bool(tried % 2)))
+            yield f"{tried:,} calls failed ({layout}: {step.name})"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="The long versions of the crash tests.")
+    parser.add_argument("--kills", type=int, default=0, help="kill so many writers at random moments")
+    parser.add_argument("--forks", action="store_true", help="kill at every single call")
+    parser.add_argument("--power", type=int, default=0, metavar="SEEDS", help="cut the power everywhere, so many times")
+    parser.add_argument("--fail", action="store_true", help="let every call fail with every error")
+    parser.add_argument("--seed", type=int, default=int(time.time()))
+    options = parser.parse_args()
+    if not (options.kills or options.forks or options.power or options.fail):
+        options.kills, options.forks, options.power, options.fail = 5000, True, 100, True
+    print(f"seed {options.seed}", flush=True)
+    began = time.monotonic()
+    parts = [
+        kills(options.kills, options.seed) if options.kills else (),
+        forks() if options.forks else (),
+        power(options.power, options.seed) if options.power else (),
+        failures() if options.fail else (),
+    ]
+    for part in parts:
+        for line in part:
+            print(f"\r{time.monotonic() - began:7.0f} s  {line}\033[K", end="", flush=True)
+        print()
+    print("all of it held")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

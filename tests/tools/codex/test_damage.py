@@ -1,0 +1,131 @@
+"""Reading damaged rollouts: what is broken is counted and loses only itself; nothing is fatal, memory is bounded."""
+
+from __future__ import annotations
+
+import json
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.tools.codex.corpus import everyday, read
+
+from cortext.tools.base import About, Counts
+from cortext.tools.codex import Codex
+from cortext.tools.codex_talk import Talk
+
+
+@pytest.mark.req("TOOL-04")
+def test_damage_is_counted_and_loses_only_itself(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    last = rollout.lines[-1]
+    rollout.lines[5:5] = [b"", b"not JSON at all", b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"event_ms']
+    rollout.lines.append(b'\xff\xfe{"timestamp":"\xff"}')
+    rollout.add("hologram", {"type": "x"})
+    rollout.event("event_from_the_future", words=3)
+    rollout.add("response_item", {"type": "telepathy", "id": "t1"})
+    rollout.add("response_item", {"type": "message", "role": "assistant", "content": 7})
+    rollout.lines.append(last[:40])
+
+    messages, reading = read(rollout.save(tmp_path / "b"))
+
+    assert messages == whole
+    assert reading.counts.damaged == {"not JSON": 4, "unexpected shape": 1}
+    assert reading.counts.unknown == {"hologram": 1, "event event_from_the_future": 1, "telepathy": 1}
+    assert len(reading.counts.places) == 5
+
+
+@pytest.mark.req("TOOL-04")
+def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    for number in range(len(rollout.lines) - 1):
+        glued = everyday()
+        glued.lines[number : number + 2] = [glued.lines[number] + glued.lines[number + 1]]
+
+        messages, reading = read(glued.save(tmp_path / str(number)))
+
+        assert messages == whole, number
+        assert reading.counts.damaged == {}
+
+
+@pytest.mark.req("TOOL-04")
+def test_second_writer_tears_a_line(tmp_path: Path) -> None:
+    rollout = everyday()
+    whole, _ = read(rollout.save(tmp_path / "a"))
+    for number in range(1, len(rollout.lines)):
+        torn = everyday()
+        # Half of an event was written when the other process wrote its line.
+        torn.lines[number] = b'{"timestamp":"2026-11-15T02:34:00.000Z","ordinal":7,"type":"eve' + torn.lines[number]
+
+        messages, reading = read(torn.save(tmp_path / str(number)))
+
+        assert messages == whole, number
+        assert reading.counts.damaged == {"not JSON": 1}
+
+
+@pytest.mark.req("TOOL-04")
+def test_one_huge_record_and_many_small_ones_in_bounded_memory(tmp_path: Path) -> None:
+    rollout = everyday()
+    rollout.call("call_9")
+    rollout.result("call_9", "x" * 8_000_000)
+    for number in range(6_000):
+        rollout.user(f"question {number} " + "words " * 100)
+    path = rollout.save(tmp_path)
+
+    first = _peak(path, stop=12)
+    both = _peak(path, stop=10**9)
+
+    assert path.stat().st_size > 17_000_000
+    assert first < 40_000_000  # the huge record, decoded
+    assert both < first + 2_000_000  # the six thousand after it cost nothing more
+
+
+def _peak(path: Path, stop: int) -> int:
+    tool = Codex(home=str(path.parents[5]))
+    transcript = tool.transcript_at(str(path))
+    assert transcript is not None
+    tracemalloc.start()
+    for number, _ in enumerate(tool.read(transcript)):
+        if number >= stop:
+            break
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    return peak
+
+
+@given(st.lists(st.one_of(st.binary(max_size=80), st.sampled_from(everyday().lines)), max_size=12))
+@pytest.mark.req("TOOL-04")
+def test_no_line_is_fatal(lines: list[bytes]) -> None:
+    talk = Talk("key", About(), Counts())
+    for line in lines:
+        for piece in line.split(b"\n"):
+            talk.take(piece, 0)
+    talk.finish(for_good=True)
+
+
+shapes = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["type", "payload", "content", "id", "output", "text"]), inner)
+    ),
+    max_leaves=8,
+)
+
+
+@given(shapes)
+@pytest.mark.req("TOOL-04")
+def test_no_shape_is_fatal(value: Any) -> None:
+    fields = ("id", "role", "content", "output", "arguments", "action", "summary", "call_id")
+    for kind in ("message", "function_call", "function_call_output", "reasoning", "web_search_call"):
+        for field in fields:
+            talk = Talk("key", About(), Counts())
+            record = {"timestamp": "2026-11-15T02:34:00.000Z", "type": "response_item"}
+            line = json.dumps({**record, "payload": {"type": kind, field: value}}, separators=(",", ":"))
+            talk.take(line.encode(), 0)
+            talk.finish(for_good=True)
+    Talk("key", About(), Counts()).take(json.dumps(value).encode(), 0)

@@ -1,0 +1,255 @@
+"""The adapter against the real program, with a model on loopback that writes down what it was sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.model_server import ModelServer, Reply, Request, ToolCall
+from tests.support.tool_runner import Tool, make_tool
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.tools.base import CommandFile, Launch, Transcript
+from cortext.tools.gemini_cli import GeminiCli
+
+pytestmark = pytest.mark.real_tool
+
+WHEN = "2026-11-01T10:00:00.000Z"
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    (folder / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def program(tmp_path: Path, server: ModelServer) -> Tool:
+    return make_tool("gemini-cli", tmp_path / "home", server.url)
+
+
+@pytest.fixture
+def tool(program: Tool) -> GeminiCli:
+    return GeminiCli(environ={**program.env, "PATH": f"{Path(program.program).parent}:{program.env['PATH']}"})
+
+
+def run(program: Tool, launch: Launch) -> None:
+    program.env |= launch.env
+    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    assert done.returncode == 0, done.stderr
+
+
+def only(tool: GeminiCli, project: Path) -> Transcript:
+    (transcript,) = tool.transcripts(str(project))
+    return transcript
+
+
+def sent(request: Request) -> list[tuple[str, str, str]]:
+    """The turns that a request carries, without the program's own context."""
+    turns = [
+        (turn.role, turn.kind, turn.name if turn.kind == "tool_call" else turn.text) for turn in request.conversation
+    ]
+    return [turn for turn in turns if not turn[2].startswith("<session_context>")]
+
+
+def texts(messages: list[Message]) -> list[tuple[str, str]]:
+    return [(message.role, message.text) for message in messages if message.text]
+
+
+@pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
+def test_real_conversation_is_read_word_for_word(
+    tool: GeminiCli, program: Tool, server: ModelServer, project: Path
+) -> None:
+    both = tuple(ToolCall("run_shell_command", {"command": name}) for name in ("cat note.txt", "cat missing.txt"))
+    server.push(
+        Reply(text="Let me look.", thinking="I should read it.", tool_calls=both), "The heron stands still: 答え."
+    )
+    done = program.run("Read the note, please. Ünïcode: 答え", cwd=project)
+    assert done.returncode == 0, done.stderr
+
+    reading = tool.read(only(tool, project))
+    messages = list(reading)
+
+    said = [message.content for message in messages if message.content]
+    assert said == ["Read the note, please. Ünïcode: 答え", "Let me look.", "The heron stands still: 答え."]
+    calls = [part for message in messages for part in message.parts_of(TOOL_CALL)]
+    results = [part for message in messages for part in message.parts_of(TOOL_RESULT)]
+    assert [(part.name, part.input["command"]) for part in calls] == [
+        ("run_shell_command", "cat note.txt"),
+        ("run_shell_command", "cat missing.txt"),
+    ]
+    assert [part.call_id for part in results] == [part.id for part in calls]
+    assert "the heron stands still" in results[0].output and "No such file" in results[1].output
+    assert messages[1].parts is not None and messages[1].parts[0].text == "I should read it."
+    assert all(message.timestamp and message.id for message in messages)
+    assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
+    assert thread(messages) == messages
+
+    server.push("It is a heron.")
+    run(program, tool.headless(program.sessions()[0], project=str(project), prompt="Which bird?"))
+    again = tool.read(only(tool, project), reading.cursor)
+    assert texts(list(again)) == [("user", "Which bird?"), ("assistant", "It is a heron.")]
+    assert [message.id for message in tool.read(only(tool, project))][: len(messages)] == [m.id for m in messages]
+
+
+AWKWARD = [
+    "/workspace.brainstorm API design",
+    "? what now",
+    "<hook_context>not a hook",
+    "line one\u2028line two",
+    'quotes " and \\ and \t and 😀 and \x00 and </session_context>',
+    "  \n",
+]
+
+
+def conversation() -> list[Message]:
+    call = Part(TOOL_CALL, id="toolu_1", name="Bash", input={"command": "ls", "deep": [1, {"ü": None}]})
+    other = Part(TOOL_CALL, id="call_2", name="mcp__boats__look", input={})
+    open_call = Part(TOOL_CALL, id="call_3", name="exec_command", input="free text")
+    messages = [
+        Message(role="user", content="The boat is green. 答え", id="u1"),
+        Message(role="assistant", content="Noted.", id="a1", parts=[Part("thinking", text="a thought"), call, other]),
+        Message(role="tool", id="t1", parts=[Part(TOOL_RESULT, call_id="toolu_1", name="Bash", output="boat.txt")]),
+        Message(role="tool", id="t2", parts=[Part(TOOL_RESULT, call_id="call_2", output="sunk", is_error=True)]),
+        Message(role="assistant", content="It is green indeed.", id="a2"),
+    ]
+    for number, text in enumerate(AWKWARD):
+        messages.append(Message(role="user", content=text, id=f"w{number}"))
+        messages.append(Message(role="assistant", content=f"Answer {number}.", id=f"x{number}"))
+    messages.append(Message(role="assistant", id="a3", parts=[open_call]))
+    messages.append(Message(role="user", content="Never mind.", id="u4"))
+    for message in messages:
+        message.timestamp = WHEN
+    return messages
+
+
+@pytest.mark.req("TOOL-02", "SESS-004d")
+def test_written_session_is_resumed_as_real_turns_each_time(
+    tool: GeminiCli, program: Tool, server: ModelServer, project: Path
+) -> None:
+    written = tool.write(conversation(), project=str(project), title="Boats")
+    assert written.tool_calls == 3
+    before = tool.read(only(tool, project))
+    assert len(list(before)) == written.messages
+
+    server.push("Green, as before.", "Still green.")
+    run(program, tool.headless(written.key, project=str(project), prompt="Which colour?"))
+    run(program, tool.headless(written.key, project=str(project), prompt="And now?"))
+
+    guarded = [("user", "text", "The user wrote:\n")]
+    expected: list[tuple[str, str, str]] = [
+        ("user", "text", "The boat is green. 答え"),
+        ("model", "text", "Noted."),
+        ("model", "tool_call", "Bash"),
+        ("model", "tool_call", "mcp__boats__look"),
+        ("user", "tool_result", '{"output": "boat.txt"}'),
+        ("user", "tool_result", '{"error": "sunk"}'),
+        ("model", "text", "It is green indeed."),
+    ]
+    for number, text in enumerate(AWKWARD):
+        expected += guarded if number in (0, 1, 2, 5) else []
+        expected.append(("user", "text", text.replace("\u2028", "\n")))
+        expected.append(("model", "text", f"Answer {number}."))
+    expected += [
+        ("model", "tool_call", "exec_command"),
+        ("user", "tool_result", '{"output": "[The result of this call was not recorded.]"}'),
+        ("user", "text", "Never mind."),
+        ("user", "text", "Which colour?"),
+    ]
+    first, second = server.turns
+    assert sent(first) == expected
+    assert sent(second) == [*expected, ("model", "text", "Green, as before."), ("user", "text", "And now?")]
+    for request in (first, second):
+        calls = [(turn.call_id, turn.name) for turn in request.conversation if turn.kind == "tool_call"]
+        answers = [(turn.call_id, turn.name) for turn in request.conversation if turn.kind == "tool_result"]
+        assert calls == answers and len(calls) == 3
+        assert "a thought" not in json.dumps(request.body)
+
+    after = tool.read(only(tool, project), before.cursor)
+    new = list(after)
+    assert texts(new) == [
+        ("user", "Which colour?"),
+        ("assistant", "Green, as before."),
+        ("user", "And now?"),
+        ("assistant", "Still green."),
+    ]
+    whole = list(tool.read(only(tool, project)))
+    assert [message.id for message in whole[: -len(new)]] == [message.id for message in conversation()]
+    assert thread(whole) == whole
+
+
+@pytest.mark.req("TOOL-01", "TOOL-02")
+def test_hooks_and_commands_that_we_install_work(
+    tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
+) -> None:
+    dump = tmp_path / "our program"
+    lines = ("#!/bin/sh", '[ "$1" = hook ] || exit 0', f'echo "$@" >> "{tmp_path}/called"')
+    dump.write_text("\n".join([*lines, f'cat > "{tmp_path}/event-$(date +%s%N).json"\n']), encoding="utf-8")
+    dump.chmod(0o755)
+    command = CommandFile(name="workspace.brainstorm", description="Think", text="You are a partner for {arguments}.")
+    tool.install(str(project), [command], [str(dump)])
+    server.push("Let us think.")
+
+    done = program.run("/workspace.brainstorm API design", cwd=project)
+
+    assert done.returncode == 0, done.stderr
+    assert sent(server.turns[-1])[-1][2].startswith("You are a partner for API design.\n")
+    payloads = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(tmp_path.glob("event-*.json"))]
+    events = [event for payload in payloads if (event := tool.hook_event(payload)) is not None]
+    kinds = [event.kind for event in events]
+    assert kinds[:3] == ["started", "command", "answered"] and "ended" in kinds
+    assert (events[1].command, events[1].arguments) == ("workspace.brainstorm", "API design")
+    assert set((tmp_path / "called").read_text(encoding="utf-8").splitlines()) == {"hook gemini"}
+    transcript = tool.transcript_at(events[2].path)
+    assert transcript is not None and transcript.key == events[2].key == only(tool, project).key
+    reading = tool.read(transcript)
+    assert texts(list(reading)) == [("user", "/workspace.brainstorm API design"), ("assistant", "Let us think.")]
+    assert reading.about.command == "/workspace.brainstorm"
+
+
+@pytest.mark.req("TOOL-03", "SESS-004d")
+def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
+    tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
+) -> None:
+    own = program.home / ".gemini" / "settings.json"
+    settings = json.loads(own.read_text(encoding="utf-8"))
+    del settings["general"]["sessionRetention"]
+    own.write_text(json.dumps(settings), encoding="utf-8")
+    written = tool.write(conversation()[:5], project=str(project))
+    # As if the session had begun in an earlier minute: only then the program makes the file that it trips over.
+    path = Path(written.path)
+    path = path.rename(path.with_name(f"session-2026-11-01T10-00-{written.key[:8]}.jsonl"))
+
+    run(program, tool.headless(written.key, project=str(project), prompt="Resumed."))
+    program.run("Another talk.", cwd=project)
+
+    assert len(list(path.parent.glob(f"*{written.key[:8]}*"))) == 2, "the session and its empty second file"
+    kept = next(transcript for transcript in tool.transcripts(str(project)) if transcript.key == written.key)
+    assert kept.path == str(path)
+    tool.copy(kept, str(tmp_path / "copy"))
+
+    tool.uninstall(str(project))  # with its own settings the program deletes both at the next start
+    program.run("Yet another.", cwd=project)
+    assert written.key not in {transcript.key for transcript in tool.transcripts(str(project))}
+
+    assert tool.put_back(str(tmp_path / "copy"), project=str(project)) == written.key
+    run(program, tool.headless(written.key, project=str(project), prompt="Back again?"))
+    words = [text for _, kind, text in sent(server.turns[-1]) if kind == "text"]
+    assert words[0] == "The boat is green. 答え" and "Resumed." in words and words[-1] == "Back again?"
+
+
+@pytest.mark.req("TOOL-01")
+def test_program_is_found_with_the_version_that_we_test(tool: GeminiCli) -> None:
+    found = tool.detect()
+
+    assert found is not None and (found.version, found.tested) == ("0.61.0", True)
