@@ -12,6 +12,7 @@ import errno
 import fcntl
 import functools
 import os
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
@@ -69,9 +70,9 @@ def write_failed(error: OSError, path: str, kept: str) -> WriteFailed:
 
 
 def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
-    """Open without following a symlink at the end of the path."""
+    """Open a real file: a symlink at the end of the path is not followed, a pipe is not waited for."""
     try:
-        return calls.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        descriptor = calls.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
         if error.errno in (errno.ELOOP, errno.EMLINK):
             raise UnsafePath(
@@ -80,6 +81,10 @@ def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
                 hint="a store holds real files only: replace the link by what it points to",
             ) from error
         raise
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        close_file(descriptor)
+        raise UnsafePath(f"{path} is not a file", kept="it was not touched", hint="a store holds real files only")
+    return descriptor
 
 
 def close_file(descriptor: int) -> None:

@@ -324,7 +324,7 @@ def _harmless(m: Maker) -> tuple[str, str]:
         "base64": lambda: f"payload: {base64.b64encode(' '.join(WORDS[: m.rng.randint(4, 20)]).encode()).decode()}",
         "numbers": lambda: f"{m.draw(NONZERO, 16)} {m.draw(NONZERO, 3)}.{m.draw(NONZERO, 8)},{m.draw(NONZERO, 10)}",
         "anchor": lambda: (
-            f"https://docs.dev/{one}/{two}-{three}#{one}-{two}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"
+            f"https://docs.dev/{one}/{two}-{three}#{one}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"
         ),
         "address": lambda: (
             f"sam@mail.{two}.dev to {three}+{m.draw(NONZERO, 3)}@lists.dev: git@github.com:{one}/{two}.git"

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cortext.errors import CortextError, InvalidId, NotFound, UnsafePath
+from cortext.errors import CortextError, InvalidId, NotFound, UnsafePath, WriteFailed
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.chat import ChatStore
@@ -244,6 +244,30 @@ def test_one_session_behind_a_link_is_shown_as_damaged_and_the_others_are_listed
         store.get(ID)
 
 
+@pytest.mark.req("STORE-06", "STORE-09")
+@every_layout
+@pytest.mark.parametrize("kind", ["pipe", "folder"])
+def test_what_is_no_file_is_shown_as_damage_and_never_waited_for(layout: Layout, kind: str, tmp_path: Path) -> None:
+    store = full_store(layout, tmp_path)
+    log = layout.log_in(tmp_path)
+    log.unlink()
+    if kind == "pipe":
+        os.mkfifo(log)
+    else:
+        log.mkdir()
+    assert sorted((session.id, session.damage) for session in store.sessions()) == [("second", 0), (ID, 1)]
+    for call in (
+        lambda: store.get(ID),
+        lambda: list(store.read(ID)),
+        lambda: store.tail(ID, 1),
+        lambda: store.check(ID),
+    ):
+        with pytest.raises(UnsafePath, match="is not a file"):
+            call()
+    with pytest.raises((UnsafePath, WriteFailed)):
+        store.append(ID, Message(role="user", content="x"))
+
+
 @pytest.mark.req("STORE-09")
 @every_layout
 def test_a_folder_that_becomes_a_link_while_we_run_is_noticed(layout: Layout, tmp_path: Path) -> None:
@@ -274,6 +298,26 @@ def test_a_second_name_for_a_session_inside_the_store_is_no_session(layout: Layo
             through[name]()
     assert store.get(ID).message_count == 2
     assert [session.id for session in store.sessions() if not session.damage] == [ID]
+
+
+@pytest.mark.req("STORE-09")
+@every_layout
+@pytest.mark.parametrize("linked", ["the key", "the note", "the session"])
+def test_a_link_inside_the_trash_brings_nothing_in(layout: Layout, linked: str, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path / "store", 2)
+    key = store.delete(ID).key
+    [note] = (tmp_path / "store").rglob("trash.json")
+    [session] = [path for path in note.parent.iterdir() if path != note]
+    place = {"the key": note.parent, "the note": note, "the session": session}[linked]
+    place.rename(tmp_path / "outside")
+    place.symlink_to(tmp_path / "outside")
+    before = tree(tmp_path)
+    assert linked == "the session" or list(store.trash()) == []
+    with pytest.raises((NotFound, UnsafePath)):
+        store.restore(key)
+    assert list(store.sessions()) == []
+    after = {path: held for path, held in tree(tmp_path).items() if not path.endswith(".lock")}
+    assert after == {path: held for path, held in before.items() if not path.endswith(".lock")}
 
 
 NOTES: dict[str, Any] = {

@@ -6,6 +6,7 @@ A bare Python with the store imported has 20 MB; the bounds below are stated for
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from cortext.errors import InvalidMessage
 from cortext.jsonl import MAX_LINE
 from cortext.model.message import Message
 from cortext.store.base import METADATA, TORN, UNREADABLE
@@ -29,7 +31,10 @@ pytestmark = pytest.mark.usefixtures("no_flush")
 def measured(work: str, layout: Layout, root: Path) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.store.limit_work", work, layout.name, str(root)]
     repository = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=repository, capture_output=True, text=True, timeout=120, check=False)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}  # the same code as we run
+    done = subprocess.run(
+        command, cwd=repository, env=environment, capture_output=True, text=True, timeout=120, check=False
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -203,3 +208,18 @@ def test_a_message_as_deep_as_may_be_can_be_read_however_deep_the_reader_stands(
 
     assert from_deep_down(500) == ["deep"]
     assert store.check(ID) == []
+
+
+@pytest.mark.req("SAFE-06", "STORE-07")
+@every_layout
+def test_one_level_more_than_may_be_is_refused(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path, 1)
+    nested: list[Any] = []
+    for _ in range(MAX_DEPTH):
+        nested = [nested]
+    before = layout.log_in(tmp_path).read_bytes()
+    with pytest.raises(InvalidMessage, match=f"more than {MAX_DEPTH} levels"):
+        store.append(ID, Message(role="user", content="deep", extra={"deep": nested}))
+    store.append(ID, Message(role="user", content="[" * 10_000 + "{" * 10_000))  # words may look as they like
+    assert layout.log_in(tmp_path).read_bytes().startswith(before)
+    assert [message.content[:4] for message in store.read(ID)][1:] == ["[[[["]

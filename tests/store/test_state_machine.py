@@ -29,7 +29,7 @@ from tests.store.crash.faults import Counting, Dead, KillAt, installed
 from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
 
 # At which call the process dies (0: it lives), and whether that is in the middle of a write.
-deaths = st.tuples(st.one_of(st.just(0), st.integers(1, 40)), st.booleans())
+deaths = st.tuples(st.sampled_from([0, 3, 0, 4, 2, 6, 0, 5, 8, 12, 20]), st.booleans())
 actors = st.integers(0, 1)
 JUNK = (b'{"role": "user", "content": "torn \xc3', b"\0" * 50, b"no json\n", b'{"a": 1}\n{"b', b"\n\n")
 
@@ -212,4 +212,4 @@ def test_whatever_is_done_and_whoever_dies_the_session_is_the_list_that_was_prom
 ) -> None:
     machine.lived = machine.died = 0
     run_state_machine_as_test(machine, settings=SETTINGS)
-    assert machine.lived > 100 and machine.died > 50, "too little happened to say anything"
+    assert machine.lived > 150 and machine.died > 50, "too little happened to say anything"

@@ -87,6 +87,11 @@ def said(parts: list[Part]) -> str:
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)
 
 
+def plain(message: Message) -> Message:
+    """The message as itself: a store may hand out a kind of its own, which would not be equal to it."""
+    return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
+
+
 def thread(messages: Iterable[Message]) -> list[Message]:
     """The talk as it stands: from the last message back by `parent`, without cut replies and asides."""
     kept = [message for message in messages if not message.aside]

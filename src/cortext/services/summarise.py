@@ -1,7 +1,8 @@
-"""Title and summary of a conversation from the text itself, without a model.
+"""Title, summary and where it stopped, from the words of the talk itself, without a model.
 
-The summary is made of the talk's own sentences, chosen greedily so that they cover its rarest words; questions
-are left out, decisions, names and numbers count more. Code, tables and tool output are not sentences.
+The summary is a choice of sentences, word for word: decisions and what is still open first, then what covers
+most of the rare words that are not yet covered (MEASURED.md: as good as a model's session summary at keeping
+what is asked for later, and free). Pure and deterministic; the work is bounded, however long the talk.
 """
 
 from __future__ import annotations
@@ -10,146 +11,262 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
-from typing import NamedTuple
+
+import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.message import ASSISTANT, USER, Message, said, thread
+from cortext.services.resume.digest import DECIDED, clip
+from cortext.services.sentences import is_cjk, sentences
 
-BUDGET = 165
-NEWEST = 400  # messages that are looked at: enough for any summary, and the work stays bounded
-LONGEST_TEXT = 6_000
-
-_CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)", re.DOTALL)
-_SENTENCE = re.compile(r"(?<=[.!?…])\s+(?=[\"'(\[A-ZÀ-ÞА-Я0-9`*])|(?<=[。！？])|\n+")
-_WORD = re.compile(r"[^\W_][\w'’-]*|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_DECIDED = re.compile(
-    r"\b(?:decid\w*|agreed?|we(?:'ll| will| go)|go(?:ing)? with|settled?|chose|choose|conclu\w*|root cause|turns? out"
-    r"|because|therefore|must|never|instead|fixed|next step|still open|todo|entschieden|deshalb|weil)\b",
+_MESSAGES = 400  # so many are read whole: the first, the newest, those that decide, and some between
+_WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
+_CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+_NAME = re.compile(r"`[^`]+`|\b\w+(?:_\w+)+\b|\b[a-z]+[A-Z]\w+|(?<=[\w,;:] )[A-ZÄÖÜ]\w+")
+_NUMBER = re.compile(r"\d")
+_QUESTION = ("?", "？")
+_COMMAND = re.compile(r"^/[A-Za-z][\w.:-]*\s*")
+_GREETING = re.compile(
+    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo|ok(?:ay)?|yes"
+    r"|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
     re.IGNORECASE,
 )
-_COMMAND = re.compile(r"^/(\S+)\s*(.*)$", re.DOTALL)
-_LIST_MARK = re.compile(r"^\s*(?:[-*+>#|]+|\d+[.)])\s*")
-_SMALL_TALK = re.compile(
-    r"^(?:thanks?|thank you|ok(?:ay)?|great|sure|yes|no|hi|hello|perfect|nice|good)\b[^.]{0,20}$", re.IGNORECASE
+_LEAD = re.compile(
+    r"(?:(?:hi|hey|hello|hallo|ok(?:ay)?|so|please|bitte)[ ,!.:]+|(?:can|could|would|will) you (?:please )?|i(?:'d| would) like"
+    r" (?:you )?to |i (?:want|need|have) (?:you )?to |(?:please )?help me (?:to )?|let'?s |kannst du (?:bitte )?|ich (?:möchte|will) )+",
+    re.IGNORECASE,
+)
+_ASKS = re.compile(
+    r"\b(?:i want|i need|i'd like|need|help|how (?:do|can|to)|why|plan|find|review|fix|build|write|explain|ich (?:möchte|will"
+    r"|brauche)|warum|wie)\b",
+    re.IGNORECASE,
+)
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "the a an and or but if then than that this these those it its is are was were be been being to of in on at by for"
+        " with from as about into over after before not no so do does did has have had will would can could should may might"
+        " i you he she we they me him her us them my your his our their what which who when where why how there here just"
+        " also very more most some any all one two only even still now out up down off too because while let get got like"
+        " der die das den dem des ein eine einen einem einer und oder aber wenn dann als wie ist sind war waren sein haben hat"
+        " hatte wird werden zu von im in auf mit für aus nach bei nicht kein keine auch nur noch schon so ich du er sie es wir"
+        " ihr mich dich uns mir dir was wer wo man le la les un une des et ou mais est sont de du en pour avec pas que qui il"
+        " elle nous vous je tu el los las una y o pero es son del por con no que su se lo",
+    )
 )
 
 
-class _Sentence(NamedTuple):
+class _Sentence(msgspec.Struct):
     text: str
-    words: frozenset[str]
-    weight: float
     place: int
+    message: int
+    role: str
+    words: frozenset[str]
+    size: int
+    worth: float = 1.0
+    decides: bool = False
 
 
-def summarise(messages: Sequence[Message], *, budget: int = BUDGET) -> str:
-    """The sentences that say most of what was said, in the order in which they were said."""
-    sentences = _sentences(messages[-NEWEST:])
-    if not sentences:
+def summarise(messages: Sequence[Message], *, budget: int = 165) -> str:
+    """What was decided, what is open and what it was about, in the words of the talk: about `budget` tokens."""
+    talk = _talk(messages)
+    read = _read(talk)
+    if not read:
         return ""
-    rarity = _rarity(sentences)
-    chosen: list[_Sentence] = []
+    weights = _weights(read)
+    statements = [s for s in read if not s.text.endswith(_QUESTION)]
     covered: set[str] = set()
-    left = budget
-    rest = list(sentences)
-    while rest:
-        best = max(rest, key=lambda sentence: (_gain(sentence, covered, rarity), sentence.place))
-        if _gain(best, covered, rarity) <= 0:
-            break
-        rest.remove(best)
-        size = tokens.estimate(best.text) + 1
-        if size > left:
-            if left < 12:
-                break
-            continue
-        chosen.append(best)
-        covered |= best.words
-        left -= size
-    chosen.sort(key=lambda sentence: sentence.place)
-    return " ".join(sentence.text for sentence in chosen)
+    open_ask = _open_ask(talk, read)
+    room = budget - (open_ask.size if open_ask else 0)
+    decisions = _cover([s for s in statements if s.decides], weights, covered, min(room, budget * 45 // 100))
+    room -= sum(s.size for s in decisions)
+    chosen = set(map(id, decisions))
+    others = _cover([s for s in statements if id(s) not in chosen and s is not open_ask], weights, covered, room)
+    in_order = [*decisions, *([open_ask] if open_ask else []), *others]
+    return _joined([s.text for s in in_order]) or clip(read[0].text, max(budget, 1) * 3)
 
 
 def title(messages: Sequence[Message]) -> str:
-    """A name for a conversation: the topic of its command, else the first dozen words that the user said."""
-    for message in messages:
-        if message.role != USER or message.aside or not message.content.strip():
-            continue
-        command = _COMMAND.match(message.content.strip())
-        text = command.group(2) if command else message.content
-        text = " ".join(_CODE.sub(" ", text).split())
-        if not text or _SMALL_TALK.match(text):
-            continue
-        first = _SENTENCE.split(text)[0]
-        words = first.split()
-        short = " ".join(words[:12]).rstrip(".,;:!")
-        return short if len(short) <= 80 else short[:79] + "…"
-    return ""
+    """A title from the user's first real words: what he asked for, in a dozen words at most."""
+    prompts = [text for message in messages[:_MESSAGES] if message.role == USER and (text := _words_of(message))]
+    fallback = ""
+    for prompt in prompts[:20]:
+        prompt, commands = _COMMAND.subn("", prompt.strip())
+        said_there = sentences(prompt)[:6]
+        if commands and prompt and "\n" not in prompt and len(prompt) <= 80:
+            return _short(prompt)
+        fallback = fallback or _short(said_there[0] if said_there else prompt)
+        if said_there and not _GREETING.fullmatch(" ".join(said_there)) and len(_terms(" ".join(said_there))) >= 2:
+            return _short(_telling(said_there, prompts))
+    return fallback
 
 
 def where_it_stopped(messages: Sequence[Message]) -> str:
-    """One or two sentences on where things stand: the last decision, and what was said last."""
-    sentences = _sentences(messages[-8:])
-    if not sentences:
-        return ""
-    decided = [sentence for sentence in sentences if _DECIDED.search(sentence.text)]
-    chosen = [decided[-1]] if decided else []
-    if sentences[-1] not in chosen:
-        chosen.append(sentences[-1])
-    text = " ".join(sentence.text for sentence in sorted(chosen, key=lambda sentence: sentence.place))
-    return text if len(text) <= 400 else text[:399] + "…"
+    """One or two sentences on where things stopped: what the user last asked if nobody answered, else how the
+    last answer ended, with the question that it left open."""
+    talk = _talk(messages)
+    for number in range(len(talk) - 1, -1, -1):
+        role, text = talk[number]
+        found = sentences(text)
+        if not found:
+            continue
+        asked = [s for s in found if s.endswith(_QUESTION)]
+        if role == USER:
+            return _joined([clip(s) for s in (asked[-1:] or found[:2])])
+        told = [s for s in found if not s.endswith(_QUESTION)]
+        decided = [s for s in told if DECIDED.search(s)]
+        best = (decided or told)[-1:]
+        if asked and found.index(asked[-1]) >= len(found) - 3:
+            return _joined([clip(s) for s in [*best, asked[-1]]])
+        return _joined([clip(s) for s in dict.fromkeys([*best, *told[-1:]])])
+    return ""
 
 
-def _sentences(messages: Iterable[Message]) -> list[_Sentence]:
+def _talk(messages: Sequence[Message]) -> list[tuple[str, str]]:
+    """Who said what, without tools, side talk and cut replies."""
+    return [
+        (message.role, text)
+        for message in thread(messages)
+        if message.role in (USER, ASSISTANT) and (text := _words_of(message))
+    ]
+
+
+def _words_of(message: Message) -> str:
+    return message.content or said(message.parts or [])
+
+
+def _selected(talk: Sequence[tuple[str, str]]) -> list[int]:
+    """Which messages are read: all of a talk of ordinary length."""
+    if len(talk) <= _MESSAGES:
+        return list(range(len(talk)))
+    quarter = _MESSAGES // 4
+    deciding = [n for n in range(len(talk) - 1, -1, -1) if DECIDED.search(talk[n][1], 0, 200)][: 2 * quarter]
+    between = range(0, len(talk), max(1, len(talk) // quarter))
+    return sorted({*range(10), *range(len(talk) - quarter, len(talk)), *deciding, *between})
+
+
+def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
     found: list[_Sentence] = []
     seen: set[str] = set()
-    for message in messages:
-        if message.role not in (USER, ASSISTANT) or message.aside or message.partial:
-            continue
-        text = _CODE.sub("\n", message.content[:LONGEST_TEXT])
-        for raw in _SENTENCE.split(text):
-            plain = " ".join(_LIST_MARK.sub("", raw).replace("**", "").split())
-            words = _words(plain)
-            if not _is_statement(plain, words) or plain in seen:
+    for number in _selected(talk):
+        role, text = talk[number]
+        for sentence in sentences(_COMMAND.sub("", text)):
+            words = _terms(sentence)
+            if len(words) < 2 or sentence in seen:
                 continue
-            seen.add(plain)
-            found.append(_Sentence(plain, words, _weight(plain, message.role), len(found)))
+            seen.add(sentence)
+            size = tokens.estimate(sentence)
+            one = _Sentence(sentence, len(found), number, role, words, size)
+            one.decides = bool(DECIDED.search(sentence)) and len(words) >= 4
+            one.worth = _worth(one, number == 0, (number + 1) / len(talk))
+            found.append(one)
     return found
 
 
-def _is_statement(text: str, words: frozenset[str]) -> bool:
-    """A sentence that tells something: not a question, a command, a row of a table, a greeting or a log line."""
-    if text.endswith(("?", "？", ":")) or text.startswith(("/", "|", "$ ", "{", "<")) or len(text) > 400:
-        return False
-    letters = sum(character.isalpha() or character.isspace() for character in text)
-    return len(words) >= 4 and letters >= 0.7 * len(text) and not _SMALL_TALK.match(text)
+def _worth(sentence: _Sentence, first: bool, lateness: float) -> float:
+    """What makes a sentence worth more than its words."""
+    names = min(len(_NAME.findall(sentence.text)), 4)
+    worth = 1.0 + 0.12 * names + (0.2 if _NUMBER.search(sentence.text) else 0.0) + (0.4 if sentence.decides else 0.0)
+    if sentence.role == USER:
+        worth *= 1.15
+    if first:
+        worth *= 1.3  # the goal stands in the first message
+    return worth * (0.85 + 0.3 * lateness)
 
 
-def _words(text: str) -> frozenset[str]:
-    """The words of a sentence; of text without blanks, its pairs of characters."""
-    found = [word.casefold() for word in _WORD.findall(text)]
-    wide = _WIDE.findall(text)
-    pairs = [first + second for first, second in pairwise(wide)]
-    return frozenset(word for word in found if len(word) > 2) | frozenset(pairs)
+def _terms(text: str) -> frozenset[str]:
+    """The words of a text that can tell it from others; pairs of characters where there are no blanks."""
+    if text.isascii():
+        return frozenset(w for w in _WORD.findall(text.lower()) if len(w) > 2 or w.isdigit()) - _COMMON
+    found: set[str] = set()
+    for run in _CJK_RUN.findall(text):
+        found.update(run[i : i + 2] for i in range(len(run) - 1))
+    plain = _CJK_RUN.sub(" ", text).lower() if found else text.lower()
+    found.update(w for w in _WORD.findall(plain) if len(w) > 2 or w.isdigit())
+    return frozenset(found) - _COMMON
 
 
-def _weight(text: str, role: str) -> float:
-    weight = 1.15 if role == USER else 1.0
-    if _DECIDED.search(text):
-        weight *= 1.6
-    if re.search(r"\d", text) or re.search(r"(?<=[a-z,;] )[A-Z][a-z]+|`[^`]+`", text):
-        weight *= 1.15
-    return weight
+def _weights(read: Iterable[_Sentence]) -> dict[str, float]:
+    """How rare each word is in this talk, by the messages that hold it."""
+    holders: dict[str, set[int]] = {}
+    for sentence in read:
+        for word in sentence.words:
+            holders.setdefault(word, set()).add(sentence.message)
+    count = len({sentence.message for sentence in read})
+    return {word: math.log((count + 1) / len(held)) + 0.1 for word, held in holders.items()}
 
 
-def _rarity(sentences: Sequence[_Sentence]) -> dict[str, float]:
-    """How much a word tells: the rarer in this conversation the more; one that occurs once is often noise."""
-    counts: Counter[str] = Counter(word for sentence in sentences for word in sentence.words)
-    total = len(sentences)
-    return {word: math.log(1 + total / count) * (0.6 if count == 1 else 1.0) for word, count in counts.items()}
+def _cover(candidates: list[_Sentence], weights: dict[str, float], covered: set[str], room: int) -> list[_Sentence]:
+    """The sentences that cover the most rare words for their length, one after the other, in the order of the talk."""
+    chosen: list[_Sentence] = []
+    gains = [(sum(weights[w] for w in s.words) * s.worth / (s.size + 6), s) for s in candidates]
+    gains.sort(key=lambda pair: (-pair[0], pair[1].place))
+    while gains and room > 0:
+        # What has been covered only ever lowers a gain: the first that keeps its place is the best.
+        best, at = -1.0, -1
+        for index, (bound, sentence) in enumerate(gains):
+            if bound <= best:
+                break
+            gain = sum(weights[w] for w in sentence.words if w not in covered) * sentence.worth / (sentence.size + 6)
+            if sentence.size <= room and gain > best:
+                best, at = gain, index
+        if at < 0 or best <= 0:
+            break
+        sentence = gains.pop(at)[1]
+        chosen.append(sentence)
+        covered |= sentence.words
+        room -= sentence.size
+    return sorted(chosen, key=lambda s: s.place)
 
 
-def _gain(sentence: _Sentence, covered: set[str], rarity: dict[str, float]) -> float:
-    """What a sentence adds, for its length."""
-    new = sum(rarity[word] for word in sentence.words if word not in covered)
-    return sentence.weight * new / math.pow(8 + len(sentence.words), 0.7)
+def _open_ask(talk: Sequence[tuple[str, str]], read: Sequence[_Sentence]) -> _Sentence | None:
+    """What waits for an answer: the user's last words if nobody spoke after them, else the agent's question."""
+    last = len(talk) - 1
+    ending = [s for s in read if s.message == last]
+    questions = [s for s in ending if s.text.endswith(_QUESTION)]
+    if talk[last][0] == USER:
+        return (questions or ending or [None])[-1]
+    return questions[-1] if questions and questions[-1] in ending[-3:] else None
+
+
+def _telling(found: Sequence[str], prompts: Sequence[str]) -> str:
+    """The sentence of the first prompt that says most of what the user then talked about."""
+    counts: Counter[str] = Counter()
+    for prompt in prompts[:60]:
+        counts.update(_terms(prompt[:2000]))
+
+    def score(place: int) -> float:
+        words = _terms(found[place])
+        if not words:
+            return 0.0
+        about = sum(math.log1p(counts[w]) for w in words) / math.sqrt(len(words) + 4)
+        return about * (1.4 if place == 0 else 1.0) * (1.25 if _ASKS.search(found[place]) else 1.0)
+
+    return found[max(range(len(found)), key=lambda place: (score(place), -place))]
+
+
+def _short(text: str, words: int = 12, longest: int = 72) -> str:
+    """A title's length: to the end of the clause where there is one, else so many words."""
+    text = " ".join(text.split())
+    rest = _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
+    text = rest if len(rest) >= 8 else text
+    text = text[:1].upper() + text[1:] if text[:1].islower() and " " in text and "_" not in text.split()[0] else text
+    if is_cjk(text):
+        return text[: longest // 3].rstrip("。！？、，")
+    pieces = text.split(" ")
+    if len(pieces) > words or len(text) > longest:
+        clause = re.match(r"[^,;:(–—]{16,}?(?=[,;:(–—] ?)", text)
+        if clause and len(clause[0]) <= longest:
+            text = clause[0]
+        else:
+            while pieces and (len(pieces) > words or len(" ".join(pieces)) > longest - 1):
+                pieces.pop()
+            text = (" ".join(pieces) or text[: longest - 1]).rstrip(",;:(") + "…"
+    return text.strip().rstrip(".!:,")
+
+
+def _joined(found: Iterable[str]) -> str:
+    out = ""
+    for sentence in found:
+        out += sentence if not out or out[-1] in "。！？" else f" {sentence}"
+    return out

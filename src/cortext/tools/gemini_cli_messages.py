@@ -141,15 +141,17 @@ def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[lis
     """An ordinary answer whole: words and thoughts, calls, and the results that are not among `answers` yet.
 
     The same as `model_message`, `calls_message` and `result_message` give, written out in one piece: it is most of
-    every transcript, and so twice as fast (a test holds the two against each other).
+    every transcript, and every call of a function counts (a test holds the two against each other).
     """
-    name, when, model = record.id, moment(record.timestamp), record.model or ""
-    words = record.content if isinstance(record.content, str) else ""
+    name, when, model, usage = record.id, moment(record.timestamp), record.model or "", record.tokens
+    words = record.content if type(record.content) is str else ""
+    tokens = usage.get("output") if usage else None
+    if type(tokens) is not int:
+        tokens = None
     given: list[Message] = []
     kept = thinking_of(record, ()) if record.thoughts else None
-    if words or kept:
-        usage = record.tokens
-        count = usage.get("output") if usage else None
+    seen = Seen(words if len(words) < LONG else sign(words), bool(words or kept))
+    if seen.said:
         given.append(
             Message(
                 role=ASSISTANT,
@@ -159,27 +161,42 @@ def plain_answer(record: Record, key: str, answers: dict[str, str]) -> tuple[lis
                 parts=kept or None,
                 model=model,
                 usage=usage,
-                tokens=count if type(count) is int else None,
+                tokens=tokens,
             )
         )
-    seen = Seen(words if len(words) < LONG else sign(words), bool(given))
+        usage = tokens = None  # told once
     if not record.toolCalls:
         return given, seen
     calls = calls_of(record, ())
     seen.calls = len(calls)
     parts = [Part(TOOL_CALL, "", call.id or "", call.name or "", call.args) for call in calls]
-    message = Message(role=ASSISTANT, timestamp=when, id=f"{name}/calls", parts=parts, model=model)
-    if not given:
-        message.usage, message.tokens = record.tokens, output_tokens(record)
-    given.append(message)
-    for place, call in enumerate(calls):
+    called = f"{name}/calls"
+    given.append(
+        Message(role=ASSISTANT, timestamp=when, id=called, parts=parts, model=model, usage=usage, tokens=tokens)
+    )
+    place = -1
+    for call in calls:
+        place += 1
         call_id = call.id or ""
-        if call_id not in answers:
+        if call_id in answers:
+            continue
+        found = call.result
+        answer = None
+        if type(found) is list and len(found) == 1 and type(found[0]) is ContentPart and call.status == "success":
+            answer = found[0].functionResponse
+        output = None
+        if answer is not None and answer.parts is None and type(answer.response) is dict and len(answer.response) == 1:
+            output = answer.response.get("output")
+        if type(output) is str:
+            part = Part(TOOL_RESULT, "", "", call.name or "", None, call_id, output)
+            at = moment(call.timestamp) or when
+            result: Message | None = Message(role=TOOL, timestamp=at, id=f"{name}/result/{place}", parts=[part])
+        else:
             result = result_message(call, f"{name}/result/{place}", key, when)
-            if result is not None:
-                answers[call_id] = result.id
-                seen.answered.append(call_id)
-                given.append(result)
+        if result is not None:
+            answers[call_id] = result.id
+            seen.answered.append(call_id)
+            given.append(result)
     return given, seen
 
 
@@ -206,17 +223,7 @@ def calls_message(record: Record, calls: Sequence[ToolCall], name: str, when: st
 def result_message(call: ToolCall, name: str, key: str, when: str) -> Message | None:
     """A tool's answer as a message; None while there is none."""
     result = call.result
-    if call.timestamp:
-        when = moment(call.timestamp)
-    if call.status == "success" and type(result) is list and len(result) == 1:
-        # As it is almost always: one answer, in words.
-        only = result[0]
-        answer = only.functionResponse if type(only) is ContentPart else None
-        if answer is not None and answer.parts is None and type(answer.response) is dict:
-            output = answer.response.get("output")
-            if type(output) is str and len(answer.response) == 1:
-                part = Part(TOOL_RESULT, "", "", call.name or "", None, call.id or "", output)
-                return Message(role=TOOL, timestamp=when, id=name, parts=[part])
+    when = moment(call.timestamp) or when
     if result is None or result == "" or result == []:
         return None
     first = result[0] if isinstance(result, list) else result

@@ -1,4 +1,4 @@
-// Written by cortext, which takes it away again (`cortext init --undo`): tells cortext what happens in a session.
+// Written by cortext, and taken away by `cortext uninstall`: tells cortext what happens in a session.
 // It needs nothing but what OpenCode brings along, never throws, and waits only where cortext has something to say
 // to the model, and not for long.
 import { spawn } from "node:child_process"
@@ -50,7 +50,7 @@ async function ask(event) {
     child.stdout.on("data", (text) => (said += text))
     child.stdout.on("error", () => {})
     await new Promise((done) => {
-      const late = setTimeout(done, patience)
+      const late = setTimeout(() => (child.stdout.destroy(), done()), patience)
       const end = () => (clearTimeout(late), done())
       child.stdout.on("close", end)
       child.on("error", end)

@@ -49,7 +49,7 @@ class World:
     project: Path
     events: Path
 
-    def turn(self, launch: Launch, timeout: float = 60.0) -> subprocess.CompletedProcess[str]:
+    def turn(self, launch: Launch, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
         self.real.env.update(launch.env)
         return self.real.execute(launch.argv, cwd=Path(launch.cwd), timeout=timeout)
 
@@ -107,7 +107,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
         yield world
 
 
-def wait_until(true: Callable[[], bool], what: str, timeout: float = 30.0) -> None:
+def wait_until(true: Callable[[], bool], what: str, timeout: float = 60.0) -> None:
     deadline = time.monotonic() + timeout
     while not true():
         assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
@@ -285,7 +285,7 @@ def test_the_screen_opens_with_the_conversation_and_sends_the_prompt(world: Worl
     launch = world.tool.launch(written.key, project=str(world.project), prompt=prompt)
 
     with screen(world, launch, tmp_path / "socket") as shown:
-        asked = world.server.wait_for(lambda request: request.is_turn, timeout=60)
+        asked = world.server.wait_for(lambda request: request.is_turn, timeout=90)
         wait_until(lambda: "It is green, as it was." in shown(), "the answer on the screen")
     assert asked.texts("user") == ["The boat is green.", prompt]
     assert asked.texts("assistant") == ["Noted: green."]

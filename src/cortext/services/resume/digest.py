@@ -15,9 +15,11 @@ import msgspec
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
 
 _SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
-_DECIDED = re.compile(
+DECIDED = re.compile(
     r"\b(decid|agreed|we(?:'ll| will)|let's|going with|go with|settled|chose|conclu|instead of|must|never|always"
-    r"|use |root cause|turns out|fixed|works now)",
+    r"|use |root cause|turns out|fixed|works now"
+    r"|entschied|entschloss|beschlossen|vereinbart|einigen uns|geeinigt|nehmen wir|machen wir|statt |ursache|behoben"
+    r"|décid|convenu|choisi|decidi|acordamos|elegimos)|決定|決め|決ま|采用|採用|决定|同意|原因",
     re.IGNORECASE,
 )
 _CODE = re.compile(r"`([^`\n]{2,80})`")
@@ -73,23 +75,24 @@ def digest(messages: Sequence[Message], *, decisions: int = 12, names: int = 40,
     )
 
 
-def _clip(text: str, longest: int = 240) -> str:
+def clip(text: str, longest: int = 240) -> str:
+    """One line of at most so many characters, cut with an ellipsis."""
     text = " ".join(text.split())
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _goal(messages: Iterable[Message]) -> str:
-    return next((_clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
+    return next((clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
 
 
 def _decisions(messages: Sequence[Message], most: int) -> list[str]:
     found: list[str] = []
     for message in reversed(messages):
-        if message.role not in (USER, ASSISTANT) or not _DECIDED.search(message.content):
+        if message.role not in (USER, ASSISTANT) or not DECIDED.search(message.content):
             continue
         for sentence in reversed(_SENTENCE.split(message.content)):
-            if 20 <= len(sentence) <= 400 and not sentence.endswith("?") and _DECIDED.search(sentence):
-                found.append(_clip(sentence.lstrip("-*# >0123456789.")))
+            if 20 <= len(sentence) <= 400 and not sentence.endswith("?") and DECIDED.search(sentence):
+                found.append(clip(sentence.lstrip("-*# >0123456789.")))
         if len(found) >= most:
             break
     return list(dict.fromkeys(found))[:most][::-1]
@@ -127,5 +130,5 @@ def _open_asks(messages: Sequence[Message]) -> list[str]:
         if message.role == ASSISTANT and message.content:
             break
         if message.role == USER and message.content:
-            asks.append(_clip(message.content, 600))
+            asks.append(clip(message.content, 600))
     return asks[::-1]

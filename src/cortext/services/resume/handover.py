@@ -14,7 +14,7 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.model import tokens
-from cortext.model.message import TOOL_CALL, Message, thread
+from cortext.model.message import TOOL_CALL, Message, plain, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.services.capture import Capture, copy_path
@@ -53,7 +53,7 @@ def make_plan(
 ) -> Plan:
     """Look at the conversation and at what the tool has, and decide."""
     session = found.session
-    messages, secrets = masked(thread(found.place.store.read(session.id)))
+    messages, secrets = masked(map(plain, thread(found.place.store.read(session.id))))
     project = project or project_of(found)
     start = _first_that_fits(messages, budget)
     earlier, carried = messages[:start], messages[start:]

@@ -1,0 +1,238 @@
+"""Our two scripts inside OpenCode, run by node with a stand-in for OpenCode around them: what must never go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode_install import LAUNCHER, PLUGIN, shipped
+
+SESSION = "ses_x"
+PART = {"id": "prt_00000000000fAAAA", "sessionID": SESSION, "messageID": "msg_1", "type": "text", "text": "Hello"}
+
+
+def node(folder: Path, script: str, env: dict[str, str] | None = None) -> Any:
+    """What a script gives out as JSON."""
+    path = folder / "test.mjs"
+    path.write_text(script, encoding="utf-8")
+    given = {"PATH": os.environ["PATH"], "TMPDIR": str(folder / "tmp"), **(env or {})}
+    done = subprocess.run(
+        ["node", str(path)], capture_output=True, text=True, encoding="utf-8", env=given, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    (tmp_path / "tmp").mkdir()
+    return tmp_path
+
+
+def plugin(place: Path, script: str, patience: int = 5000) -> Path:
+    """The plugin, for a program that is this shell script (none: no such program)."""
+    program = place / "our program"
+    if script:
+        program.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+        program.chmod(0o755)
+    text = OpenCode(str(place), {}).files([], [str(program)])[PLUGIN].decode("utf-8")
+    path = place / "cortext.mjs"
+    path.write_text(text.replace("patience = 5000", f"patience = {patience}"), encoding="utf-8")
+    return path
+
+
+CALL = """
+import {{ Cortext }} from "{path}"
+const hooks = await Cortext({{ directory: "/place" }})
+const output = {{ message: {{ sessionID: "ses_x" }}, parts: [{part}] }}
+const begun = Date.now()
+await hooks["{hook}"]({input}, output)
+console.log(JSON.stringify({{ parts: output.parts, took: Date.now() - begun }}))
+"""
+
+
+def call(place: Path, path: Path, hook: str, given: dict[str, Any]) -> Any:
+    return node(place, CALL.format(path=path, part=json.dumps(PART), hook=hook, input=json.dumps(given)))
+
+
+@pytest.mark.req("TOOL-01")
+def test_a_prompt_is_told_and_its_answer_stands_beside_it(place: Path) -> None:
+    path = plugin(place, f'cat > "{place}/event"; echo "{{\\"context\\": \\"Mind the time.\\"}}"')
+
+    found = call(place, path, "chat.message", {"sessionID": SESSION})
+
+    told = json.loads((place / "event").read_text(encoding="utf-8"))
+    assert told == {"hook_event_name": "chat.message", "session_id": SESSION, "cwd": "/place", "prompt": "Hello"}
+    assert found["parts"] == [
+        PART,
+        {**PART, "id": "prt_000000000010AAAA", "text": "Mind the time.", "synthetic": True},
+    ]
+    assert list((place / "tmp").iterdir()) == []
+
+
+@pytest.mark.req("TOOL-01")
+def test_a_command_is_marked_with_what_was_typed(place: Path) -> None:
+    path = plugin(place, f'cat > "{place}/event"')
+    given = {"sessionID": SESSION, "command": "workspace.plan", "arguments": "a b"}
+
+    found = call(place, path, "command.execute.before", given)
+
+    assert found["parts"][0]["metadata"] == {"cortext": {"command": "workspace.plan", "arguments": "a b"}}
+    told = json.loads((place / "event").read_text(encoding="utf-8"))
+    assert (told["command_name"], told["command_args"]) == ("workspace.plan", "a b")
+
+
+@pytest.mark.parametrize(
+    "script", ["", "exit 3", "echo not json", "echo '[]'", "echo null", "kill -9 $$", "exec sleep 5"]
+)
+def test_a_fault_of_ours_costs_nothing_but_a_moment(place: Path, script: str) -> None:
+    path = plugin(place, script, patience=300)
+
+    found = call(place, path, "chat.message", {"sessionID": SESSION})
+
+    assert found["parts"] == [PART]
+    assert found["took"] < 2_000
+
+
+def test_no_input_of_another_shape_throws(place: Path) -> None:
+    path = plugin(place, f'cat >> "{place}/events"')
+    script = f"""
+import {{ Cortext }} from "{path}"
+const hooks = await Cortext({{ directory: "/place" }})
+for (const given of [undefined, null, {{}}, {{ event: null }}, {{ event: {{ type: "session.idle" }} }}, "text"]) {{
+  for (const hook of Object.values(hooks)) await hook(given, given)
+}}
+console.log("true")
+"""
+    assert node(place, script) is True
+
+
+def test_events_of_the_talk_and_none_of_side_agents(place: Path) -> None:
+    path = plugin(place, f'cat >> "{place}/events"; echo >> "{place}/events"')
+    script = f"""
+import {{ Cortext }} from "{path}"
+const {{ event, dispose }} = await Cortext({{ directory: "/place" }})
+const say = (type, properties) => event({{ event: {{ type, properties }} }})
+await say("session.created", {{ info: {{ id: "ses_x" }}, sessionID: "ses_x" }})
+await say("session.created", {{ info: {{ id: "ses_side", parentID: "ses_x" }}, sessionID: "ses_side" }})
+await say("session.idle", {{ sessionID: "ses_side" }})
+await say("message.part.updated", {{ sessionID: "ses_x" }})
+await say("session.idle", {{ sessionID: "ses_x" }})
+await say("session.compacted", {{ sessionID: "ses_x" }})
+await dispose()
+await dispose()
+console.log("true")
+"""
+    node(place, script)
+
+    deadline = time.monotonic() + 20
+    while len(told := _lines(place / "events")) < 4 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    expected = ["dispose", "session.compacted", "session.created", "session.idle"]
+    assert sorted(event["hook_event_name"] for event in told) == expected
+    assert {event["session_id"] for event in told} == {"ses_x"}
+
+
+def _lines(path: Path) -> list[Any]:
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    # Two may have been written into one line: each is whole all the same.
+    decoder, found = json.JSONDecoder(), []
+    while text := text.lstrip():
+        try:
+            value, end = decoder.raw_decode(text)
+        except ValueError:
+            break
+        found.append(value)
+        text = text[end:]
+    return found
+
+
+# ── the first prompt ─────────────────────────────────────────────────────────────────────────────────
+
+LAUNCH = """
+import {{ CortextLaunch }} from "{path}"
+const told = []
+const note = (name, answer) => async (given) => (told.push([name, given]), {{ data: answer }})
+const models = {{ providers: [{{ id: "some", models: {{ one: {{}}, two: {{}} }} }}], default: {{ some: "one" }} }}
+const client = {{
+  config: {{ providers: async () => ({{ data: models }}), get: async () => ({{ data: {{ model: "{setting}" }} }}) }},
+  command: {{ list: async () => ({{ data: [{{ name: "mine" }}] }}) }},
+  session: {{
+    messages: async () => ({{ data: [{{ info: {{ role: "user", model: {last} }} }}] }}),
+    promptAsync: {prompt},
+    command: note("command"),
+  }},
+  tui: {{ showToast: note("toast") }},
+}}
+for (let time = 0; time < 2; time++) await CortextLaunch({{ client }}, {options})
+await new Promise((done) => setTimeout(done, 200))
+console.log(JSON.stringify([told, Object.keys(process.env).filter((name) => name.startsWith("CORTEXT"))]))
+"""
+
+
+def launch(
+    place: Path,
+    prompt: str,
+    *,
+    model: str = "",
+    last: str = '{ providerID: "some", modelID: "one" }',
+    setting: str = "",
+    answer: str = 'note("prompt")',
+) -> list[Any]:
+    path = place / "launch.mjs"
+    path.write_text(shipped(LAUNCHER), encoding="utf-8")
+    made = OpenCode(str(place), {}).launch(SESSION, project=str(place), prompt=prompt, model=model)
+    ((_, options),) = json.loads(made.env.pop("OPENCODE_CONFIG_CONTENT"))["plugin"]
+    script = LAUNCH.format(path=path, options=json.dumps(options), last=last, setting=setting, prompt=answer)
+    told, left = node(place, script, made.env)
+    assert left == []  # the prompt is not handed on to what OpenCode starts
+    assert isinstance(told, list)
+    return told
+
+
+@pytest.mark.req("SESS-004d")
+def test_the_prompt_is_sent_once_as_it_is(place: Path) -> None:
+    prompt = "Go on \"now\" 'x' $HOME\n答え 🦤 \0 " * 10_000
+
+    ((name, given),) = launch(place, prompt)
+
+    assert (name, given["path"]) == ("prompt", {"id": SESSION})
+    assert given["body"] == {"parts": [{"type": "text", "text": prompt}]}
+
+
+def test_a_command_is_run_as_one(place: Path) -> None:
+    ((name, given),) = launch(place, "/mine a  b\nc")
+
+    assert (name, given["body"]) == ("command", {"command": "mine", "arguments": "a  b\nc"})
+    assert launch(place, "/other a")[0][0] == "prompt"
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"model": "some/two"}, "two"),
+        ({"model": "absent/two"}, None),  # the session's own will do
+        ({"last": '{ providerID: "absent", modelID: "x" }', "setting": "some/two"}, "two"),
+        ({"last": '{ providerID: "absent", modelID: "x" }', "setting": "absent/x"}, "one"),
+        ({"last": "undefined"}, "one"),
+    ],
+)
+def test_the_model_is_one_that_can_be_had(place: Path, given: dict[str, str], expected: str | None) -> None:
+    ((_, sent),) = launch(place, "Go on", **given)
+
+    assert sent["body"].get("model") == (expected and {"providerID": "some", "modelID": expected})
+
+
+@pytest.mark.parametrize("answer", ["async () => ({ error: { name: 'Busy' } })", "async () => { throw Error('Busy') }"])
+def test_a_failure_is_shown(place: Path, answer: str) -> None:
+    ((name, given),) = launch(place, "Go on", answer=answer)
+
+    assert name == "toast"
+    assert "Busy" in given["body"]["message"]
