@@ -170,7 +170,7 @@ def test_a_megabyte_of_anything_is_done_in_proportion(name: str) -> None:
     seconds(1000)  # the patterns are compiled at the first use
     small, large = min(seconds(62_500), seconds(62_500)), seconds(1_000_000)
     assert large < 16 * 4 * max(small, 0.01)  # sixteen times as much; what is quadratic takes 256 times as long
-    assert large < 10
+    assert large < 30  # a second or two on an idle machine
 
 
 def _call(given: object) -> Message:

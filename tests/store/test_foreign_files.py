@@ -12,7 +12,7 @@ import pytest
 
 from cortext import fsio
 from cortext.model.message import Message
-from cortext.model.session import AgentConfig, Change
+from cortext.model.session import AgentConfig, Change, Session
 from cortext.store.chat import ChatStore
 from cortext.store.files import FileStore
 from cortext.store.spawn import SpawnStore
@@ -234,23 +234,28 @@ def test_unknown_fields_of_messages_survive_a_compaction(foreign: Callable[[Path
     assert store.append(ID, Message(role="user", content="on"))[0].seq == len(messages)
 
 
+def taken_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """From now on, a copy of the store as a crash would leave it before each replacement of a file."""
+    snapshots: list[Path] = []
+    replace = fsio.replace_file
+
+    def watched(path: str, pieces: Any) -> None:
+        target = root.parent / f"{root.name}-snapshot{len(snapshots)}"
+        shutil.copytree(root, target)
+        snapshots.append(target)
+        replace(path, pieces)
+
+    monkeypatch.setattr(fsio, "replace_file", watched)
+    return snapshots
+
+
 @pytest.mark.req("STORE-03")
 def test_a_foreign_chat_is_read_once_when_its_first_compaction_is_cut_off(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = chat(tmp_path)
     messages = plains(store.read(ID))
-    log = log_of(tmp_path)
-    snapshots: list[Path] = []
-    replace = fsio.replace_file
-
-    def watched(path: str, pieces: Any) -> None:
-        target = tmp_path.parent / f"snapshot{len(snapshots)}"
-        shutil.copytree(tmp_path, target)
-        snapshots.append(target)
-        replace(path, pieces)
-
-    monkeypatch.setattr(fsio, "replace_file", watched)
+    snapshots = taken_before_each_replacement(tmp_path, monkeypatch)
     store.compact(ID, 4)
     assert len(snapshots) >= 2, "the log is made explicit first, then shortened"
     for root in (*snapshots, tmp_path):
@@ -260,7 +265,28 @@ def test_a_foreign_chat_is_read_once_when_its_first_compaction_is_cut_off(
     for root in snapshots:  # and each can simply be tried again
         ChatStore(str(root)).compact(ID, 4)
         assert plains(ChatStore(str(root)).read(ID)) == messages
-    assert log.read_bytes().count(b"\n") == 1
+    assert log_of(tmp_path).read_bytes().count(b"\n") == 1
+
+
+@pytest.mark.req("STORE-03")
+def test_no_record_about_a_message_is_doubled_when_a_compaction_is_cut_off(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ChatStore(str(tmp_path))
+    store.create(Session(id=ID))
+    stored = store.append(ID, *(Message(role="user", content=str(number)) for number in range(4)))
+    records: list[dict[str, object]] = [{"type": "embedding", "message_id": each.id, "n": each.seq} for each in stored]
+    store.annotate(ID, *records)
+    snapshots = taken_before_each_replacement(tmp_path, monkeypatch)
+    store.compact(ID, 2)
+    monkeypatch.undo()
+    assert any((root / ID / "archive.jsonl").exists() for root in snapshots), "cut off between the two files"
+    for root in (*snapshots, tmp_path):
+        again = ChatStore(str(root))
+        assert sorted(again.annotations(ID), key=lambda record: str(record["n"])) == records
+        again.compact(ID, 3)
+        assert sorted(again.annotations(ID), key=lambda record: str(record["n"])) == records
+        assert plains(again.read(ID)) == plains(stored)
 
 
 @pytest.mark.req("STORE-02")

@@ -9,7 +9,6 @@ before it that announces it (a bare password in a sentence) is not found.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
@@ -18,10 +17,8 @@ from typing import NamedTuple
 
 _MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
 Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
-_ROUNDS = 4
+_ROUNDS = 3
 _GUESSABLE = 16  # shorter secrets may be people's words
-
-
 _LONG = 12  # no secret with a form of its own is, with what surrounds it, a shorter word
 
 
@@ -43,6 +40,8 @@ class Masked(NamedTuple):
 
 def fingerprint(secret: str) -> str:
     """The name of a secret in an allow-list. Do not show it for a secret that could be guessed."""
+    import hashlib  # only where there is a secret: it costs more to load than all the rest
+
     raw = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(raw, digest_size=8, key=b"cortext.safety.secrets").hexdigest()
 

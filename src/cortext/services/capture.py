@@ -267,7 +267,8 @@ def _calls(batch: list[Message]) -> int:
 def _type_of(about: About) -> str:
     """The conversation type, where it began with one of our commands."""
     name = about.command.removeprefix("/")
-    return name.removeprefix("workspace.") if name.startswith("workspace.") else ""
+    kind = name.removeprefix("workspace.") if name.startswith("workspace.") else ""
+    return "" if kind in ("resume", "stop-conversation") else kind
 
 
 def _change(session: Session, about: About, first: list[Message]) -> Change:

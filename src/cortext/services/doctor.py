@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 
 import msgspec
@@ -12,6 +13,7 @@ from cortext.model.ids import is_id
 from cortext.services.stores import NamedStore
 from cortext.store.base import Damage, RepairReport
 
+MOUNTS = "/proc/self/mounts"
 # File systems on which flock may not reach other hosts, or not be honest.
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
@@ -49,10 +51,15 @@ def examine(place: NamedStore) -> Examined:
         messages += session.message_count
         if not session.damage:
             continue
+        todo = f"cortext repair {session.id}"
         try:
             damage = place.store.check(session.id)
             what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
-        except (CortextError, OSError) as error:
+            if len(damage) > 3:
+                what += f"; and {len(damage) - 3} more places"
+        except CortextError as error:  # a link, say: not for repair to mend
+            damage, what, todo = [], error.message, error.hint or todo
+        except OSError as error:
             damage, what = [], str(error)
         findings.append(
             Finding(
@@ -60,7 +67,7 @@ def examine(place: NamedStore) -> Examined:
                 level="damage",
                 session=session.id,
                 what=what or "cannot be read",
-                todo=f"cortext repair {session.id}",
+                todo=todo,
                 damage=damage,
             )
         )
@@ -126,14 +133,14 @@ def _strange_names(place: NamedStore) -> Iterator[Finding]:
 def file_system_of(path: str) -> str:
     """The kind of file system that a path lies on; empty where the system does not tell."""
     try:
-        with open("/proc/self/mounts", encoding="utf-8", errors="replace") as file:
-            mounts = [line.split()[1:3] for line in file]
+        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            mounts = [line.split(" ")[1:3] for line in file]
     except OSError:
         return ""
     path = os.path.realpath(path)
     best, kind = "", ""
-    for point, name in mounts:
-        point = point.replace("\\040", " ")
+    for point, name in (fields for fields in mounts if len(fields) == 2):
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, kind = point, name
     return kind

@@ -12,14 +12,18 @@ from cortext.model.session import Change, Session
 
 # Whole phrases at the end (or as all) of a short message: "let's stop there", not "let's stop the server".
 _PAUSE = re.compile(
-    r"(?:^|[.!?,;:\n]\s*|\b(?:ok|okay|alright|thanks|thank you|well|so|and)[,.!]?\s+)"
-    r"(?:let'?s (?:stop|pause|leave it|call it a day|wrap (?:it |this )?up|take a break|(?:pick this up|go on) later)"
-    r"|that'?s (?:enough|all|it) (?:for (?:now|today|tonight)|from me)"
-    r"|(?:i|we) (?:need|have|got|gotta|must|should) (?:to )?(?:go|run|leave|head out|stop|sleep)"
-    r"|i'?(?:m| am) (?:done|off|out|leaving)(?: for (?:now|today|tonight))?"
-    r"|(?:talk|see|catch) (?:to )?you (?:later|tomorrow|soon)|good ?night|enough for (?:now|today)"
-    r"|(?:pause|stop) (?:here|this conversation|for (?:now|today)))"
-    r"(?: (?:here|there|now|then|for (?:now|today|tonight)|tomorrow|later|soon|please|to \w+(?: \w+)?))*\s*[.!…]*\s*$",
+    r"(?:^|[.!?,;\n]\s*|\b(?:ok|okay|alright|thanks|thank you|well|so|and|sorry)[,.!]?\s+)"
+    r"(?:let'?s (?:stop|pause|leave it|call it a (?:day|night)|wrap (?:it |this )?up|take a (?:short |little )?break"
+    r"|(?:pick (?:this|it) up|go on|continue(?: this)?) (?:later|tomorrow|another (?:day|time)))"
+    r"|that(?:'?s| is) (?:enough|all|it) (?:for (?:now|today|tonight)|from me)"
+    r"|(?:(?:i|we)(?:'?ve)? (?:need to|have to|got to|gotta|must|should)|gotta) "
+    r"(?:go|get going|run|leave|head out|sleep|stop (?:here|now|for (?:now|today|tonight)))"
+    r"|i(?:'?m| am) (?:(?:done|off|out) for (?:now|today|tonight)|leaving|heading (?:out|home|off))"
+    r"|(?:talk|see|catch) (?:to )?you (?:later|tomorrow|soon)|good ?night|enough for (?:now|today|tonight)"
+    r"|(?:pause|stop) (?:here|this conversation|for (?:now|today|tonight)))"
+    r"(?: (?:here|there|now|then|for (?:now|today|tonight)|today|tonight|tomorrow|later|soon|please"
+    r"|to (?:bed|sleep|work|lunch|dinner|school|a meeting|my meeting)))*"
+    r"(?:[,.!…]* (?:thanks|thank you|thx|bye|bye bye|goodbye|cheers|see you))*[\s.!…]*$",
     re.IGNORECASE,
 )
 _NO = re.compile(
@@ -41,8 +45,14 @@ def wants_to_pause(text: str, more: str = "") -> bool:
     text = text.strip().replace("\u2019", "'")
     if not text or len(text) > LONGEST or text.endswith("?"):
         return False
-    own = [word.strip().lower() for word in more.split(",") if word.strip()]
-    return _PAUSE.search(text) is not None or any(word in text.lower() for word in own)
+    return _PAUSE.search(text) is not None or any(_ends_with(text, word.strip()) for word in more.split(","))
+
+
+def _ends_with(text: str, words: str) -> bool:
+    """Whether a message ends with these words of the user's setting, whole, but for punctuation."""
+    # Letters before them would make another word; scripts that leave no blanks between words are not held to that.
+    pattern = rf"(?<![0-9A-Za-z\u00c0-\u052f]){re.escape(words)}\W*$"
+    return bool(words) and re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def look(text: str, session: Session, settings: Any) -> Looked:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 LONGEST = 400  # characters; a longer "sentence" is something pasted
-_READ = 8_000  # of a message longer than this, the beginning and the end are read
 
 _FENCE = re.compile(r"^[ >]*(```|~~~)")
 # Blocks that tools put into what the user said: they are not his words.
@@ -22,6 +21,7 @@ _ABBREVIATION = re.compile(
     re.IGNORECASE,
 )
 _EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|(?<![\w*])\*(?=[^\s*])|(?<=[^\s*])\*(?![\w*])")
+_SIGNS = re.compile(r"[^\w ]|_")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 
 
@@ -30,19 +30,33 @@ def is_cjk(text: str) -> bool:
     return not text.isascii() and 3 * len(_CJK.findall(text)) > len(text)
 
 
-def sentences(text: str) -> list[str]:
-    """The sentences in order, word for word; blanks are made one, marks of emphasis and of lists are dropped."""
-    if len(text) > _READ:
-        text = f"{text[: _READ // 2]}\n\n{text[-_READ // 2 :]}"
+def sentences(text: str, most: int = 8_000) -> list[str]:
+    """The sentences in order, word for word; blanks are made one, marks of emphasis and of lists are dropped.
+
+    Of a text of more than `most` characters, the beginning and the end are read.
+    """
+    if len(text) > most:
+        text = f"{_to_a_break(text[: most // 2])}\n\n{_from_a_break(text[-most // 2 :])}"
     if "</" in text:
         text = _MARKUP.sub("\n", text)
     return [sentence for paragraph in _paragraphs(text) for sentence in _split(paragraph)]
 
 
+def _to_a_break(text: str) -> str:
+    """Without the last sentence, which is torn."""
+    ends = [end.end() for end in _END.finditer(text)]
+    return text[: max(ends[-1] if ends else 0, text.rfind("\n")) or len(text)]
+
+
+def _from_a_break(text: str) -> str:
+    """Without the first sentence, which is torn."""
+    end, line = _END.search(text), text.find("\n")
+    places = [place for place in (end.end() if end else -1, line) if place >= 0]
+    return text[min(places) :] if places else text
+
+
 def _paragraphs(text: str) -> list[str]:
     """Lines that belong together: a list item is one, and a line that was broken for its length goes on."""
-    if "\n" not in text:
-        return [] if _NOT_PROSE.match(text) else [_BULLET.sub("", text)]
     found: list[str] = []
     fenced = goes_on = False
     for raw in text.split("\n"):
@@ -54,11 +68,11 @@ def _paragraphs(text: str) -> list[str]:
             goes_on = False
             continue
         item = _BULLET.match(line)
-        if goes_on and not item:
+        if goes_on and not item and not line.startswith("**"):
             found[-1] += line if _CJK.match(line[0]) else f" {line}"
         else:
             found.append(line[item.end() :] if item else line)
-        goes_on = len(line) >= 50 and line[-1] not in ".!?:。！？："
+        goes_on = len(line) >= 60 and line[-1] not in ".!?:。！？："
     return found
 
 
@@ -69,7 +83,7 @@ def _split(paragraph: str) -> list[str]:
     for end in _END.finditer(paragraph):
         piece = held + paragraph[place : end.end()]
         place = end.end()
-        if _ABBREVIATION.search(piece.rstrip()):
+        if _ABBREVIATION.search(piece[-16:].rstrip()):
             held = piece
             continue
         held = ""
@@ -82,5 +96,4 @@ def _is_said(sentence: str) -> bool:
     """Long enough to say something, short enough to be a sentence, and made of letters."""
     if not 2 <= len(sentence) <= LONGEST:
         return False
-    letters = sum(1 for c in sentence if c.isalnum() or c == " ")
-    return letters >= 0.75 * len(sentence)
+    return len(_SIGNS.findall(sentence)) <= 0.25 * len(sentence)

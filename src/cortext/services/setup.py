@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext import __version__, fsio
-from cortext.errors import ConfigError
+from cortext.errors import ConfigError, CortextError
 from cortext.services import merging, registry, types
 from cortext.services.publish import Git
 from cortext.services.registry import ConversationType
@@ -22,14 +22,19 @@ from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
+_IDLE = frozenset({"locks", "changes", ".gitignore"})  # what a store leaves in .workspace/state, all of it derived
 
 
 class Manifest(msgspec.Struct, kw_only=True):
-    """What was installed: by which version, for which tools, and the hash of each whole file as we wrote it."""
+    """What was installed: by which version, for which tools, and the hash of each whole file as we wrote it.
+
+    `unended` names files of the user's whose last line had no newline before our lines came after it.
+    """
 
     version: str = ""
     tools: list[str] = []
     files: dict[str, str] = {}
+    unended: list[str] = []
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -64,7 +69,11 @@ class Setup:
     def install(self) -> Report:
         """Put everything in place, or bring it up to date. Doing it twice changes nothing."""
         git = Git(self.root)
+        # What could refuse comes first: a file of the user's that is broken must leave nothing half done.
+        registry.load(self.root)
+        self._parts(".gitattributes")
         if not self.dry_run:
+            self._merge()
             fsio.ensure_folder(os.path.join(self.root, ".workspace"))
             if not git.is_repository():
                 git.init()
@@ -74,9 +83,6 @@ class Setup:
             self._put(path, contents)
         self._retire(wanted)
         self._lines(".gitattributes", merging.ATTRIBUTES)
-        for tool in self.tools:
-            if not self.dry_run:
-                self.report.merged += _relative(self.root, tool.merge(self.root, self.program))
         if not self.dry_run:
             if git.is_repository():
                 merging.install_driver(self.root, " ".join(self.program))
@@ -85,19 +91,51 @@ class Setup:
             self._save_manifest()
         return self.report
 
+    def _merge(self) -> None:
+        """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
+        made = not os.path.isdir(self.root)
+        done: list[Tool] = []
+        try:
+            for tool in self.tools:
+                self.report.merged += _relative(self.root, tool.merge(self.root, self.program))
+                done.append(tool)
+        except CortextError:
+            for tool in done:
+                if tool.name not in self.manifest.tools:
+                    tool.unmerge(self.root)
+            if made:
+                _remove_if_empty(self.root, stop=os.path.dirname(self.root))
+            raise
+
     def uninstall(self) -> Report:
         """Take out what install put in; conversations and whatever the user edited stay."""
+        self._parts(".gitattributes")
         for tool in self.tools:
             if not self.dry_run:
                 self.report.merged += _relative(self.root, tool.unmerge(self.root))
         for path in sorted(self.manifest.files, reverse=True):
             self._take_out(path)
+        self._take_out_registry()
         self._lines(".gitattributes", ())
         if not self.dry_run:
             Git(self.root).unset(merging.SECTION)
             fsio.remove(os.path.join(self.root, MANIFEST))
-            _remove_if_empty(os.path.join(self.root, ".workspace"))
+            _remove_idle_state(os.path.join(self.root, ".workspace", "state"))
+            _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
         return self.report
+
+    def _take_out_registry(self) -> None:
+        """The registry goes where it holds nothing but our own types; the user's stay, and it with them."""
+        path = os.path.join(self.root, *registry.RELATIVE.split("/"))
+        there = _read(path)
+        if there is None:
+            return
+        if registry.load(self.root).types != {name: _entry(name, text) for name, text in types.BUILT_IN.items()}:
+            self.report.kept.append(registry.RELATIVE)
+            return
+        self.report.removed.append(registry.RELATIVE)
+        if not self.dry_run:
+            fsio.remove(path)
 
     def _files(self) -> dict[str, bytes]:
         """Every whole file that belongs to us, for the types and tools of this workspace."""
@@ -192,13 +230,12 @@ class Setup:
     def _lines(self, name: str, lines: Sequence[str]) -> None:
         """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
         path = os.path.join(self.root, name)
-        old = (_read(path) or b"").decode("utf-8", "surrogateescape")
-        before, begin, rest = old.partition(_BEGIN + "\n")
-        _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
-        if begin and not end:
-            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="put it back")
-        if before and not before.endswith("\n"):
+        old, before, after = self._parts(name)
+        if lines and before and not before.endswith("\n"):
             before += "\n"
+            self.manifest.unended = [*self.manifest.unended, name]
+        elif not lines and not after and name in self.manifest.unended:
+            before = before.removesuffix("\n")
         block = "\n".join([_BEGIN, *lines, _END, ""]) if lines else ""
         new = before + block + after
         if new == old:
@@ -210,6 +247,16 @@ class Setup:
             fsio.replace_file(path, [new.encode("utf-8", "surrogateescape")])
         else:
             fsio.remove(path)
+
+    def _parts(self, name: str) -> tuple[str, str, str]:
+        """A file of the user's: the whole of it, and what is before and after our lines."""
+        path = os.path.join(self.root, name)
+        old = (_read(path) or b"").decode("utf-8", "surrogateescape")
+        before, begin, rest = old.partition(_BEGIN + "\n")
+        _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
+        if begin and not end:
+            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="put it back")
+        return old, before, after
 
     def _save_manifest(self) -> None:
         path = os.path.join(self.root, MANIFEST)
@@ -232,12 +279,19 @@ def add_type(root: str, name: str, description: str) -> list[str]:
         fsio.ensure_folder(os.path.dirname(target))
         if not os.path.exists(target):
             fsio.replace_file(target, [text.encode("utf-8")])
-    command, template = files
-    known.types[name] = ConversationType(
-        command=f"/workspace.{name}", command_file=command, template=template, description=description
-    )
+    known.types[name] = _entry(name, description)
     registry.save(root, known)
     return list(files)
+
+
+def _entry(name: str, description: str) -> ConversationType:
+    """A type's entry in the registry, its files where they always are."""
+    return ConversationType(
+        command=f"/workspace.{name}",
+        command_file=f".workspace/commands/{name}.md",
+        template=f".workspace/templates/{name}.md",
+        description=description,
+    )
 
 
 def _read(path: str) -> bytes | None:
@@ -254,6 +308,17 @@ def _hash(contents: bytes) -> str:
 
 def _relative(root: str, paths: Sequence[str]) -> list[str]:
     return [os.path.relpath(path, root) if os.path.isabs(path) else path for path in paths]
+
+
+def _remove_idle_state(folder: str) -> None:
+    """Remove the locks of a store that nobody writes to; whatever else is there (the trash) stays."""
+    try:
+        names = set(os.listdir(folder))
+        locks = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if names <= _IDLE and not any(fsio.read_holder(os.path.join(folder, "locks", name)) for name in locks):
+        fsio.remove_tree(folder)
 
 
 def _remove_if_empty(folder: str, stop: str = "") -> None:

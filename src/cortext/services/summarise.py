@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import accumulate
 
 import msgspec
 
@@ -19,39 +21,68 @@ from cortext.model.message import ASSISTANT, USER, Message, said, thread
 from cortext.services.resume.digest import DECIDED, clip
 from cortext.services.sentences import is_cjk, sentences
 
+_TEXT = 100_000  # so many characters are read, shared among the messages
 _MESSAGES = 400  # so many are read whole: the first, the newest, those that decide, and some between
+_FIXED = 15  # tokens that every sentence is taken to cost beside its own: few whole ones, not many scraps
 _WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _NAME = re.compile(r"`[^`]+`|\b\w+(?:_\w+)+\b|\b[a-z]+[A-Z]\w+|(?<=[\w,;:] )[A-ZÄÖÜ]\w+")
+_PIECES = re.compile(r"[_./:]")
 _NUMBER = re.compile(r"\d")
+_ENDS = tuple(f"{end}{after}" for end in ".!?…。！？" for after in ("", '"', ")", "”", "“", "»", "」", "`"))
 _QUESTION = ("?", "？")
+# What was settled, rather than merely advised: narrower than what a hand-over lists.
+_SETTLED = re.compile(
+    r"\b(?:(?<!to )(?<!be )decided|decision(?: is)?:|agreed|settled|going with|(?:i'll|we'll|let's|we) go with"
+    r"|we (?:chose|keep|drop)|chose|chosen|leaning|convinced|conclu(?:ded|sion)|root cause|turn(?:s|ed) out"
+    r"|(?:is|are|was|now|been) fixed|works now|entschieden|entscheiden uns|beschlossen|vereinbart|einigen uns|geeinigt"
+    r"|nehmen wir|machen wir|ursache|behoben|décidé|convenu|choisi|decidido|decidimos|acordamos|elegimos)\b"
+    r"|決定|決め|決ま|采用|採用|决定|同意|原因[は是]",
+    re.IGNORECASE,
+)
+_NEGATED = re.compile(
+    r"\b(?:not|nobody|no one|never|nothing|kein\w*|nicht|niemand|nie)\b|n't\b|[没不未]", re.IGNORECASE
+)
+_SETTLING = (
+    *("decid", "agreed", "settled", "going with", "chose", "conclu", "root cause", "turned out", "fixed", "entschied"),
+    *("beschlossen", "geeinigt", "ursache", "décid", "decidi", "決", "决定", "原因"),
+)
+_NEXT = re.compile(
+    r"\b(?:next(?: time| step| up| is|:)|still (?:open|to|need|missing|waiting)|to-?do|remaining|left (?:open|to do)"
+    r"|waiting for|(?:i|we) need|need from you|come back|tomorrow|before (?:merging|production|anything)|uncommitted"
+    r"|blocked|nächste[nrs]?|noch offen|offen ist|bleibt|fehlt noch|prochaine|reste à|falta|pendiente)"
+    r"|次は|次回|残り|下一步|接下来|还需",
+    re.IGNORECASE,
+)
 _COMMAND = re.compile(r"^/[A-Za-z][\w.:-]*\s*")
 _GREETING = re.compile(
-    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo|ok(?:ay)?|yes"
-    r"|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
+    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo"
+    r"|ok(?:ay)?|yes|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
     re.IGNORECASE,
 )
 _LEAD = re.compile(
-    r"(?:(?:hi|hey|hello|hallo|ok(?:ay)?|so|please|bitte)[ ,!.:]+|(?:can|could|would|will) you (?:please )?|i(?:'d| would) like"
-    r" (?:you )?to |i (?:want|need|have) (?:you )?to |(?:please )?help me (?:to )?|let'?s |kannst du (?:bitte )?|ich (?:möchte|will) )+",
+    r"(?:(?:hi|hey|hello|hallo|ok(?:ay)?|so|please|bitte)[ ,!.:]+|(?:can|could|would|will) you (?:please )?"
+    r"|i(?:'d| would) like (?:you )?to |i (?:want|need|have) (?:you )?to |(?:please )?help me (?:to )?|let'?s "
+    r"|kannst du (?:bitte )?|ich (?:möchte|will) )+",
     re.IGNORECASE,
 )
 _ASKS = re.compile(
-    r"\b(?:i want|i need|i'd like|need|help|how (?:do|can|to)|why|plan|find|review|fix|build|write|explain|ich (?:möchte|will"
-    r"|brauche)|warum|wie)\b",
+    r"\b(?:i want|i need|i'd like|need|help|how (?:do|can|to)|why|plan|find|review|fix|build|write|explain"
+    r"|ich (?:möchte|will|brauche)|warum|wie)\b",
     re.IGNORECASE,
 )
+# Words that tell nothing about a talk: English, German, French, Spanish.
 _COMMON = frozenset(
     re.findall(
         r"\w+",
-        "the a an and or but if then than that this these those it its is are was were be been being to of in on at by for"
-        " with from as about into over after before not no so do does did has have had will would can could should may might"
-        " i you he she we they me him her us them my your his our their what which who when where why how there here just"
-        " also very more most some any all one two only even still now out up down off too because while let get got like"
-        " der die das den dem des ein eine einen einem einer und oder aber wenn dann als wie ist sind war waren sein haben hat"
-        " hatte wird werden zu von im in auf mit für aus nach bei nicht kein keine auch nur noch schon so ich du er sie es wir"
-        " ihr mich dich uns mir dir was wer wo man le la les un une des et ou mais est sont de du en pour avec pas que qui il"
-        " elle nous vous je tu el los las una y o pero es son del por con no que su se lo",
+        "the a an and or but if then than that this these those it its is are was were be been being to of in on at by"
+        " for with from as about into over after before not no so do does did has have had will would can could should"
+        " may might i you he she we they me him her us them my your his our their what which who when where why how"
+        " there here just also very more most some any all one two only even still now out up down off too because"
+        " while let get got like der die das den dem des ein eine einen einem einer und oder aber wenn dann als wie ist"
+        " sind war waren sein haben hat hatte wird werden zu von im auf mit für aus nach bei nicht kein keine auch nur"
+        " noch schon ich du er sie es wir ihr mich dich uns mir dir wer wo man le la les un une et ou mais est sont de"
+        " du en pour avec pas que qui il elle nous vous je tu el los las una y o pero son del por con su se lo",
     )
 )
 
@@ -77,13 +108,17 @@ def summarise(messages: Sequence[Message], *, budget: int = 165) -> str:
     statements = [s for s in read if not s.text.endswith(_QUESTION)]
     covered: set[str] = set()
     open_ask = _open_ask(talk, read)
+    if open_ask and open_ask.size > budget // 3:
+        open_ask = None
     room = budget - (open_ask.size if open_ask else 0)
     decisions = _cover([s for s in statements if s.decides], weights, covered, min(room, budget * 45 // 100))
     room -= sum(s.size for s in decisions)
     chosen = set(map(id, decisions))
     others = _cover([s for s in statements if id(s) not in chosen and s is not open_ask], weights, covered, room)
     in_order = [*decisions, *([open_ask] if open_ask else []), *others]
-    return _joined([s.text for s in in_order]) or clip(read[0].text, max(budget, 1) * 3)
+    return _joined([s.text for s in in_order]) or clip(
+        read[0].text, max(budget, 8) * (3 if read[0].text.isascii() else 1)
+    )
 
 
 def title(messages: Sequence[Message]) -> str:
@@ -91,7 +126,7 @@ def title(messages: Sequence[Message]) -> str:
     prompts = [text for message in messages[:_MESSAGES] if message.role == USER and (text := _words_of(message))]
     fallback = ""
     for prompt in prompts[:20]:
-        prompt, commands = _COMMAND.subn("", prompt.strip())
+        prompt, commands = _COMMAND.subn("", prompt[:4000].strip())
         said_there = sentences(prompt)[:6]
         if commands and prompt and "\n" not in prompt and len(prompt) <= 80:
             return _short(prompt)
@@ -104,21 +139,19 @@ def title(messages: Sequence[Message]) -> str:
 def where_it_stopped(messages: Sequence[Message]) -> str:
     """One or two sentences on where things stopped: what the user last asked if nobody answered, else how the
     last answer ended, with the question that it left open."""
-    talk = _talk(messages)
-    for number in range(len(talk) - 1, -1, -1):
-        role, text = talk[number]
-        found = sentences(text)
+    talk = _talk(messages[-200:])
+    for role, text in reversed(talk):
+        found = [s for s in sentences(text) if len(_terms(s)) >= 2] or (sentences(text) if len(talk) == 1 else [])
         if not found:
             continue
         asked = [s for s in found if s.endswith(_QUESTION)]
         if role == USER:
             return _joined([clip(s) for s in (asked[-1:] or found[:2])])
-        told = [s for s in found if not s.endswith(_QUESTION)]
-        decided = [s for s in told if DECIDED.search(s)]
-        best = (decided or told)[-1:]
-        if asked and found.index(asked[-1]) >= len(found) - 3:
-            return _joined([clip(s) for s in [*best, asked[-1]]])
-        return _joined([clip(s) for s in dict.fromkeys([*best, *told[-1:]])])
+        waits = asked[-1:] if asked and asked[-1] in found[-3:] else []
+        told = [s for s in found if not s.endswith((*_QUESTION, ":", "："))]
+        told.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + _settles(s) + found.index(s) / len(found))
+        best = told[-1:] if waits else told[-2:]
+        return _joined([clip(s) for s in sorted({*best, *waits}, key=found.index)])
     return ""
 
 
@@ -136,42 +169,62 @@ def _words_of(message: Message) -> str:
 
 
 def _selected(talk: Sequence[tuple[str, str]]) -> list[int]:
-    """Which messages are read: all of a talk of ordinary length."""
+    """Which messages are read: all of a talk of ordinary length; of a long one the first, the newest, those in
+    which something was settled, and some of the rest."""
     if len(talk) <= _MESSAGES:
         return list(range(len(talk)))
     quarter = _MESSAGES // 4
-    deciding = [n for n in range(len(talk) - 1, -1, -1) if DECIDED.search(talk[n][1], 0, 200)][: 2 * quarter]
+    heads = [text[:400].lower() for _, text in talk]
+    starts = list(accumulate((len(head) + 1 for head in heads), initial=0))
+    whole, settled = "\n".join(heads), set()
+    for word in _SETTLING:
+        place = whole.rfind(word)
+        for _ in range(quarter):
+            if place < 0:
+                break
+            settled.add(bisect_right(starts, place) - 1)
+            place = whole.rfind(word, 0, place)
     between = range(0, len(talk), max(1, len(talk) // quarter))
-    return sorted({*range(10), *range(len(talk) - quarter, len(talk)), *deciding, *between})
+    return sorted({*range(10), *range(len(talk) - quarter, len(talk)), *sorted(settled)[-2 * quarter :], *between})
 
 
 def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
+    """The sentences of the talk that say something, with what each is worth."""
     found: list[_Sentence] = []
     seen: set[str] = set()
-    for number in _selected(talk):
+    numbers = _selected(talk)
+    most = min(8_000, max(400, _TEXT // max(1, len(numbers))))
+    for number in numbers:
         role, text = talk[number]
-        for sentence in sentences(_COMMAND.sub("", text)):
+        if len(text) > 2 * most:
+            text = f"{text[:most]}\n\n{text[-most:]}"
+        # A whole message is asked first: most hold nothing of the kind, and their sentences need not be asked.
+        settles, weighs = bool(_SETTLED.search(text)), bool(DECIDED.search(text) or _NEXT.search(text))
+        for sentence in sentences(_COMMAND.sub("", text), most):
             words = _terms(sentence)
-            if len(words) < 2 or sentence in seen:
+            if len(words) < 3 or sentence in seen or sentence.endswith((":", "：")):
                 continue
             seen.add(sentence)
-            size = tokens.estimate(sentence)
-            one = _Sentence(sentence, len(found), number, role, words, size)
-            one.decides = bool(DECIDED.search(sentence)) and len(words) >= 4
-            one.worth = _worth(one, number == 0, (number + 1) / len(talk))
+            one = _Sentence(sentence, len(found), number, role, words, tokens.estimate(sentence) + 1)
+            one.decides = settles and _settles(sentence)
+            one.worth = _worth(one, weighs, first=number == 0)
             found.append(one)
     return found
 
 
-def _worth(sentence: _Sentence, first: bool, lateness: float) -> float:
-    """What makes a sentence worth more than its words."""
-    names = min(len(_NAME.findall(sentence.text)), 4)
-    worth = 1.0 + 0.12 * names + (0.2 if _NUMBER.search(sentence.text) else 0.0) + (0.4 if sentence.decides else 0.0)
+def _settles(sentence: str) -> bool:
+    found = _SETTLED.search(sentence)
+    return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())
+
+
+def _worth(sentence: _Sentence, weighs: bool, *, first: bool) -> float:
+    """What makes a sentence worth more than its words: names, numbers, a decision, the user, the goal."""
+    worth = 1.0 + 0.2 * min(len(_NAME.findall(sentence.text)), 4) + (0.4 if _NUMBER.search(sentence.text) else 0.0)
+    if sentence.decides or (weighs and (DECIDED.search(sentence.text) or _NEXT.search(sentence.text))):
+        worth += 0.3
     if sentence.role == USER:
         worth *= 1.15
-    if first:
-        worth *= 1.3  # the goal stands in the first message
-    return worth * (0.85 + 0.3 * lateness)
+    return worth * 1.3 if first else worth
 
 
 def _terms(text: str) -> frozenset[str]:
@@ -199,7 +252,7 @@ def _weights(read: Iterable[_Sentence]) -> dict[str, float]:
 def _cover(candidates: list[_Sentence], weights: dict[str, float], covered: set[str], room: int) -> list[_Sentence]:
     """The sentences that cover the most rare words for their length, one after the other, in the order of the talk."""
     chosen: list[_Sentence] = []
-    gains = [(sum(weights[w] for w in s.words) * s.worth / (s.size + 6), s) for s in candidates]
+    gains = [(sum(weights[w] for w in s.words) * s.worth / (s.size + _FIXED), s) for s in candidates]
     gains.sort(key=lambda pair: (-pair[0], pair[1].place))
     while gains and room > 0:
         # What has been covered only ever lowers a gain: the first that keeps its place is the best.
@@ -207,7 +260,9 @@ def _cover(candidates: list[_Sentence], weights: dict[str, float], covered: set[
         for index, (bound, sentence) in enumerate(gains):
             if bound <= best:
                 break
-            gain = sum(weights[w] for w in sentence.words if w not in covered) * sentence.worth / (sentence.size + 6)
+            gain = (
+                sum(weights[w] for w in sentence.words if w not in covered) * sentence.worth / (sentence.size + _FIXED)
+            )
             if sentence.size <= room and gain > best:
                 best, at = gain, index
         if at < 0 or best <= 0:
@@ -225,7 +280,7 @@ def _open_ask(talk: Sequence[tuple[str, str]], read: Sequence[_Sentence]) -> _Se
     ending = [s for s in read if s.message == last]
     questions = [s for s in ending if s.text.endswith(_QUESTION)]
     if talk[last][0] == USER:
-        return (questions or ending or [None])[-1]
+        return (questions or ending)[-1] if ending else None
     return questions[-1] if questions and questions[-1] in ending[-3:] else None
 
 
@@ -233,14 +288,14 @@ def _telling(found: Sequence[str], prompts: Sequence[str]) -> str:
     """The sentence of the first prompt that says most of what the user then talked about."""
     counts: Counter[str] = Counter()
     for prompt in prompts[:60]:
-        counts.update(_terms(prompt[:2000]))
+        counts.update(_terms(_PIECES.sub(" ", prompt[:2000])))
 
     def score(place: int) -> float:
-        words = _terms(found[place])
+        words = _terms(_PIECES.sub(" ", found[place]))
         if not words:
             return 0.0
         about = sum(math.log1p(counts[w]) for w in words) / math.sqrt(len(words) + 4)
-        return about * (1.4 if place == 0 else 1.0) * (1.25 if _ASKS.search(found[place]) else 1.0)
+        return about * (2.2 if place == 0 else 1.0) * (1.25 if _ASKS.search(found[place]) else 1.0)
 
     return found[max(range(len(found)), key=lambda place: (score(place), -place))]
 
@@ -266,7 +321,10 @@ def _short(text: str, words: int = 12, longest: int = 72) -> str:
 
 
 def _joined(found: Iterable[str]) -> str:
+    """Sentences as one text: what was written without a full stop gets one before the next begins."""
     out = ""
     for sentence in found:
+        if out and out[-1] not in '.!?…。！？"”»':
+            out += "." if out.isascii() or not is_cjk(out[-20:]) else "。"
         out += sentence if not out or out[-1] in "。！？" else f" {sentence}"
     return out

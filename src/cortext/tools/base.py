@@ -121,7 +121,7 @@ class Tool(Protocol):
     name: str  # claude, gemini, opencode, codex
     title: str  # Claude Code
     tested_version: str
-    commands_run: bool  # whether its command files can run us and put what we print into the prompt
+    commands_run: bool  # whether its command files see to it that what we print reaches the model
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""

@@ -10,17 +10,19 @@ from typing import Any
 
 import msgspec
 
-from cortext import fsio
+from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
-from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig
-from cortext.tools.gemini_cli_messages import COMMAND_MARK
+from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig, command_files
+from cortext.tools.gemini_cli_messages import COMMAND_MARK, RESUMED
 from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.gemini_cli_records import dump
 from cortext.tools.gemini_cli_settings import SettingsText
 from cortext.tools.gemini_cli_store import TOOL, GeminiStore
-from cortext.tools.gemini_cli_write import preview, put_back, write_session
+from cortext.tools.gemini_cli_write import mirror, preview, put_back, write_session
 
 _VERSION_SECONDS = 30
+_LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
 _versions: dict[tuple[str, int], str] = {}
 _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
 
@@ -31,6 +33,7 @@ class GeminiCli:
     name = TOOL
     title = "Gemini CLI"
     tested_version = "0.61.0"
+    commands_run = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
@@ -87,8 +90,8 @@ class GeminiCli:
         return GeminiReading(transcript, cursor, self._store.agents(transcript.path, transcript.key))
 
     def copy(self, transcript: Transcript, target: str) -> None:
-        """Keep the transcript as it is (its side agents' messages are in our journal, their files are not kept)."""
-        fsio.mirror_file(transcript.path, target)
+        """Keep the transcript as it is, and beside it those of its side agents."""
+        mirror(self._store, transcript.path, target, transcript.key)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a kept copy back into the program's store if it lost it; the session's key."""
@@ -120,6 +123,11 @@ class GeminiCli:
         return self._start(key, project, model, ["-p", prompt])
 
     def _start(self, key: str, project: str, model: str, prompt: list[str]) -> Launch:
+        if any(len(os.fsencode(word)) > _LONGEST_ARGUMENT for word in prompt):
+            raise UsageError(
+                f"a first prompt of {len(prompt[-1]):,} characters is too long for a command line",
+                hint="hand the text over inside the session, and send a short prompt",
+            )
         program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath)) or "gemini"
         return Launch(argv=[program, "--resume", key, *(["-m", model] if model else []), *prompt], cwd=project)
 
@@ -143,13 +151,22 @@ class GeminiCli:
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
-    def install(self, project: str, commands: Sequence[CommandFile], program: Sequence[str]) -> list[str]:
-        """Put commands, hooks and the MCP entry into the project's config; the files that it touched."""
-        return ProjectConfig(project).install(commands, program)
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """The slash commands."""
+        return command_files(commands)
 
-    def uninstall(self, project: str) -> list[str]:
-        """Take out exactly what install put in."""
-        return ProjectConfig(project).uninstall()
+    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+        """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
+        return ProjectConfig(project).merge(program)
+
+    def unmerge(self, project: str) -> list[str]:
+        """Take out exactly what merge put in."""
+        return ProjectConfig(project).unmerge()
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """The servers of the user and of the project."""
+        paths = [os.path.join(self._store.folder, "settings.json"), os.path.join(project, ".gemini", "settings.json")]
+        return {name for path in paths for name in _servers_in(path)}
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
@@ -163,8 +180,17 @@ class GeminiCli:
             mark = COMMAND_MARK.search(event.text)
             if mark:
                 event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
+            elif RESUMED in event.text:
+                event.kind = "started"  # the prompt that we launched it with ourselves is none of the user's
         # `prompt_response` repeats the pieces of a streamed answer: what was said is in the transcript.
         return event
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """The context beside the prompt; at a session's start it would keep a slash command from being one."""
+        event = _text(payload, "hook_event_name")
+        if not context or event != "BeforeAgent":
+            return ""
+        return dump({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
 
 
 def _packaged_version(real: str) -> str:
@@ -180,6 +206,16 @@ def _packaged_version(real: str) -> str:
             pass
         folder = os.path.dirname(folder)
     return ""
+
+
+def _servers_in(path: str) -> list[str]:
+    """The names of the servers in a settings file; none where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            servers = SettingsText(file.read(), path).get("mcpServers")
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return []
+    return list(servers) if isinstance(servers, dict) else []
 
 
 def _text(payload: dict[str, Any], name: str) -> str:

@@ -1,13 +1,11 @@
-"""Our commands, hooks and MCP entry in a project's `.gemini` folder, and out of it again.
+"""Our commands as files of a project, and our hooks and MCP entry in its `.gemini/settings.json`, and out again.
 
-A note beside them (`.gemini/cortext.json`) says which places in the settings were made by us, so that exactly those
-go. Hooks are known by their name, the MCP server by its description, a command file by the sum in its first line:
-one that the user edited is the user's, and stays.
+A note beside the settings (`.gemini/cortext.json`) says which places in them were made by us, so that exactly those
+go. Hooks are known by their name, the MCP server by its description.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -28,7 +26,6 @@ SERVER_NAME = "cortext"
 SERVER_DESCRIPTION = "Conversations of this workspace (added by cortext)"
 RETENTION = ("general", "sessionRetention", "enabled")
 _TIMEOUT_MS = 10_000
-_HEADER = re.compile(r"# Added by cortext \(sha256:([0-9a-f]{64})\)[^\n]*\n")
 _COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 
 
@@ -41,17 +38,14 @@ class ProjectConfig:
         self.note_path = os.path.join(self.folder, "cortext.json")
         self.touched: list[str] = []
 
-    def install(self, commands: Sequence[CommandFile], program: Sequence[str]) -> list[str]:
-        """Put everything in; what is there already is left alone."""
+    def merge(self, program: Sequence[str]) -> list[str]:
+        """Put hooks and the MCP entry in; what is there already is left alone."""
         settings, made = self._settings(), self._note()
-        files = {self._command_path(command.name): command_text(command) for command in commands}
         command = shlex.join([*program, "hook", "gemini"])
         for event in EVENTS:
             self._put_hook(settings, event, command, made)
         self._put_server(settings, list(program), made)
         self._put_retention(settings, made)
-        for path, text in files.items():
-            self._put_command(path, text)
         self._save(settings, made)
         return self.touched
 
@@ -62,7 +56,7 @@ class ProjectConfig:
         self._save(settings, made)
         return self.touched
 
-    def uninstall(self) -> list[str]:
+    def unmerge(self) -> list[str]:
         """Take everything out again that is still as we put it in."""
         settings, made = self._settings(), self._note()
         for event in EVENTS:
@@ -74,14 +68,13 @@ class ProjectConfig:
         for place in reversed([tuple(steps) for steps in made.get("made", [])]):
             if settings.get(*place) in ({}, []) or (place == RETENTION and settings.get(*place) is False):
                 settings.remove(*place)
-        self._remove_commands()
         if made.get("file") and settings.value == {}:
             self._remove(self.settings_path)
         else:
             self._write(self.settings_path, settings.text)
         self._remove(self.note_path)
-        self._remove_if_empty(os.path.join(self.folder, "commands"), made.get("commands"))
-        self._remove_if_empty(self.folder, made.get("folder"))
+        if made.get("folder") and os.path.isdir(self.folder) and not os.listdir(self.folder):
+            fsio.remove_tree(self.folder)
         return self.touched
 
     # ── settings ─────────────────────────────────────────────────────────────────────────────────────
@@ -103,9 +96,8 @@ class ProjectConfig:
         if isinstance(known, dict):
             return known
         return {
-            "what": "what cortext added to this folder; `cortext uninstall` takes it out by this list",
+            "what": "what cortext added to settings.json; `cortext uninstall` takes it out by this list",
             "folder": not os.path.isdir(self.folder),
-            "commands": not os.path.isdir(os.path.join(self.folder, "commands")),
             "file": not os.path.exists(self.settings_path),
             "made": [],
         }
@@ -148,26 +140,6 @@ class ProjectConfig:
         if self._write(self.settings_path, settings.text) or not os.path.exists(self.note_path):
             self._write(self.note_path, json.dumps(made, ensure_ascii=False, indent=2) + "\n")
 
-    # ── commands ─────────────────────────────────────────────────────────────────────────────────────
-
-    def _command_path(self, name: str) -> str:
-        if not _COMMAND_NAME.fullmatch(name):
-            raise UsageError(f"not a name for a command: {ascii(name)[:60]}")
-        return os.path.join(self.folder, "commands", f"{name}.toml")
-
-    def _put_command(self, path: str, text: str) -> None:
-        there = self._read(path)
-        if there is None or is_ours(there):
-            self._write(path, text)
-
-    def _remove_commands(self) -> None:
-        folder = os.path.join(self.folder, "commands")
-        names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
-        for name in names:
-            path = os.path.join(folder, name)
-            if name.endswith(".toml") and is_ours(self._read(path) or ""):
-                self._remove(path)
-
     # ── files ────────────────────────────────────────────────────────────────────────────────────────
 
     def _read(self, path: str) -> str | None:
@@ -197,10 +169,6 @@ class ProjectConfig:
             fsio.remove(path)
             self.touched.append(path)
 
-    def _remove_if_empty(self, folder: str, ours: object) -> None:
-        if ours and os.path.isdir(folder) and not os.listdir(folder):
-            fsio.remove_tree(folder)
-
 
 def _add(made: dict[str, Any], places: list[tuple[str, ...]]) -> None:
     known = [tuple(steps) for steps in made["made"]]
@@ -221,28 +189,26 @@ def _is_our_server(entry: Any) -> bool:
 # ── command files ────────────────────────────────────────────────────────────────────────────────────
 
 
+def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:
+    """The slash commands as files of the project."""
+    for command in commands:
+        if not _COMMAND_NAME.fullmatch(command.name):
+            raise UsageError(f"not a name for a command: {ascii(command.name)[:60]}")
+    return {f".gemini/commands/{command.name}.toml": command_text(command).encode("utf-8") for command in commands}
+
+
 def command_text(command: CommandFile) -> str:
-    """A command as Gemini CLI wants it, with a mark that tells our hook which command it was."""
+    """A command as Gemini CLI wants it, with a mark that tells our hook which command it was.
+
+    What a command is to run is left to that hook: the program's own way to put an output into a prompt asks first,
+    fails without a screen, and loses the end of a long one.
+    """
+    text = command.text.replace("{run}\n\n", "").replace("{run}", "")
     # These three the program would take for orders of its own: to run, to read a file, to put in the arguments.
-    text = re.sub(r"([!@])\{", r"\1 {", command.text).replace("{{args}}", "{ {args}}")
+    text = re.sub(r"([!@])\{", r"\1 {", text).replace("{{args}}", "{ {args}}")
     text = text.replace("{arguments}", "{{args}}").rstrip("\n")
-    if command.run:
-        line = " ".join("{{args}}" if word == "{arguments}" else shlex.quote(word) for word in command.run)
-        # Its own way to put a command's output into a prompt asks first, fails headless, and loses long output.
-        text += f"\n\nRun this command in the shell, and go on from what it prints:\n\n    {line}"
     text += f"\n\n<!-- cortext:command {command.name} -->{{{{args}}}}<!-- cortext:end -->\n"
-    body = f"description = {_toml_line(command.description)}\nprompt = {_toml_text(text)}\n"
-    return f"# Added by cortext (sha256:{_sum(body)}); edited, it is yours and stays as it is.\n{body}"
-
-
-def is_ours(text: str) -> bool:
-    """Whether a command file is as we wrote it."""
-    match = _HEADER.match(text)
-    return match is not None and match[1] == _sum(text[match.end() :])
-
-
-def _sum(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8")).hexdigest()
+    return f"description = {_toml_line(command.description)}\nprompt = {_toml_text(text)}\n"
 
 
 def _toml_line(text: str) -> str:

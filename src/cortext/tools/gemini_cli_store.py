@@ -169,14 +169,19 @@ class GeminiStore:
 
     def agents(self, path: str, key: str) -> list[str]:
         """The files of a session's side agents."""
-        if os.sep in key or key in (".", ".."):
-            return []
+        folder = self.agents_folder(path, key)
         try:
-            names = sorted(os.listdir(os.path.join(os.path.dirname(path), key)))
+            names = sorted(os.listdir(folder))
         except (FileNotFoundError, NotADirectoryError):
             return []
-        folder = os.path.join(os.path.dirname(path), key)
         return [os.path.join(folder, name) for name in names if name.endswith((".jsonl", ".json"))]
+
+    @staticmethod
+    def agents_folder(path: str, key: str) -> str:
+        """Where they lie: as the program does it in its own folder, beside a copy that lies somewhere else."""
+        folder = os.path.dirname(path)
+        in_store = os.path.basename(folder) == "chats" and os.sep not in key and key not in (".", "..")
+        return os.path.join(folder, key) if in_store else f"{path}.files"
 
     def transcript_at(self, path: str) -> Transcript | None:
         """A transcript by its file; where that is the empty second file of a session, the one with its messages."""

@@ -121,9 +121,18 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
     if os.path.lexists(path):
         # A stub of that very minute: the program's file stays as it is, ours goes beside it.
         path = os.path.join(chats, f"session-{minute}-00-{head.key[:8]}.{ending}")
-    fsio.ensure_folder(chats)
-    fsio.replace_file(path, _bytes_of(copy))
+    mirror(store, copy, path, head.key)
     return head.key
+
+
+def mirror(store: GeminiStore, source: str, target: str, key: str) -> None:
+    """Make a transcript and those of its side agents the same as others; only what is new is copied."""
+    fsio.ensure_folder(os.path.dirname(target))
+    fsio.mirror_file(source, target)
+    for path in store.agents(source, key):
+        copy = os.path.join(store.agents_folder(target, key), os.path.basename(path))
+        fsio.ensure_folder(os.path.dirname(copy))
+        fsio.mirror_file(path, copy)
 
 
 def _start_of(path: str) -> str:
@@ -134,9 +143,3 @@ def _start_of(path: str) -> str:
             first = first + file.read(_BLOCK)
     match = re.search(rb'"startTime"\s*:\s*"([^"]{10,40})"', first)
     return match[1].decode("ascii", "replace") if match else ""
-
-
-def _bytes_of(path: str) -> Iterator[bytes]:
-    with open(path, "rb") as file:
-        while block := file.read(_BLOCK):
-            yield block

@@ -124,7 +124,7 @@ class DatabaseReading:
         parts = _Parts(database.execute(_PARTS, (member.id, start[0], start[1])))
         for identity, created, changed, data in database.execute(_MESSAGES, (member.id, start[0], start[1])):
             rows = parts.of(identity)
-            record = maker.records.message(identity, data)
+            record = maker.records.message(identity, data, created)
             if record is None:
                 reached = (created, identity, reached[2] + 1)
                 continue

@@ -129,12 +129,6 @@ class MessageRecord(msgspec.Struct, gc=False):
     tokens: dict[str, Any] | None = None
 
 
-class PromptRecord(msgspec.Struct, gc=False):
-    """A user's message in the one field that we need: its `summary` may hold whole files."""
-
-    time: MessageTime | None = None
-
-
 # What a part is, by its first bytes, and the decoder that fits; None for bookkeeping.
 _TYPE_FIRST = b'{"type":"'
 _BY_KIND: dict[bytes, tuple[str, msgspec.json.Decoder[Any] | None]] = {
@@ -145,7 +139,6 @@ _BY_KIND: dict[bytes, tuple[str, msgspec.json.Decoder[Any] | None]] = {
 }
 _part = msgspec.json.Decoder(PartRecord)
 _message = msgspec.json.Decoder(MessageRecord)
-_prompt = msgspec.json.Decoder(PromptRecord)
 _PROMPT_FIRST = b'{"role":"user"'
 _FINISH_FIRST = b'{"reason":"'
 
@@ -157,11 +150,13 @@ class Records:
         self.path = path
         self.counts = counts
 
-    def message(self, identity: str, data: bytes | msgspec.Raw) -> MessageRecord | None:
-        """A message's record; None where it is damaged."""
+    def message(self, identity: str, data: bytes | msgspec.Raw, created: int = 0) -> MessageRecord | None:
+        """A message's record; None where it is damaged. Of a prompt, whose record may hold whole files in its
+        `summary`, there is nothing to know but when it was said, which the database tells besides.
+        """
+        if created and type(data) is bytes and data.startswith(_PROMPT_FIRST) and data.endswith(b"}"):
+            return MessageRecord("user", time=MessageTime(created))
         try:
-            if type(data) is bytes and data.startswith(_PROMPT_FIRST):
-                return MessageRecord("user", time=_prompt.decode(data).time)
             return _message.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._leniently(identity, data, MessageRecord)

@@ -13,6 +13,7 @@ from cortext.errors import ConfigError, UsageError
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli import GeminiCli
 from cortext.tools.gemini_cli_install import EVENTS
+from cortext.tools.gemini_cli_messages import RESUMED
 from cortext.tools.gemini_cli_settings import SettingsText
 
 PROGRAM = ["/opt/my tools/cortext"]
@@ -21,8 +22,8 @@ COMMANDS = [
     CommandFile(
         name="workspace.resume",
         description="Resume",
-        text='Go on.\n"""quoted""" \\ back !{rm -rf} @{/etc/passwd} {{args}}\x7f',
-        run=["cortext", "resume", "--print", "{arguments}"],
+        text='Go on.\n\n{run}\n\n"""quoted""" \\ back !{rm -rf} @{/etc/passwd} {{args}}\x7f',
+        run=["resume", "--in-tool"],
     ),
 ]
 USERS = {
@@ -76,8 +77,8 @@ def tree(project: Path) -> dict[str, bytes | None]:
 
 
 @pytest.mark.req("TOOL-01")
-def test_everything_is_put_in(tool: GeminiCli, project: Path) -> None:
-    touched = tool.install(str(project), COMMANDS, PROGRAM)
+def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -> None:
+    touched = tool.merge(str(project), PROGRAM)
 
     found = settings(project)
     for event in EVENTS:
@@ -88,20 +89,19 @@ def test_everything_is_put_in(tool: GeminiCli, project: Path) -> None:
     assert found["mcpServers"]["cortext"]["command"] == PROGRAM[0]
     assert found["mcpServers"]["cortext"]["args"] == ["mcp"]
     assert found["general"]["sessionRetention"]["enabled"] is False
-    names = ["commands/workspace.brainstorm.toml", "commands/workspace.resume.toml", "settings.json", "cortext.json"]
-    assert touched == [str(project / ".gemini" / name) for name in names]
+    assert touched == [str(project / ".gemini" / name) for name in ("settings.json", "cortext.json")]
 
 
-def test_command_files_say_what_they_should(tool: GeminiCli, project: Path) -> None:
-    tool.install(str(project), COMMANDS, PROGRAM)
+@pytest.mark.req("TOOL-01")
+def test_command_files_say_what_they_should(tool: GeminiCli) -> None:
+    files = tool.files(COMMANDS, PROGRAM)
 
-    folder = project / ".gemini" / "commands"
-    first, second = (tomllib.loads((folder / f"{one.name}.toml").read_text(encoding="utf-8")) for one in COMMANDS)
+    assert list(files) == [".gemini/commands/workspace.brainstorm.toml", ".gemini/commands/workspace.resume.toml"]
+    first, second = (tomllib.loads(text.decode()) for text in files.values())
     assert first["description"] == 'A "brainstorm"'
     mark = "<!-- cortext:command workspace.brainstorm -->{{args}}<!-- cortext:end -->"
     assert first["prompt"] == f"Think about {{{{args}}}}.\n\n{mark}\n"
-    assert second["prompt"].startswith('Go on.\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
-    assert "    cortext resume --print {{args}}\n" in second["prompt"]
+    assert second["prompt"].startswith('Go on.\n\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
 
 
 @pytest.mark.req("SAFE-03")
@@ -127,25 +127,25 @@ def test_in_twice_and_out_again_leaves_every_byte(tool: GeminiCli, project: Path
         put(project, before)
     first = tree(project)
 
-    tool.install(str(project), COMMANDS, PROGRAM)
+    tool.merge(str(project), PROGRAM)
     between = tree(project)
-    again = tool.install(str(project), COMMANDS, PROGRAM)
+    again = tool.merge(str(project), PROGRAM)
 
     assert (again, tree(project)) == ([], between)
     installed = SettingsText((project / ".gemini" / "settings.json").read_text(encoding="utf-8"), "settings.json")
     for name, value in (json.loads(before) if before and not before.startswith("//") else {}).items():
         if name not in ("hooks", "mcpServers", "general"):
             assert installed.get(name) == value
-    tool.uninstall(str(project))
+    tool.unmerge(str(project))
     assert tree(project) == first
-    assert tool.uninstall(str(project)) == []
+    assert tool.unmerge(str(project)) == []
     assert tree(project) == first
 
 
 def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     put(project, json.dumps(USERS, indent=2))
 
-    tool.install(str(project), COMMANDS, PROGRAM)
+    tool.merge(str(project), PROGRAM)
 
     found = settings(project)
     assert found["ui"] == USERS["ui"] and found["unknown"] == USERS["unknown"]
@@ -155,48 +155,40 @@ def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
 
 
 def test_new_program_path_takes_the_place_of_the_old(tool: GeminiCli, project: Path) -> None:
-    tool.install(str(project), COMMANDS, PROGRAM)
-    tool.install(str(project), COMMANDS, ["python", "-m", "cortext"])
+    tool.merge(str(project), PROGRAM)
+    tool.merge(str(project), ["python", "-m", "cortext"])
 
     found = settings(project)
     assert [entry["hooks"][0]["command"] for entry in found["hooks"]["AfterAgent"]] == ["python -m cortext hook gemini"]
     assert found["mcpServers"]["cortext"]["args"] == ["-m", "cortext", "mcp"]
-    tool.uninstall(str(project))
+    tool.unmerge(str(project))
     assert tree(project) == {}
 
 
 def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
-    tool.install(str(project), COMMANDS, PROGRAM)
+    tool.merge(str(project), PROGRAM)
     found = settings(project)
     found["hooks"]["AfterAgent"].append({"hooks": [{"type": "command", "command": "say done"}]})
     found["ui"] = {"theme": "Ayu"}
     put(project, json.dumps(found))
-    edited = project / ".gemini" / "commands" / "workspace.brainstorm.toml"
-    edited.write_text(edited.read_text(encoding="utf-8").replace("Think", "Ponder"), encoding="utf-8")
 
-    tool.install(str(project), COMMANDS, PROGRAM)
-    assert "Ponder" in edited.read_text(encoding="utf-8")
-    tool.uninstall(str(project))
+    assert tool.merge(str(project), PROGRAM) == []
+    tool.unmerge(str(project))
 
     assert settings(project) == {
         "hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": "say done"}]}]},
         "ui": {"theme": "Ayu"},
     }
-    assert [path.name for path in (project / ".gemini" / "commands").iterdir()] == [edited.name]
 
 
-def test_command_and_server_of_the_users_own_are_not_taken(tool: GeminiCli, project: Path) -> None:
+def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) -> None:
     own = {"mcpServers": {"cortext": {"command": "mine"}}}
     put(project, json.dumps(own, indent=2))
-    mine = project / ".gemini" / "commands" / "workspace.resume.toml"
-    mine.parent.mkdir()
-    mine.write_text('prompt = "mine"\n', encoding="utf-8")
     before = tree(project)
 
-    tool.install(str(project), COMMANDS, PROGRAM)
+    tool.merge(str(project), PROGRAM)
     assert settings(project)["mcpServers"] == own["mcpServers"]
-    assert mine.read_text(encoding="utf-8") == 'prompt = "mine"\n'
-    tool.uninstall(str(project))
+    tool.unmerge(str(project))
 
     assert tree(project) == before
 
@@ -224,7 +216,7 @@ def test_broken_settings_are_named_and_never_written_over(tool: GeminiCli, proje
     before = tree(project)
 
     with pytest.raises(ConfigError, match=r"settings\.json"):
-        tool.install(str(project), COMMANDS, PROGRAM)
+        tool.merge(str(project), PROGRAM)
 
     assert tree(project) == before and path.read_text(encoding="utf-8") == broken
 
@@ -236,20 +228,30 @@ def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: P
     (project / ".gemini").mkdir()
     (project / ".gemini" / "settings.json").symlink_to(target)
     with pytest.raises(ConfigError, match="link"):
-        tool.install(str(project), COMMANDS, PROGRAM)
+        tool.merge(str(project), PROGRAM)
     assert target.read_text(encoding="utf-8") == "{}"
     (project / ".gemini" / "settings.json").unlink()
     (project / ".gemini" / "settings.json").write_bytes(b"\xff{}")
     with pytest.raises(ConfigError, match="cannot be read"):
-        tool.install(str(project), COMMANDS, PROGRAM)
+        tool.merge(str(project), PROGRAM)
 
 
 @pytest.mark.req("SAFE-03")
 @pytest.mark.parametrize("name", ["../evil", "a/b", "", ".hidden", "x\n"])
-def test_command_that_could_leave_its_folder_is_refused(tool: GeminiCli, project: Path, name: str) -> None:
+def test_command_that_could_leave_its_folder_is_refused(tool: GeminiCli, name: str) -> None:
     with pytest.raises(UsageError):
-        tool.install(str(project), [CommandFile(name=name, description="", text="")], PROGRAM)
-    assert tree(project) == {}
+        tool.files([CommandFile(name=name, description="", text="")], PROGRAM)
+
+
+def test_names_of_servers(tool: GeminiCli, project: Path, tmp_path: Path) -> None:
+    assert tool.mcp_servers(str(project)) == set()
+    own = tmp_path / "home" / ".gemini" / "settings.json"
+    own.parent.mkdir(parents=True)
+    own.write_text('{"mcpServers": {"mine": {}}} // comment', encoding="utf-8")
+    tool.merge(str(project), PROGRAM)
+    assert tool.mcp_servers(str(project)) == {"mine", "cortext"}
+    own.write_text("{", encoding="utf-8")
+    assert tool.mcp_servers(str(project)) == {"cortext"}
 
 
 # ── sessions are kept ────────────────────────────────────────────────────────────────────────────────
@@ -276,7 +278,7 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     after = tree(project)
     assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
     assert tree(project) == after
-    tool.uninstall(str(project))
+    tool.unmerge(str(project))
     assert tree(project) == before
 
 
@@ -316,6 +318,7 @@ def test_hook_payloads_in_our_words(tool: GeminiCli) -> None:
         ),
         ({"hook_event_name": "AfterAgent", "prompt": "x", "prompt_response": "one  one"}, ("answered", "", "", "")),
         ({"hook_event_name": "SessionEnd", "reason": "exit"}, ("ended", "", "", "")),
+        ({"hook_event_name": "BeforeAgent", "prompt": f"a {RESUMED} b"}, ("started", f"a {RESUMED} b", "", "")),
         ({"hook_event_name": "PreCompress", "trigger": "auto"}, None),
         ({"hook_event_name": "AfterTool"}, None),
         ({"hook_event_name": 7}, None),
@@ -329,3 +332,16 @@ def test_hook_payloads_in_our_words(tool: GeminiCli) -> None:
         assert (event.kind, event.text, event.command, event.arguments) == wanted
         assert (event.key, event.path, event.project) == ("k", "/t/session-x.jsonl", "/p")
     assert tool.hook_event({"hook_event_name": "SessionStart"}) is None
+
+
+def test_context_goes_with_the_prompt_and_nowhere_else(tool: GeminiCli) -> None:
+    answer = json.loads(tool.hook_answer({"hook_event_name": "BeforeAgent"}, "ünï\n<x>"))
+
+    assert answer["hookSpecificOutput"] == {"hookEventName": "BeforeAgent", "additionalContext": "ünï\n<x>"}
+    assert tool.hook_answer({"hook_event_name": "BeforeAgent"}, "") == ""
+    assert tool.hook_answer({"hook_event_name": "SessionStart"}, "context") == ""
+
+
+def test_prompt_that_no_command_line_takes_is_refused(tool: GeminiCli, project: Path) -> None:
+    with pytest.raises(UsageError, match="too long"):
+        tool.launch("NEW", project=str(project), prompt="ü" * 70_000)

@@ -103,6 +103,26 @@ def test_side_agents_belong_to_their_session(tool: GeminiCli, chats: Path) -> No
 
 
 @pytest.mark.req("TOOL-03")
+def test_side_agents_are_copied_and_put_back_with_their_session(tool: GeminiCli, chats: Path, tmp_path: Path) -> None:
+    path = everyday().save(chats)
+    agent = Chat("agent-1").begin()
+    agent.user("look for herons")
+    (chats / KEY).mkdir()
+    (chats / KEY / "agent-1.jsonl").write_bytes(agent.data)
+    (transcript,) = tool.transcripts()
+    copy = tmp_path / "kept" / "native"
+
+    tool.copy(transcript, str(copy))
+    kept = tool.transcript_at(str(copy))
+    assert kept is not None and list(tool.read(kept)) == list(tool.read(transcript))
+    (chats / KEY / "agent-1.jsonl").unlink()
+    path.unlink()
+    tool.put_back(str(copy), project=str(tmp_path / "boats"))
+
+    assert (chats / KEY / "agent-1.jsonl").read_bytes() == agent.data
+
+
+@pytest.mark.req("TOOL-03")
 def test_copy_that_lies_somewhere_else_is_known_by_its_contents(tool: GeminiCli, tmp_path: Path) -> None:
     copy = tmp_path / "native"
     copy.write_bytes(everyday().data)

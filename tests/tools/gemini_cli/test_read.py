@@ -7,10 +7,15 @@ import tracemalloc
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.tools.gemini_cli.corpus import CONTEXT, KEY, Chat, Json, answer, compact, everyday, read, resumed, uuid
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.tools.base import About, Counts, Transcript
+from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.gemini_cli_records import record_decoder
+from cortext.tools.gemini_cli_talk import Talk
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
 
@@ -446,10 +451,7 @@ def test_big_document_is_read_in_little_memory(tmp_path: Path) -> None:
     assert peak < size / 3
 
 
-def _stream(path: Path) -> Any:
-    from cortext.tools.base import Transcript
-    from cortext.tools.gemini_cli_read import GeminiReading
-
+def _stream(path: Path) -> GeminiReading:
     return GeminiReading(Transcript(tool="gemini", key=KEY, path=str(path)), None, [])
 
 
@@ -525,6 +527,37 @@ def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
 
     assert count == 900
     assert peak < path.stat().st_size / 4
+
+
+def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    lines = everyday().lines[2:]
+    plain = chat.record(
+        "gemini", "a", toolCalls=[chat.call("f", "x"), chat.call("f", None), chat.call("g", "y", "error")]
+    )
+    odd = [
+        plain,
+        chat.record("gemini", ""),
+        chat.record("gemini", "", thoughts=[{"subject": "S"}, {}, {"description": "D"}], tokens={"output": "many"}),
+        chat.record("gemini", "", toolCalls=[{"name": "f", "result": "text"}], tokens={"output": 3}),
+        chat.record("gemini", "[The previous response was interrupted before it completed.]"),
+        chat.record("gemini", "b", timestamp="2026-11-15T99:99:99.999Z", toolCalls=[{"id": "q", "status": "success"}]),
+        chat.record("gemini", "c", toolCalls=[{"id": "r", "status": "success", "result": [{"text": "only words"}]}]),
+        {**plain, "content": "other words"},
+    ]
+    records = [record_decoder.decode(line) for line in [*lines, *map(compact, odd)]]
+    found: list[list[Message]] = []
+    abouts = []
+    for careful in (False, True):
+        about, out = About(), list[Message]()
+        talk = Talk(KEY, about, Counts(), aside=False, careful=careful)
+        for record in records:
+            talk.take(msgspec.structs.replace(record), out)
+        found.append(out)
+        abouts.append(about)
+
+    assert found[0] == found[1] and len(found[0]) > 15
+    assert abouts[0] == abouts[1]
 
 
 # ── reading on ───────────────────────────────────────────────────────────────────────────────────────

@@ -193,17 +193,32 @@ def test_hooks_and_commands_that_we_install_work(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
     dump = tmp_path / "our program"
-    lines = ("#!/bin/sh", '[ "$1" = hook ] || exit 0', f'echo "$@" >> "{tmp_path}/called"')
-    dump.write_text("\n".join([*lines, f'cat > "{tmp_path}/event-$(date +%s%N).json"\n']), encoding="utf-8")
+    answer = GeminiCli().hook_answer({"hook_event_name": "BeforeAgent"}, "Words of ours. " + "y" * 50_000 + " The end.")
+    (tmp_path / "answer.json").write_text(answer, encoding="utf-8")
+    lines = [
+        "#!/bin/sh",
+        '[ "$1" = hook ] || exit 0',
+        f'echo "$@" >> "{tmp_path}/called"',
+        f'event="{tmp_path}/event-$(date +%s%N).json"',
+        'cat > "$event"',
+        f'grep -q BeforeAgent "$event" && cat "{tmp_path}/answer.json"',
+        "exit 0",
+    ]
+    dump.write_text("\n".join(lines), encoding="utf-8")
     dump.chmod(0o755)
     command = CommandFile(name="workspace.brainstorm", description="Think", text="You are a partner for {arguments}.")
-    tool.install(str(project), [command], [str(dump)])
+    for name, contents in tool.files([command], [str(dump)]).items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_bytes(contents)
+    tool.merge(str(project), [str(dump)])
     server.push("Let us think.")
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
 
     assert done.returncode == 0, done.stderr
-    assert sent(server.turns[-1])[-1][2].startswith("You are a partner for API design.\n")
+    prompt, added = (text for _, _, text in sent(server.turns[-1])[-2:])
+    assert prompt.startswith("You are a partner for API design.\n")
+    assert "Words of ours. " in added and " The end." in added and len(added) > 50_000
     payloads = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(tmp_path.glob("event-*.json"))]
     events = [event for payload in payloads if (event := tool.hook_event(payload)) is not None]
     kinds = [event.kind for event in events]
@@ -238,7 +253,7 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     assert kept.path == str(path)
     tool.copy(kept, str(tmp_path / "copy"))
 
-    tool.uninstall(str(project))  # with its own settings the program deletes both at the next start
+    tool.unmerge(str(project))  # with its own settings the program deletes both at the next start
     program.run("Yet another.", cwd=project)
     assert written.key not in {transcript.key for transcript in tool.transcripts(str(project))}
 

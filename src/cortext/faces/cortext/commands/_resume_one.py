@@ -31,7 +31,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     """Print, plan or resume the one that is meant."""
     wanted = " ".join(options.what)
     if options.in_tool:
-        print(answer_in_tool(listing, wanted))
+        print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
     row = _choose(listing, rows, wanted)
     if row is None:

@@ -7,14 +7,15 @@ from cortext.safety import terminal
 from cortext.services.setup import Report
 
 
-def print_report(report: Report, *, dry_run: bool = False) -> None:
+def print_report(report: Report, *, dry_run: bool = False, taken_out: bool = False) -> None:
     """Counts, and by name what the user wants to know by name."""
     would = "would be " if dry_run else ""
     for label, paths in (("written", report.written), ("removed", report.removed)):
         if paths:
             print(f"  {len(paths)} files {would}{label}: {terminal.line(_short(paths))}")
     if report.merged:
-        print(f"  our entries {would}set in: {terminal.line(', '.join(dict.fromkeys(report.merged)))}")
+        done = "taken out of" if taken_out else "set in"
+        print(f"  our entries {would}{done}: {terminal.line(', '.join(dict.fromkeys(report.merged)))}")
     for path in report.kept:
         print(f"  {paint('kept', 'yellow')}, because you edited it: {terminal.line(path)}")
     if not (report.written or report.removed or report.merged or report.kept):

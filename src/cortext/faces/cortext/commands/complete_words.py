@@ -5,6 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 from cortext.faces.cortext.main import COMMANDS, PACKAGE
+from cortext.safety import terminal
 
 _TAKES_SESSION = ("resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair")
 
@@ -24,7 +25,8 @@ def run(arguments: list[str]) -> int:
     else:
         found = []
     for word in found:
-        if word.startswith(words[-1]):
+        # A name from a stranger's repository that is no plain word has no place on a command line.
+        if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
             print(word)
     return 0
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
 from cortext.services.setup import Setup
 from cortext.wiring import PROGRAM, TOOLS, Wiring, remember_workspace
 
@@ -43,7 +44,7 @@ def run(arguments: list[str]) -> int:
         print(report_json(report))
         return 0
     names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
-    print(f"{paint('Workspace ready', 'bold')} in {folder} for {names}.")
+    print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)} for {names}.")
     print_report(report)
     print("\nIn your AI tool, type /workspace.brainstorm and a topic; /workspace.stop-conversation saves it;")
     print("/workspace.resume, or `cortext resume` from the shell, goes on in any of the tools.")

@@ -45,7 +45,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
     except NotFound as error:
         if not options.in_tool:
             raise
-        print(f"{error.message}. {error.hint}.")
+        print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
     tool = found.session.origin.tool
     if tool:  # what was said last may not have come through a hook

@@ -35,5 +35,5 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     if options.json:
         print(report_json(report))
     else:
-        print_report(report, dry_run=options.dry_run)
+        print_report(report, dry_run=options.dry_run, taken_out=name == "uninstall")
     return 0

@@ -1,0 +1,295 @@
+"""Title, summary and where it stopped: from the words of the talk, short, the same every time."""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cortext.model import tokens
+from cortext.model.message import ASSISTANT, TOOL, TOOL_RESULT, USER, Message, Part
+from cortext.services import demo
+from cortext.services.sentences import sentences
+from cortext.services.summarise import summarise, title, where_it_stopped
+
+pytestmark = pytest.mark.req("SESS-001b")
+
+DEMOS = {script.slug: list(demo._messages(script, 0.0)) for script in demo.scripts()}
+CHATTER = [
+    "Good morning, I hope the coffee is strong today and the train was on time.",
+    "That sounds lovely, tell me more about the weather over there.",
+    "The office dog has learned to open the fridge with her nose.",
+    "I listened to an album about lighthouses while walking home yesterday evening.",
+    "Somebody left a bicycle in the corridor again and everybody walks around it.",
+    "Lunch was lentils, and the queue reached all the way to the lifts.",
+]
+
+
+def talk(*texts: str) -> list[Message]:
+    """A talk of these texts, user and agent in turn."""
+    return [
+        Message(role=USER if number % 2 == 0 else ASSISTANT, content=text, id=f"m{number}", seq=number)
+        for number, text in enumerate(texts)
+    ]
+
+
+def flat(text: str) -> str:
+    """A text without what a summary may change: blanks, marks of emphasis, the full stop that is added."""
+    return re.sub(r"[\s*_>.。]+", "", text)
+
+
+@pytest.mark.parametrize("slug", DEMOS)
+def test_the_demos_are_summarised_within_the_budget_in_their_own_words(slug: str) -> None:
+    messages = DEMOS[slug]
+    summary = summarise(messages)
+    assert 60 <= tokens.estimate(summary) <= 165
+    whole = flat("".join(message.content for message in messages))
+    for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", f"{summary}. {where_it_stopped(messages)}"):
+        assert flat(sentence.rstrip("…")) in whole
+    assert summarise(messages) == summary
+    assert "```" not in summary
+    assert "| " not in summary
+    assert 8 <= len(title(messages)) <= 80
+    assert "\n" not in title(messages)
+    assert where_it_stopped(messages)
+
+
+@pytest.mark.parametrize(
+    ("slug", "named", "facts"),
+    [
+        ("api-design-discussion", "internal services", ["REST", "GraphQL", "OpenAPI", "lint rules"]),
+        ("auth-token-expiry", "Kitchen tablets get logged out", ["refresh tokens 30 days", "10 seconds"]),
+        ("bigint-migration-plan", "Postgres", ["bigint", "168 GB", "Kotlin"]),
+        ("release-4-2-retro", "4.2 retro", ["oat milk", "51 minutes"]),
+        ("rate-limiter-review", "PR 412", ["fail open", "tenant"]),
+        ("trial-conversion-drop", "conversion fell", ["14 days", "partner"]),
+        ("flaky-cache-test", "test_reorder_cache", ["FLUSHALL", "xdist"]),
+        ("naming-the-replay-tool", "name for an internal CLI", ["crumbs", "stock-movement-replay-v2"]),
+        ("idempotenz-auf-deutsch", "Leipzig", ["webhook", "Transaktion", "31 Küchen"]),
+        ("billing-out-of-monolith", "billing out of our monolith", ["finance"]),
+    ],
+)
+def test_the_demos_keep_their_key_facts(slug: str, named: str, facts: list[str]) -> None:
+    assert named in title(DEMOS[slug])
+    summary = summarise(DEMOS[slug])
+    assert [fact for fact in facts if fact not in summary] == []
+
+
+@pytest.mark.parametrize("budget", [20, 60, 165, 400])
+def test_the_budget_is_kept_and_used(budget: int) -> None:
+    sizes = [tokens.estimate(summarise(messages, budget=budget)) for messages in DEMOS.values()]
+    assert max(sizes) <= budget
+    assert sum(sizes) >= 0.6 * budget * len(sizes)
+
+
+@pytest.mark.parametrize(
+    "decision",
+    [
+        "We decided to keep Postgres and to drop the second replica in March.",
+        "Agreed, the importer runs nightly and writes to the staging bucket.",
+        "It turned out that the cache key lacked the tenant.",
+        "Wir haben beschlossen, den Import nachts laufen zu lassen.",
+        "The root cause was a missing await in the session store.",
+    ],
+)
+def test_a_decision_wins_over_chatter_and_stands_first(decision: str) -> None:
+    for seed in range(5):
+        lines = CHATTER * 3
+        random.Random(seed).shuffle(lines)
+        lines = [f"{line} Number {number}." for number, line in enumerate(lines)]
+        lines.insert(random.Random(seed).randrange(2, 14), f"{CHATTER[0]} {decision} {CHATTER[1]}")
+        assert summarise(talk(*lines), budget=60).startswith(decision.rstrip("."))
+
+
+def test_what_is_only_wondered_about_is_no_decision() -> None:
+    lines = [
+        "The team met about storage for an hour.",
+        "Nobody has decided anything about the bucket so far.",
+        *CHATTER,
+    ]
+    lines.append("We settled on the small bucket in Frankfurt with a lifecycle rule.")
+    assert summarise(talk(*lines), budget=40).startswith("We settled on the small bucket")
+
+
+def test_an_ask_that_nobody_answered_is_kept_word_for_word() -> None:
+    asked = "Which of the two regions should hold the backups?"
+    assert asked in summarise(talk(*CHATTER[:4], f"The bucket exists now. {asked}"), budget=80)
+    waiting = talk(*CHATTER[:5], f"I created the bucket in both regions. {asked}")
+    assert asked in summarise(waiting, budget=80)
+    assert where_it_stopped(waiting).endswith(asked)
+    answered = talk(*CHATTER[:2], asked, "Frankfurt, because the law says so.")
+    assert asked not in summarise(answered)
+
+
+def test_code_tables_logs_and_tool_output_stay_out() -> None:
+    content = (
+        "The importer lost rows on Tuesday because the reader stopped at a null byte.\n\n"
+        "```python\nsecret_code_line = reader.read_everything_at_once(path)\n```\n\n"
+        "| column | value of the table |\n|---|---|\n| rows lost in the table | 41 |\n\n"
+        "2026-01-12 10:02:11 ERROR importer crashed while reading the log line\n"
+        'Traceback (most recent call last):\n  File "importer.py", line 3, in read_the_traceback\n\n'
+        "    indented_code_is_code_too(because=True)\n\n"
+        "$ ./run --with a command that was typed\n"
+        "<system-reminder>remember the hidden reminder about nothing at all</system-reminder>\n"
+        "The fix checks the length first, and 41 rows came back."
+    )
+    result = Part(type=TOOL_RESULT, call_id="1", output="The tool said a long sentence about nothing in particular.")
+    messages = [Message(role=USER, content=content), Message(role=TOOL, parts=[result])]
+    summary = summarise(messages)
+    assert "null byte" in summary
+    assert "41 rows came back" in summary
+    for left_out in (
+        "secret_code_line",
+        "of the table",
+        "log line",
+        "traceback",
+        "indented",
+        "typed",
+        "hidden",
+        "tool said",
+    ):
+        assert left_out not in summary
+
+
+def test_side_talk_and_cut_replies_stay_out() -> None:
+    messages = talk(*CHATTER)
+    messages.append(Message(role=ASSISTANT, content="We decided on a side agent's whim to paint it green.", aside=True))
+    messages.append(Message(role=ASSISTANT, content="We decided to cut this reply in the mid", partial=True))
+    assert "decided" not in summarise(messages) + where_it_stopped(messages)
+
+
+def test_chinese_and_japanese_need_no_blanks() -> None:
+    chinese = talk(
+        "我们的订单服务每天早上都会超时，请帮我找出原因。",
+        "我查看了日志。问题的原因是数据库连接池只有五个连接。早上八点有四十个任务同时启动。",
+        "那么怎么解决？",
+        "我们决定把连接池增加到二十个，并且把任务分散到半个小时之内。下一步是观察三天。",
+    )
+    summary = summarise(chinese, budget=80)
+    assert "我们决定把连接池增加到二十个，并且把任务分散到半个小时之内。" in summary
+    assert "怎么解决" not in summary
+    assert tokens.estimate(summary) <= 80
+    assert title(chinese).startswith("我们的订单服务")
+    assert "下一步是观察三天" in where_it_stopped(chinese)
+    japanese = talk(
+        "キャッシュのテストが不安定です。原因を調べてください。",
+        "FLUSHALLが原因でした。各ワーカーに専用のデータベースを使うことに決めました。",
+    )
+    assert "決めました" in summarise(japanese)
+
+
+def test_german_stays_german() -> None:
+    messages = talk(
+        "Unser Webhook zählt jede Lieferung doppelt, und in 31 Küchen stimmt der Bestand nicht.",
+        "Die Ursache ist ein fehlender Schlüssel: Der Lieferant wiederholt jede Nachricht nach 5 Sekunden.",
+        "Und was machen wir jetzt?",
+        "Wir haben beschlossen, die Schlüssel 30 Tage aufzuheben. Als Nächstes prüfe ich die Küchen in Leipzig.",
+    )
+    summary = summarise(messages)
+    assert "Wir haben beschlossen, die Schlüssel 30 Tage aufzuheben." in summary
+    assert "31 Küchen" in summary
+    assert title(messages).startswith("Unser Webhook zählt jede Lieferung doppelt")
+
+
+@pytest.mark.parametrize(
+    ("prompts", "expected"),
+    [
+        (["/workspace.brainstorm API design"], "API design"),
+        (["/workspace.debug auth token expiry", "It fails at night."], "Auth token expiry"),
+        (
+            ["/workspace.plan", "Sure.", "Move the billing tables to their own schema."],
+            "Move the billing tables to their own schema",
+        ),
+        (
+            ["hi", "Hello!", "Can you please review the rate limiter in the gateway?"],
+            "Review the rate limiter in the gateway?",
+        ),
+        (["Hey there!", "Hi.", "thanks", "Sure.", "Fix the flaky cache test"], "Fix the flaky cache test"),
+        (["I want to rename the replay tool before Friday."], "Rename the replay tool before Friday"),
+        (["ok"], "ok"),
+        ([], ""),
+        ([""], ""),
+    ],
+)
+def test_titles(prompts: list[str], expected: str) -> None:
+    assert title(talk(*prompts)) == expected
+
+
+def test_a_long_prompt_gives_a_short_title() -> None:
+    words = "please compare every storage engine that we have ever benchmarked on the old machine with the new one"
+    found = title(talk(f"{words} {words} {words}"))
+    assert len(found) <= 72
+    assert found.endswith("…")
+
+
+def test_empty_and_tiny_talks() -> None:
+    for messages in ([], talk(""), [Message(role=TOOL, content="output only")], talk("```\ncode only\n```")):
+        assert summarise(messages) == ""
+        assert where_it_stopped(messages) == ""
+    one = talk("The importer stops at a null byte in row 41.")
+    assert summarise(one) == "The importer stops at a null byte in row 41."
+    assert where_it_stopped(one) == "The importer stops at a null byte in row 41."
+    assert title(one) == "The importer stops at a null byte in row 41"
+
+
+def test_ten_thousand_messages_are_no_more_work_than_some_hundred() -> None:
+    rng = random.Random(5)
+    words = sorted({word for line in CHATTER for word in line.split()})
+    lines = [" ".join(rng.choices(words, k=rng.randint(5, 14))).capitalize() + "." for _ in range(10_000)]
+    lines[5_001] = "We decided to archive the Lisbon cluster on 14 August."
+    messages = talk(*lines)
+    summarise(messages[:50])
+    best = 9.0
+    for _ in range(3):
+        start = time.process_time()
+        summary = summarise(messages)
+        best = min(best, time.process_time() - start)
+    assert summary.startswith("We decided to archive the Lisbon cluster on 14 August.")
+    assert best < 0.25  # 50 ms on the machine of MEASURED.md; slower ones may run this too
+
+
+_HOSTILE = (
+    *("x" * 1_000_000, "a. " * 300_000, "\n" * 1_000_000, "* " * 400_000, "<a>" * 300_000, "```" * 300_000),
+    *("。" * 500_000, "「" * 500_000, "\ud800 lone surrogate and a sentence.", "\x00\x1b[31m red \x1b[0m" * 50_000),
+    json.dumps({"a": [1] * 90_000}),
+)
+
+
+@pytest.mark.parametrize("text", _HOSTILE, ids=range(len(_HOSTILE)))
+def test_hostile_input_ends_soon(text: str) -> None:
+    start = time.process_time()
+    messages = talk(text, text)
+    assert tokens.estimate(summarise(messages)) <= 165
+    assert len(title(messages)) <= 80
+    assert len(where_it_stopped(messages)) <= 500
+    assert time.process_time() - start < 3
+
+
+@given(st.lists(st.text(max_size=200), max_size=6), st.integers(10, 200))
+def test_any_text_gives_a_summary_within_its_budget_and_the_same_one_twice(texts: list[str], budget: int) -> None:
+    messages = talk(*texts)
+    summary = summarise(messages, budget=budget)
+    assert tokens.estimate(summary) <= budget
+    assert summarise(messages, budget=budget) == summary
+    title(messages)
+    where_it_stopped(messages)
+
+
+def test_sentences_are_split_where_they_end() -> None:
+    text = (
+        "Use a cache, e.g. Redis, for this. It costs 3.5 ms!\n"
+        "1. First item of the list\n2. **Second** item\n\n"
+        "A long line that was broken by an editor because it had become too wide\nto fit, goes on here."
+    )
+    assert sentences(text) == [
+        "Use a cache, e.g. Redis, for this.",
+        "It costs 3.5 ms!",
+        "First item of the list",
+        "Second item",
+        "A long line that was broken by an editor because it had become too wide to fit, goes on here.",
+    ]

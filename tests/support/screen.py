@@ -1,0 +1,62 @@
+"""A real terminal for programs with a screen: tmux with a socket of its own, and polling instead of sleeping."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import time
+from pathlib import Path
+from typing import Self
+
+
+class Screen:
+    """`with Screen(folder, command, env, cwd) as screen:`; everything in it ends with the block."""
+
+    def __init__(self, folder: Path, command: list[str], env: dict[str, str], cwd: Path, size: str = "140x45") -> None:
+        self.socket = folder / "tmux.sock"
+        width, height = size.split("x")
+        wanted = {**env, "TERM": "tmux-256color", "COLORTERM": "truecolor"}
+        line = shlex.join(["env", "-i", *(f"{name}={value}" for name, value in wanted.items()), *command])
+        start = ["new-session", "-d", "-x", width, "-y", height, "-c", str(cwd), line]
+        self._tmux("-f", "/dev/null", *start)
+        self._tmux("set-option", "-g", "remain-on-exit", "on")
+
+    def _tmux(self, *words: str) -> str:
+        command = ["tmux", "-S", str(self.socket), *words]
+        environ = {"PATH": os.environ["PATH"], "HOME": str(self.socket.parent), "LANG": "C.UTF-8"}
+        done = subprocess.run(
+            command, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=20, check=False
+        )
+        return done.stdout
+
+    def text(self) -> str:
+        """What is on the screen now, and what scrolled off it."""
+        return self._tmux("capture-pane", "-p", "-S", "-2000")
+
+    def wait_for(self, *words: str, timeout: float = 90.0) -> str:
+        """Until all these words are on the screen."""
+        deadline = time.monotonic() + timeout
+        while True:
+            shown = self.text()
+            # A screen folds long lines: compare without blanks.
+            flat = "".join(shown.split())
+            if all("".join(word.split()) in flat for word in words):
+                return shown
+            if time.monotonic() > deadline:
+                raise AssertionError(f"not on the screen after {timeout:g} s: {words}\n{shown}")
+            time.sleep(0.05)  # the pause between two looks, not a guess that it is done
+
+    def type(self, text: str) -> None:
+        """Keys, literally."""
+        self._tmux("send-keys", "-l", text)
+
+    def press(self, *keys: str) -> None:
+        """Keys by name: Enter, Down, Escape."""
+        self._tmux("send-keys", *keys)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._tmux("kill-server")

@@ -1,0 +1,62 @@
+"""`cortext resume` in a real terminal: the tool's own screen opens, with the conversation in it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.cli import SCRIPTS, git
+from tests.support.desk import NAMES, Desk
+from tests.support.model_server import ModelServer
+from tests.support.screen import Screen
+
+SAID = "The heron answers: I have picked it up where we stood."
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server)
+
+
+def _workspace(desk: Desk) -> Path:
+    """A workspace with one conversation that was never held in any tool here."""
+    folder = desk.project("w")
+    done = desk.cortext("init", "--ai", "claude", cwd=folder)
+    assert done.code == 0, done.err
+    assert desk.cortext("new", "plan", "Herons at the pond", cwd=folder).code == 0
+    log = next(folder.glob("conversations/*/*/.session/messages.jsonl"))
+    lines = (
+        '{"role": "user", "content": "How many herons are at the pond?", "timestamp": "2026-11-14T10:00:00Z"}\n'
+        '{"role": "assistant", "content": "I counted seventeen herons.", "timestamp": "2026-11-14T10:00:05Z"}\n'
+    )
+    log.write_text(lines, encoding="utf-8")
+    # A short command, so that the earlier turns are still on the screen when the answer comes.
+    (folder / ".workspace" / "commands" / "plan.md").write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
+    for name in (".mcp.json", ".claude/settings.json"):  # the tool would ask for consent first: not what we test here
+        (folder / name).unlink()
+    return folder
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02")
+@pytest.mark.parametrize("name", list(NAMES))
+def test_the_tools_own_screen_opens_with_the_conversation_in_it(desk: Desk, tmp_path: Path, name: str) -> None:
+    folder = _workspace(desk)
+    desk.server.push(SAID)
+    command = [str(SCRIPTS / "cortext"), "resume", "herons", "--ai", name]
+    with Screen(tmp_path, command, desk.env, folder, "150x70") as screen:
+        desk.server.wait_for(lambda request: "How many herons are at the pond?" in str(request.body), 170)
+        screen.wait_for("where we stood", timeout=120)
+        request = next(turn for turn in desk.server.turns if "How many herons" in str(turn.body))
+        texts = [turn.text for turn in request.conversation if turn.kind == "text"]
+        whole = "\n".join(texts)
+        assert whole.index("How many herons are at the pond?") < whole.index("I counted seventeen herons.")
+        assert "[RESUMED CONVERSATION]" in whole
+        shown = screen.wait_for("seventeen herons", timeout=20)
+        assert "herons" in shown
+    row = desk.cortext("list", "--here", "--json", cwd=folder).json[0]
+    assert row["status"] in ("active", "paused")
+    assert row["tool"] == name
+    assert git(folder, "status", "--porcelain") != ""
