@@ -12,8 +12,16 @@ from xml.sax.saxutils import escape
 
 HERE = Path(__file__).parent
 PROGRAM = Path(sys.executable).parent / "cortext"
-COLOURS = {"1": "#e6edf3", "2": "#8b949e", "31": "#ff7b72", "32": "#7ee787", "33": "#d29922", "34": "#79c0ff",
-           "35": "#d2a8ff", "36": "#56d4dd"}
+COLOURS = {
+    "1": "#e6edf3",
+    "2": "#8b949e",
+    "31": "#ff7b72",
+    "32": "#7ee787",
+    "33": "#d29922",
+    "34": "#79c0ff",
+    "35": "#d2a8ff",
+    "36": "#56d4dd",
+}
 WIDTH, LINE, LEFT, TOP = 118, 19, 18, 52
 COMMANDS = (
     ("cortext list --here --limit 6", 8),
@@ -25,12 +33,21 @@ COMMANDS = (
 def main() -> None:
     """Run the commands in a fresh demo and draw their first lines."""
     with tempfile.TemporaryDirectory() as folder:
-        environ = {"PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}", "HOME": folder, "FORCE_COLOR": "1",
-                   "COLUMNS": str(WIDTH), "LANG": "C.UTF-8"}
-        subprocess.run([PROGRAM, "demo", "--quiet", "cortext-demo"], cwd=folder, env=environ, check=True, capture_output=True)
+        environ = {
+            "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
+            "HOME": folder,
+            "FORCE_COLOR": "1",
+            "COLUMNS": str(WIDTH),
+            "LANG": "C.UTF-8",
+        }
+        subprocess.run(
+            [PROGRAM, "demo", "--quiet", "cortext-demo"], cwd=folder, env=environ, check=True, capture_output=True
+        )
         rows: list[str] = []
         for command, count in COMMANDS:
-            done = subprocess.run(command.split(), cwd=f"{folder}/cortext-demo", env=environ, check=True, capture_output=True)
+            done = subprocess.run(
+                command.split(), cwd=f"{folder}/cortext-demo", env=environ, check=True, capture_output=True
+            )
             said = done.stdout.decode("utf-8").replace(folder, "~").rstrip().splitlines()
             rows += [f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m", *said[:count], ""]
     (HERE / "at-work.svg").write_text(draw(rows[:-1]), encoding="utf-8")
@@ -40,9 +57,13 @@ def draw(rows: list[str]) -> str:
     """A terminal window with these lines."""
     height = TOP + LINE * len(rows) + 14
     width = LEFT * 2 + int(WIDTH * 7.85)
-    dots = "".join(f'<circle cx="{22 + 20 * n}" cy="20" r="6" fill="{c}"/>' for n, c in enumerate(("#ff5f57", "#febc2e", "#28c840")))
+    dots = "".join(
+        f'<circle cx="{22 + 20 * n}" cy="20" r="6" fill="{c}"/>'
+        for n, c in enumerate(("#ff5f57", "#febc2e", "#28c840"))
+    )
     lines = "\n".join(
-        f'<text x="{LEFT}" y="{TOP + LINE * place}" xml:space="preserve">{spans(row)}</text>' for place, row in enumerate(rows)
+        f'<text x="{LEFT}" y="{TOP + LINE * place}" xml:space="preserve">{spans(row)}</text>'
+        for place, row in enumerate(rows)
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 
 from tests.requirements import PROMISES
@@ -10,6 +11,7 @@ from tests.requirements import PROMISES
 HERE = Path(__file__).parent
 
 
+@cache
 def _named() -> dict[str, list[str]]:
     """Every id in a `req(...)` mark of the test files, with the files that name it."""
     found: dict[str, list[str]] = {}

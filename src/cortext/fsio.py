@@ -232,10 +232,11 @@ class AppendFile:
         try:
             write_all(self.descriptor, data)
             begin_flush(self.descriptor, self.end)
-            # While the disk works: are we writing into a file that git or an editor put another in place of?
+            # While the disk works: did git or an editor put another file in place of this one? And until now?
             named = self.named()
             if named:
                 calls.fsync(self.descriptor)
+                named = os.fstat(self.descriptor).st_nlink > 0
         except OSError as error:
             raise write_failed(error, self.path, self._go_back()) from error
         except BaseException:  # Ctrl-C between the write and the flush: not acknowledged either

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -271,7 +272,8 @@ def test_doctor_and_repair_say_where_how_much_and_what_to_do(demo: Path, capsys:
     wet = _here(capsys, "repair", "002")
     assert wet.out == dry.out.replace("would be ", "") + f"What could not be read is in {log}.quarantine\n"
     assert log.read_bytes() != broken
-    assert b'{"role": BROKEN' in Path(f"{log}.quarantine").read_bytes()
+    aside = [json.loads(line) for line in Path(f"{log}.quarantine").read_text(encoding="utf-8").splitlines()]
+    assert [base64.b64decode(item["base64"]) for item in aside] == [b'{"role": BROKEN\n', b'{"torn']
     assert _here(capsys, "doctor").code == 0
     assert _here(capsys, "repair", "002").out == f"{name}: nothing is wrong (21 messages).\n"
 
@@ -361,7 +363,9 @@ def test_cortext_alone_says_where_you_are_and_what_to_do(demo: Path, tmp_path: P
     here = cortext(cwd=demo)
     assert here.code == 0
     assert here.out.splitlines()[0] == f"Workspace {demo}"
-    assert here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one; `cortext --help` has more."
+    assert (
+        here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one; `cortext --help` has more."
+    )
     nowhere = cortext(cwd=tmp_path)
     assert nowhere.out == (
         "No workspace here. cortext init makes this folder one.\n"

@@ -124,6 +124,17 @@ def test_a_key_that_calls_itself_an_example_is_not_a_secret() -> None:
     assert not secrets.find("AKIAIOSFODNN7EXAMPLE")
 
 
+def test_prose_in_any_script_is_no_password() -> None:
+    for text in (
+        "密码：至少八位，必须包含数字！",
+        "パスワード：必須（８文字以上）",
+        "Passwort: mindestens 8 Zeichen",
+        "пароль: обязателен!",
+    ):
+        assert not secrets.find(text)
+    assert secrets.find(f"密码：{PASSWORD}")[0].kind == "password"
+
+
 def test_our_own_source_holds_no_secret() -> None:
     found = {}
     for path in [*ROOT.glob("src/**/*.*"), *ROOT.glob("*.md")]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
 from pathlib import Path
 
 import pytest
@@ -70,9 +71,7 @@ def test_a_lone_surrogate_becomes_the_mark_for_it() -> None:
 
 @pytest.mark.req("SAFE-01")
 def test_every_control_character_there_is_is_caught_and_ordinary_text_is_not_touched() -> None:
-    import unicodedata
-
-    for code in range(0x110000):
+    for code in (*range(0x30000), *range(0xE0000, 0xE1000)):
         character = chr(code)
         category = unicodedata.category(character)
         if category in ("Cc", "Cs", "Zl", "Zp") or unicodedata.bidirectional(character) in (

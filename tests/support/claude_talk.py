@@ -40,16 +40,13 @@ class ClaudeTalk:
         command = re.match(r"/(\S+)\s*(.*)", text, re.DOTALL)
         if command:
             name, words = command.groups()
-            done = (
-                self.hook(
-                    "UserPromptExpansion",
-                    expansion_type="slash_command",
-                    command_name=name,
-                    command_args=words,
-                    command_source="projectSettings",
-                    prompt=text,
-                )
-                or done
+            self.hook(
+                "UserPromptExpansion",
+                expansion_type="slash_command",
+                command_name=name,
+                command_args=words,
+                command_source="projectSettings",
+                prompt=text,
             )
             text = (
                 f"<command-message>{name}</command-message>\n<command-name>/{name}</command-name>\n"

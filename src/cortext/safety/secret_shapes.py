@@ -147,6 +147,8 @@ def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
     and half words, so what speaks against one is the look of code or of a name."""
     if len(value) < 5 or placeholder(value) or _STEMS.fullmatch(value) or _member(value):
         return False
+    if 2 * sum(c.isascii() for c in value) <= len(value):  # a word of a script without blanks, not a password
+        return False
     letters = any(c.isalpha() for c in value)
     digits = any(c.isdigit() for c in value)
     special = any(not c.isalnum() and c not in _SEPARATORS for c in value)

@@ -141,4 +141,4 @@ class Annotates(Protocol):
         """Append records that are no messages; each has a `type` and a `message_id`."""
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """All of them, in the order they were written."""
+        """All of them, in the order they were written; those about archived messages come first."""

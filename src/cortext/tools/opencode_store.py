@@ -95,9 +95,8 @@ def transcripts(path: str, *, tool: str, project: str | None = None, key: str = 
 
     `size` counts messages, `changed` is the newest time of a change in milliseconds.
     """
-    roots, values = _ROOTS, ()
-    if key:
-        roots, values = "id = ?", (key,)
+    roots = "id = ?" if key else _ROOTS
+    values = (key,) if key else ()
     folders = None if project is None else {project, os.path.realpath(project)}
     with connection(path) as database:
         for root, directory, size, changed in database.execute(_SIGNS.format(roots=roots), values):

@@ -45,7 +45,8 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequen
     if screen:
         used = sum(widths[:-1]) + 2 * (len(widths) - 1)
         widths[-1] = max(8, min(widths[-1], screen - used))
-    lines = ["  ".join(paint(pad(head, size), "bold") for head, size in zip(heads, widths, strict=True)).rstrip()]
+    padded = [pad(head, size) for head, size in zip(heads[:-1], widths[:-1], strict=True)]
+    lines = ["  ".join(paint(head, "bold") for head in (*padded, heads[-1]))]
     for row in safe:
         cells = [pad(cut(cell, size), size) for cell, size in zip(row, widths, strict=True)]
         for place, style in enumerate(styles):

@@ -25,7 +25,8 @@ def run_full(*, as_json: bool) -> int:
 
 def _print(store: Examined) -> None:
     mark = paint("✗", "red") if any(f.level == "damage" for f in store.findings) else paint("✓", "green")
-    print(f"{mark} {paint(terminal.line(store.store), 'bold')} ({store.kind}): {store.sessions} sessions, {store.messages} messages")
+    name = paint(terminal.line(store.store), "bold")
+    print(f"{mark} {name} ({store.kind}): {store.sessions} sessions, {store.messages} messages")
     print(paint(f"    {terminal.line(store.path)}", "dim"))
     for finding in store.findings:
         colour = "red" if finding.level == "damage" else "yellow"

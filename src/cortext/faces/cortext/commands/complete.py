@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 from cortext.faces.cortext.commands import stop
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    return stop.parser("complete")
 
 
 def run(arguments: list[str]) -> int:

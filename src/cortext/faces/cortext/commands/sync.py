@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 from cortext.faces.cortext.commands import import_
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    return import_.parser("sync")
 
 
 def run(arguments: list[str]) -> int:
     """Take in what is new."""
-    import_.parser("sync").parse_args(arguments)
+    parser().parse_args(arguments)
     return import_.run(arguments)

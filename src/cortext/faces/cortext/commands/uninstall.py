@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
+from argparse import ArgumentParser
+
 from cortext.faces.cortext.commands import upgrade
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    return upgrade.parser("uninstall")
 
 
 def run(arguments: list[str]) -> int:
