@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import time
+from unittest import mock
 
 from bench.common import arguments, in_turns, print_table, spread, work_folder
 from bench.faces import BARE, cold, home_environment, installed, session
@@ -50,6 +51,11 @@ def fill(folder: str, count: int) -> None:
     """A workspace with so many conversations of two messages each, over many days."""
     os.makedirs(os.path.join(folder, ".workspace"))
     store = WorkspaceStore(folder)
+    with mock.patch("os.fsync"), mock.patch("os.fdatasync"):  # made for this run only: need not outlive a power cut
+        _fill(store, count)
+
+
+def _fill(store: WorkspaceStore, count: int) -> None:
     for number in range(count):
         day = f"20{24 + number // 336 % 3}-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00Z"
         made = session(number)

@@ -51,6 +51,12 @@ def candidates(rows: Sequence[Row], wanted: str, said: Said | None = None) -> li
     return named or [row for row in rows if said is not None and said(row, words)]
 
 
+def prefer_here(matches: Sequence[Row], workspace: str) -> list[Row]:
+    """Of clones of the same conversation the one in the workspace that we stand in."""
+    here = [row for row in matches if row.root == workspace]
+    return here if len(here) == 1 and len({row.id for row in matches}) == 1 else list(matches)
+
+
 def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:
     """The sessions whose names are most like what was typed."""
     words = wanted.casefold().split()

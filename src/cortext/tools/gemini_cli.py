@@ -12,6 +12,7 @@ import msgspec
 
 from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
+from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
 from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig, command_files
 from cortext.tools.gemini_cli_messages import COMMAND_MARK, RESUMED
@@ -112,15 +113,20 @@ class GeminiCli:
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """How to open that session interactively, the prompt (if any) sent first.
 
-        The program may delete a resumed session at its next start; for this project that is switched off first.
+        The program may delete a resumed session at its next start, and may send the prompt before the history is
+        loaded; both are prevented in the project's settings.
         """
-        self._keep_sessions(written_or_key, project)
-        return self._start(written_or_key, project, model, ["-i", prompt] if prompt else [])
+        launch = self._start(written_or_key, project, model, ["-i", prompt] if prompt else [])
+        path = self._prepare(written_or_key, project, gated=bool(prompt))
+        if path and prompt:
+            launch.env = gate.environment(path)
+        return launch
 
     def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
         """How to go on in that session with one prompt, without a screen."""
-        self._keep_sessions(key, project)
-        return self._start(key, project, model, ["-p", prompt])
+        launch = self._start(key, project, model, ["-p", prompt])
+        self._prepare(key, project, gated=False)
+        return launch
 
     def _start(self, key: str, project: str, model: str, prompt: list[str]) -> Launch:
         if any(len(os.fsencode(word)) > _LONGEST_ARGUMENT for word in prompt):
@@ -131,23 +137,25 @@ class GeminiCli:
         program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath)) or "gemini"
         return Launch(argv=[program, "--resume", key, *(["-m", model] if model else []), *prompt], cwd=project)
 
-    def _keep_sessions(self, key: str, project: str) -> None:
-        """Switch the deletion off where it is on, in the project's settings: the user's own are not ours to change.
+    def _prepare(self, key: str, project: str, *, gated: bool) -> str:
+        """Make the project's settings ready (the user's own are not ours to change); the session's file.
 
         A file of our own named in the environment would not do: the program takes such files from root alone.
         """
-        if not self._store.has_session(project, key):
-            return  # nothing to protect: somebody only asks what the command line would be
+        path = self._store.path_of(project, key)
+        in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
+        if not path or in_home:
+            return path  # nothing to protect (somebody only asks what the command line would be), or not ours
+        keep = True
         own = os.path.join(self._store.folder, "settings.json")
-        if os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder):
-            return
         try:
             with open(own, encoding="utf-8") as file:
-                if SettingsText(file.read(), own).get(*RETENTION) is False:
-                    return
+                keep = SettingsText(file.read(), own).get(*RETENTION) is not False
         except FileNotFoundError:
             pass
-        ProjectConfig(project).keep_sessions()
+        if keep or gated:
+            ProjectConfig(project).prepare(keep=keep, gate=gated)
+        return path
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
@@ -176,6 +184,7 @@ class GeminiCli:
             return None
         event = HookEvent(kind=kind, key=key, path=_text(payload, "transcript_path"), project=_text(payload, "cwd"))
         if kind == "prompt":
+            gate.wait(self._environ)
             event.text = _text(payload, "prompt")
             mark = COMMAND_MARK.search(event.text)
             if mark:

@@ -17,6 +17,7 @@ from typing import Any
 from cortext import fsio
 from cortext.errors import ConfigError, UsageError
 from cortext.tools.base import CommandFile
+from cortext.tools.gemini_cli_gate import COMMAND as GATE
 from cortext.tools.gemini_cli_settings import SettingsText
 
 # What we want to hear of. The others come with every model call, or every chunk of it.
@@ -49,10 +50,13 @@ class ProjectConfig:
         self._save(settings, made)
         return self.touched
 
-    def keep_sessions(self) -> list[str]:
-        """Only this: that the program deletes no session of the project by itself."""
+    def prepare(self, *, keep: bool, gate: bool) -> list[str]:
+        """What a resume needs: that the program deletes no session by itself, and the gate before the first prompt."""
         settings, made = self._settings(), self._note()
-        self._put_retention(settings, made)
+        if keep:
+            self._put_retention(settings, made)
+        if gate and not any(_is_our_hook(entry) for entry in settings.get("hooks", "BeforeAgent") or ()):
+            self._put_hook(settings, "BeforeAgent", GATE, made)
         self._save(settings, made)
         return self.touched
 

@@ -119,11 +119,13 @@ class GeminiStore:
                     given.add(head.key)
                     yield self.transcript(path, head, held_in)
 
-    def has_session(self, project: str, key: str) -> bool:
-        """Whether a session of this project is there."""
-        return any(
-            head.key == key for folder, _ in self._chats(project) for _, head in self.files(folder, key[:8] or "-")
-        )
+    def path_of(self, project: str, key: str) -> str:
+        """The file of a session of this project; empty where there is none."""
+        for folder, _ in self._chats(project):
+            for path, head in self.files(folder, key[:8] or "-"):
+                if head.key == key:
+                    return path
+        return ""
 
     def _chats(self, project: str | None) -> Iterator[tuple[str, str]]:
         """The `chats` folders with the project of each."""

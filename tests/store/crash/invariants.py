@@ -46,6 +46,8 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
         assert item.kind not in (METADATA, DOUBLED, DISORDER), f"a crash must not leave this: {item}"
     bad = unreadable(store)
     check_reported(bad, damage)
+    bad += [("", 0, line) for line in ledger.junk]
+    check_kept(store, bad)
     if touch(store, first, damage):
         ledger.titles.add("third")
         assert plain(store.read(SESSION)) == messages, f"{first} changed the messages"
@@ -103,9 +105,11 @@ def check_lightly(layout: str, root: str, ledger: Ledger) -> None:
         return
     messages = plain(store.read(SESSION))
     check_messages(messages, ledger)
-    check_reported(unreadable(store), store.check(SESSION))
+    bad = unreadable(store)
+    check_reported(bad, store.check(SESSION))
     added = store.append(SESSION, message_of(AFTER))
     assert plain(LAYOUTS[layout](root).read(SESSION)) == [*messages, *added], "an append changed what was there"
+    check_kept(store, bad + [("", 0, line) for line in ledger.junk])
 
 
 def touch(store: FileStore, first: str, damage: list[Damage]) -> bool:
@@ -202,12 +206,10 @@ def check_reported(bad: list[tuple[str, int, bytes]], damage: list[Damage]) -> N
 
 
 def check_kept(store: FileStore, bad: list[tuple[str, int, bytes]]) -> None:
-    """Every stretch that was unreadable is still in its log, or in its quarantine."""
-    for log in logs(store):
-        kept = contents(log) + b"\n" + quarantined(log)
-        for file, offset, raw in bad:
-            if file == os.path.basename(log):
-                assert raw in kept, f"{len(raw)} bytes at {offset} of {file} are gone: {raw[:60]!r}"
+    """Every stretch that was unreadable is still in a log, or in its quarantine."""
+    kept = b"\n".join(contents(log) + b"\n" + quarantined(log) for log in logs(store)) if bad else b""
+    for file, offset, raw in bad:
+        assert raw in kept, f"{len(raw)} bytes at {offset} of {file} are gone: {raw[:60]!r}"
 
 
 def unreadable(store: FileStore) -> list[tuple[str, int, bytes]]:

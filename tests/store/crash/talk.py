@@ -125,11 +125,18 @@ class Actor:
         self._do("repair", [], lambda: [self.store.repair(SESSION).changed])
 
     def tear(self, junk: bytes) -> None:
-        """Another program writes half a line and is gone."""
-        log = place_of(self.store).log
-        descriptor = fsio.calls.open(log, os.O_WRONLY | os.O_APPEND)
-        fsio.calls.write(descriptor, junk)
-        fsio.calls.close(descriptor)
+        """Another program writes half a line, flushes it, and is gone."""
+
+        def write() -> list[Any]:
+            descriptor = fsio.calls.open(place_of(self.store).log, os.O_WRONLY | os.O_APPEND)
+            try:
+                fsio.calls.write(descriptor, junk)
+                fsio.calls.fsync(descriptor)
+            finally:
+                fsio.calls.close(descriptor)
+            return []
+
+        self._do("tear", [junk.decode("latin-1")], write)
 
     def _do(self, verb: str, words: list[Any], work: Callable[[], Any]) -> None:
         self._note(("try", verb, words))
@@ -157,6 +164,7 @@ class Ledger:
         self.places = {"absent"}
         self.statuses = {"active"}
         self.titles = {"first"}
+        self.junk: list[bytes] = []  # what was flushed into the log and is no message: it must be kept
         for event in events:
             self.add(event)
 
@@ -189,6 +197,8 @@ class Ledger:
             self.places = {"here"}
         elif verb == "delete":
             self.places = {"trash"}
+        elif verb == "tear":
+            self.junk += [line for line in words[0].encode("latin-1").split(b"\n") if line.strip()]
 
 
 def read_diary(raw: bytes) -> list[Event]:

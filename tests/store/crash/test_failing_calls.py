@@ -10,7 +10,7 @@ import pytest
 from cortext.errors import WriteFailed
 from tests.store.crash import invariants
 from tests.store.crash.faults import Counting, FailAt, ShortWrites, installed
-from tests.store.crash.steps import STEPS, Prepared, Step, fail
+from tests.store.crash.steps import STEPS, TORN, Prepared, Step, fail
 from tests.store.crash.talk import LAYOUTS, SCENARIOS, SESSION, Actor, Event, Ledger, message_of, place_of
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EINTR)
@@ -101,6 +101,29 @@ def test_a_writer_whose_rollback_failed_goes_on_when_the_disk_is_well_again(
         assert names.count(message_of("b-1").content) == 1, "refused three times, stored once"
         assert invariants.plain(store.read(SESSION))[-1] == again
         assert store.check(SESSION) == []
+
+
+@pytest.mark.req("STORE-07", "STORE-08")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_writer_that_could_not_look_where_the_log_ends_now_looks_again(layout: str, tmp_path: Path) -> None:
+    """Another program wrote to the log; finding its new end fails, at every call once. The numbers go on all the same."""
+    with installed(Counting()):
+        actor = _held(layout, tmp_path, [])
+        with actor.store.open(SESSION) as writer:
+            for number in range(1, 50):
+                before = len(list(actor.store.read(SESSION)))
+                actor.tear(b"no json\n" + TORN)
+                faults = FailAt(number, errno.EIO)
+                try:
+                    with installed(faults):
+                        [added] = writer.append(message_of(f"b-{number}"))
+                except WriteFailed:
+                    [added] = writer.append(message_of(f"b-{number}"))
+                assert added.seq == before, f"after call {number} failed"
+                if not faults.failed:
+                    break
+        assert number > 8 and not faults.failed
+        assert [message.seq for message in actor.store.read(SESSION)] == list(range(2 + number))
 
 
 @pytest.mark.req("STORE-07", "STORE-03")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,6 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError, UsageError
+from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli import GeminiCli
 from cortext.tools.gemini_cli_install import EVENTS
@@ -273,8 +276,10 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     launch = tool.launch(key, project=str(project), prompt="go on", model="flash")
 
     assert launch.argv == ["gemini", "--resume", key, "-m", "flash", "-i", "go on"]
-    assert (launch.cwd, launch.env) == (str(project), {})
-    assert settings(project) == {"general": {"sessionRetention": {"enabled": False}}}
+    assert launch.cwd == str(project)
+    found = settings(project)
+    assert found["general"] == {"sessionRetention": {"enabled": False}}
+    assert list(found) == ["general", "hooks"] and list(found["hooks"]) == ["BeforeAgent"]
     after = tree(project)
     assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
     assert tree(project) == after
@@ -288,9 +293,49 @@ def test_launch_changes_nothing_where_the_user_has_it_off(tool: GeminiCli, proje
     text = '{\n  // keep all\n  "general": {"sessionRetention": {"enabled": false}}\n}\n'
     own.write_text(text, encoding="utf-8")
 
-    tool.launch(written(tool, project), project=str(project))
+    launch = tool.launch(written(tool, project), project=str(project))
 
-    assert tree(project) == {} and own.read_text(encoding="utf-8") == text
+    assert launch.env == {} and tree(project) == {} and own.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.req("SESS-004d")
+def test_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project: Path) -> None:
+    """The program loads a session and sends the first prompt at once, in no order: a hook sees to it."""
+    before = tree(project)
+    key = written(tool, project)
+    path = next(tool.transcripts()).path
+    environ = tool.launch(key, project=str(project), prompt="go on").env
+    (entry,) = settings(project)["hooks"]["BeforeAgent"]
+    command = ["sh", "-c", entry["hooks"][0]["command"]]
+
+    assert not gate.wait(environ, 0.05), "nothing is loaded yet"
+    process = subprocess.Popen(command, env={**os.environ, **environ}, stdin=subprocess.DEVNULL)
+    with pytest.raises(subprocess.TimeoutExpired):
+        process.wait(0.5)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(f'{{"$set":{{"sessionId":"{key}"}}}}\n')
+    assert process.wait(20) == 0
+    assert gate.wait(environ, 0.05)
+    assert gate.wait({}) and subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode == 0
+
+    again = tool.launch(key, project=str(project), prompt="and again").env
+    assert not gate.wait(again, 0.05), "what an earlier resume wrote does not count"
+    tool.merge(str(project), PROGRAM)
+    (entry,) = settings(project)["hooks"]["BeforeAgent"]
+    assert entry["hooks"][0]["command"].endswith("hook gemini"), "the hook of ours waits, too"
+    tool.unmerge(str(project))
+    assert tree(project) == before
+
+
+def test_gate_of_an_older_document_looks_at_the_file_that_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "session-2026-01-15T10-00-0ld00000.json"
+    path.write_text("{}", encoding="utf-8")
+
+    environ = gate.environment(str(path))
+
+    assert not gate.wait(environ, 0.05)
+    path.with_suffix(".jsonl").write_text('{"sessionId":"a"}\n{"$set":{"sessionId":"a"}}\n', encoding="utf-8")
+    assert gate.wait(environ, 0.05)
 
 
 def test_launch_in_the_home_folder_leaves_the_users_settings(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
+from tests.support.screen import Screen
 from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
@@ -261,6 +262,30 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     run(program, tool.headless(written.key, project=str(project), prompt="Back again?"))
     words = [text for _, kind, text in sent(server.turns[-1]) if kind == "text"]
     assert words[0] == "The boat is green. 答え" and "Resumed." in words and words[-1] == "Back again?"
+
+
+@pytest.mark.req("TOOL-02", "SESS-004d")
+def test_its_own_screen_opens_with_the_conversation(
+    tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
+) -> None:
+    """The first prompt comes behind the history, however long that takes to load."""
+    many = [
+        Message(role="assistant" if number % 2 else "user", content=f"word {number} " * 50, id=f"m{number}")
+        for number in range(400)
+    ]
+    written = tool.write([*many, *conversation()], project=str(project))
+    launch = tool.launch(written.key, project=str(project), prompt="Which colour?")
+    server.push("It is green, of course.")
+
+    with Screen(tmp_path, launch.argv, {**program.env, **launch.env}, project, "120x60") as screen:
+        request = server.wait_for(lambda request: request.is_turn, timeout=120)
+        screen.wait_for("Never mind.", "Which colour?", "It is green, of course.")
+
+    turns = sent(request)
+    assert turns[0] == ("user", "text", many[0].content) and turns[-1] == ("user", "text", "Which colour?")
+    assert len(turns) == 400 + 27
+    messages = list(tool.read(only(tool, project)))
+    assert texts(messages)[-2:] == [("user", "Which colour?"), ("assistant", "It is green, of course.")]
 
 
 @pytest.mark.req("TOOL-01")

@@ -16,7 +16,7 @@ from cortext.model import clock
 from cortext.model.message import thread
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services.choose import candidates, choose
+from cortext.services.choose import candidates, choose, prefer_here
 from cortext.services.export import masked
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_text
@@ -33,7 +33,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.in_tool:
         print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
-    row = _choose(listing, rows, wanted)
+    row = _choose(listing, rows, wanted, wiring.workspace)
     if row is None:
         return 130
     chosen = listing.found(row)
@@ -62,14 +62,14 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     return _become(launch.argv, launch.cwd, launch.env)
 
 
-def _choose(listing: Listing, rows: list[Row], wanted: str) -> Row | None:
+def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str) -> Row | None:
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(word in text for word in words) for text in texts)
 
-    matches = candidates(rows, wanted, said) if wanted else rows
+    matches = prefer_here(candidates(rows, wanted, said), workspace) if wanted else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -11,6 +11,7 @@ from cortext.faces.cortext.commands._setup_report import print_report, report_js
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.setup import Setup
+from cortext.services.timer import write_timer
 from cortext.wiring import PROGRAM, TOOLS, Wiring, remember_workspace
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("folder", nargs="?", default=".", help="where (default: here)")
     made.add_argument("--ai", default="auto", help=f"which tools: a list of {', '.join(TOOLS)}; auto: those installed")
+    made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
     made.add_argument("--json", action="store_true", help="what was written, as JSON")
     return made
 
@@ -40,12 +42,15 @@ def run(arguments: list[str]) -> int:
     tools = chosen_tools(wiring, options.ai)
     report = Setup(folder, tools, PROGRAM).install()
     remember_workspace(folder)
+    timer = write_timer() if options.timer else ""
     if options.json:
         print(report_json(report))
         return 0
     names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
     print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)} for {names}.")
     print_report(report)
+    if timer:
+        print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
     print("\nIn your AI tool, type /workspace.brainstorm and a topic; /workspace.stop-conversation saves it;")
     print("/workspace.resume, or `cortext resume` from the shell, goes on in any of the tools.")
     print("Sessions hold what was said, word for word: to keep them out of git, add `.session/` to .gitignore.")

@@ -1,0 +1,193 @@
+"""Taking in transcripts: beside `json.loads` over the same lines, memory, a second time, and beside two peers.
+
+python -m bench.import_ DIR… [--megabytes 60] [--big 60] [--rounds 5]
+
+The data: the `.jsonl` transcripts of Claude Code below DIR, copied in turn until there are about so many megabytes;
+each copy's session and record ids are new (every UUID in it is replaced, the same one by the same one).
+"""
+
+from __future__ import annotations
+
+import argparse
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import uuid
+
+from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
+from bench.faces import at_home, home_environment, installed
+from cortext.services.capture import ToolReport, capture_all
+from cortext.services.transcripts import work_for
+from cortext.wiring import Wiring
+
+UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+
+
+def renamed(raw: bytes, number: int, session: str, new: str) -> bytes:
+    """A transcript with other ids."""
+    made = {session.encode(): new.encode()}
+
+    def other(match: re.Match[bytes]) -> bytes:
+        old = match[0]
+        if old not in made:
+            made[old] = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number} {old.decode()}")).encode()
+        return made[old]
+
+    return UUID.sub(other, raw)
+
+
+def copies(sources: list[str], folder: str, size: int) -> list[str]:
+    """Files of their own in a project folder of Claude Code, about so many bytes together."""
+    os.makedirs(folder)
+    paths: list[str] = []
+    while size > 0:
+        source = sources[len(paths) % len(sources)]
+        key = str(uuid.uuid4())
+        raw = renamed(_read(source), len(paths), os.path.basename(source).removesuffix(".jsonl"), key)
+        paths.append(os.path.join(folder, f"{key}.jsonl"))
+        _write(paths[-1], raw)
+        size -= len(raw)
+    return paths
+
+
+def one_big(source: str, folder: str, size: int) -> None:
+    """One transcript that repeats another, with new record ids each time."""
+    os.makedirs(folder)
+    key = str(uuid.uuid4())
+    raw, number = _read(source), 0
+    with open(os.path.join(folder, f"{key}.jsonl"), "wb") as file:
+        while file.tell() < size or not number:
+            file.write(renamed(raw, number, os.path.basename(source).removesuffix(".jsonl"), key))
+            number += 1
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()
+
+
+def _write(path: str, raw: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(raw)
+
+
+def json_loads(paths: list[str]) -> float:
+    """The seconds of `json.loads` over every line."""
+    begin = time.perf_counter()
+    for path in paths:
+        with open(path, "rb") as file:
+            for line in file:
+                try:
+                    json.loads(line)
+                except ValueError:
+                    continue
+    return time.perf_counter() - begin
+
+
+def take_in(home: str) -> tuple[float, ToolReport]:
+    """The seconds of an import of what Claude Code has in this home."""
+    with at_home(home):
+        begin = time.perf_counter()
+        wiring = Wiring(home)
+        work = work_for([wiring.tool("claude")])
+        capture = wiring.capture()
+        capture.remember_all()
+        reports: dict[str, ToolReport] = {}
+        for _ in capture_all(capture, work, reports):
+            pass
+        return time.perf_counter() - begin, reports["claude"]
+
+
+def forget(home: str) -> None:
+    """As if nothing had been taken in."""
+    for name in (".local", ".cache", ".config"):
+        shutil.rmtree(os.path.join(home, name), ignore_errors=True)
+
+
+def peak(command: list[str], home: str) -> float:
+    """The most memory (MB) that a process had."""
+    process = subprocess.Popen(command, cwd=home, env=home_environment(home), stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        raise SystemExit(f"{command} ended with {status}")
+    return usage.ru_maxrss / 1024
+
+
+def peer(command: list[str], home: str) -> tuple[str, str]:
+    """Seconds and memory of another program's first import in this home, or why there are none."""
+    forget(home)
+    shutil.rmtree(os.path.join(home, ".agentsview"), ignore_errors=True)
+    begin = time.perf_counter()
+    try:
+        process = subprocess.Popen(
+            command, cwd=home, env=home_environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+    except OSError as error:
+        return f"cannot run here: {error}", ""
+    _, status, usage = os.wait4(process.pid, 0)
+    if status:
+        return f"cannot run here: status {status}", ""
+    return f"{time.perf_counter() - begin:.2f}", f"{usage.ru_maxrss / 1024:.0f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folders", nargs="+", metavar="DIR")
+    for name, value in (("megabytes", 60), ("big", 60), ("rounds", 5)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    options = parser.parse_args()
+    found = (glob.glob(os.path.join(folder, "**", "*.jsonl"), recursive=True) for folder in options.folders)
+    sources = sorted(path for paths in found for path in paths)
+    if not sources:
+        sys.exit("no .jsonl transcripts below these folders")
+    _, script = installed()
+    with work_folder() as base:
+        home, small, big = (os.path.join(base, name) for name in ("home", "small", "big"))
+        paths = copies(sources, os.path.join(home, ".claude", "projects", "p"), options.megabytes << 20)
+        size = sum(map(os.path.getsize, paths)) / 1e6
+        again: list[float] = []
+
+        def ours(_: int) -> float:
+            forget(home)
+            seconds, report = take_in(home)
+            if report.failed or report.created != len(paths):
+                raise SystemExit(f"not everything was taken in: {report.failed[:3]}")
+            again.append(take_in(home)[0] * 1000 / len(paths))
+            return seconds
+
+        seconds = in_turns({"json.loads": lambda _: json_loads(paths), "cortext import": ours}, options.rounds)
+        one_big(sources[0], os.path.join(small, ".claude", "projects", "p"), 0)
+        one_big(sources[0], os.path.join(big, ".claude", "projects", "p"), options.big << 20)
+        memory = {name: peak([script, "import", "--from", "claude"], where) for name, where in
+                  (("small", small), ("big", big))}  # fmt: skip
+        bin_folder = os.path.dirname(environment("bench-importers", "fast-resume", "agentsview"))
+        peers = {
+            "fast-resume --rebuild --list": peer([os.path.join(bin_folder, "fr"), "--rebuild", "--list"], home),
+            "agentsview sync": peer([os.path.join(bin_folder, "agentsview"), "sync"], home),
+        }
+    print(f"\n{len(paths)} transcripts, {size:.0f} MB, made from {len(sources)} by copying with new ids (see the head")
+    print(f"of bench/import_.py); {options.rounds} rounds in turns: median (middle half; all rounds).\n")
+    rows = [
+        (
+            name,
+            spread(needed).show(),
+            ratios(needed, seconds["json.loads"]).show(),
+            "≥ 2" if "c" in name[:1] else "",
+            "",
+        )
+        for name, needed in seconds.items()
+    ]
+    rows += [(name, needed, "", "", used) for name, (needed, used) in peers.items()]
+    print_table(("first import", "s", "speed beside json.loads", "target", "peak MB"), rows)
+    print(f"a second import of unchanged files: {spread(again).show()} ms a file (target < 1)")
+    print(f"peak memory: one file of {os.path.getsize(sources[0]) / 1e6:.1f} MB {memory['small']:.0f} MB, ", end="")
+    print(f"one of {options.big} MiB {memory['big']:.0f} MB")
+
+
+if __name__ == "__main__":
+    main()

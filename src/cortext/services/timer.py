@@ -1,0 +1,38 @@
+"""A systemd user timer that runs `cortext sweep`: for those who want quiet conversations paused without any command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from cortext import fsio
+
+_SERVICE = """[Unit]
+Description=Pause quiet cortext conversations
+
+[Service]
+Type=oneshot
+ExecStart={program} sweep --quiet
+"""
+_TIMER = """[Unit]
+Description=Pause quiet cortext conversations, every five minutes
+
+[Timer]
+OnBootSec=5min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def write_timer() -> str:
+    """Write the unit files of this user; the timer's path. It is not started: that is for the user to say."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    folder = os.path.join(base, "systemd", "user")
+    fsio.ensure_folder(folder)
+    program = shutil.which("cortext") or "cortext"
+    fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(program=program).encode()])
+    path = os.path.join(folder, "cortext-sweep.timer")
+    fsio.replace_file(path, [_TIMER.encode()])
+    return path

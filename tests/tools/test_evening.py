@@ -1,0 +1,95 @@
+"""A full evening with the real programs: begun in one, resumed in another, completed, cloned and resumed there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.cli import cortext, git
+from tests.support.desk import Desk
+from tests.support.model_server import ModelServer
+
+from cortext.model.message import thread
+from cortext.services.resume.handover import carry_out, make_plan
+from cortext.services.stores import find
+from cortext.wiring import Wiring
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server)
+
+
+def _subjects(folder: Path) -> list[str]:
+    return git(folder, "log", "--format=%s").splitlines()
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-001a", "SESS-001d", "SESS-002a", "SESS-004d", "SESS-006a", "SESS-007", "TOOL-02", "TOOL-05")
+def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in desk.env.items():
+        monkeypatch.setenv(name, value)
+    folder = desk.project("w")
+    assert desk.cortext("init", "--ai", "claude,gemini,opencode", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+
+    # In the evening, in Claude Code: the hook makes the conversation before the model is asked.
+    claude = desk.tools["claude"]
+    desk.server.push("What is the core problem?")
+    assert claude.run("/workspace.brainstorm API design", cwd=folder).returncode == 0
+    request = desk.server.turns[-1]
+    assert "conversations/" in str(request.body), "the model was told where its notes are"
+    session = next(folder.glob("conversations/*/001-brainstorm-api-design/.session/session.json"))
+    assert (session.parent.parent / "brainstorm.md").exists()
+    key = claude.sessions()[-1]
+    desk.server.push("We decided to go with REST because it is simple.")
+    assert claude.run("REST or GraphQL?", cwd=folder, resume=key).returncode == 0
+    desk.server.push("Saved.")
+    assert claude.run("/workspace.stop-conversation", cwd=folder, resume=key).returncode == 0
+    assert "Session saved." in str(desk.server.turns[-1].body), "the model passes on what the hook did"
+    assert any("API design" in line and "session state saved" in line for line in _subjects(folder))
+
+    # The next day, in Gemini CLI: every word crosses.
+    world = Wiring(str(folder))
+    found = find(world.stores(), "001-brainstorm-api-design")
+    assert found.session.status == "paused"
+    words = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
+    assert words[:4] == [
+        "/workspace.brainstorm API design",
+        "What is the core problem?",
+        "REST or GraphQL?",
+        "We decided to go with REST because it is simple.",
+    ]
+    gemini = world.tool("gemini")
+    plan = make_plan(found, gemini, command="Be brief.")
+    carry_out(plan, found, gemini, world.capture())
+    desk.server.push("REST it is: pagination next.")
+    assert desk.tools["gemini"].run(plan.prompt, cwd=folder, resume=plan.key).returncode == 0
+    body = str(desk.server.turns[-1].body)
+    assert (
+        body.index("REST or GraphQL?") < body.index("We decided to go with REST") < body.index("[RESUMED CONVERSATION]")
+    )
+
+    # Completed from the shell: the words of the second tool are in the same conversation, in git.
+    done = desk.cortext("complete", "001", cwd=folder)
+    assert done.code == 0, done.err
+    assert "REST it is: pagination next." in (session.parent / "messages.jsonl").read_text(encoding="utf-8")
+    assert "completed" in _subjects(folder)[0]
+    assert git(folder, "status", "--porcelain", "--", "conversations") == ""
+
+    # A clone on a second machine resumes it in a third tool.
+    other = tmp_path / "second"
+    git(tmp_path, "clone", "-q", str(folder), str(other))
+    there = tmp_path / "other-home"
+    there.mkdir()
+    machine = {name: value for name, value in desk.env.items() if not name.startswith("XDG_")} | {"HOME": str(there)}
+    for name in [name for name in desk.env if name.startswith("XDG_")]:
+        monkeypatch.delenv(name)
+    packet = cortext("resume", "api", "--print", cwd=other, env=machine).out
+    for text in words[1:4]:
+        assert text in packet
+    dry = cortext("resume", "api", "--ai", "opencode", "--dry-run", "--json", cwd=other, env=machine).json
+    assert dry["receipt"]["messages"] == dry["receipt"]["of_messages"] >= 5
