@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.main import main
-from cortext.tools.gemini_cli import GeminiCli
 from tests.support.cli import cortext, git
 
 # The commands of each tool, its hooks, and where its MCP entry is.
@@ -30,15 +29,13 @@ ENTRIES = {
 TYPES = ("brainstorm", "debug", "plan", "learn", "meeting", "review")
 
 # Lifts itself when the adapter has what the others have.
-GEMINI_READY = hasattr(GeminiCli, "files") and hasattr(GeminiCli, "merge") and hasattr(GeminiCli, "unmerge")
-NOT_READY = pytest.mark.xfail(not GEMINI_READY, reason="the Gemini CLI adapter lacks files, merge and unmerge")
 TOOLS = [
     pytest.param("claude"),
-    pytest.param("gemini", marks=NOT_READY),
+    pytest.param("gemini"),
     pytest.param("opencode"),
     pytest.param("codex"),
 ]
-ALL = [name for name in COMMANDS if name != "gemini" or GEMINI_READY]
+ALL = list(COMMANDS)
 
 # What a user has there already: his own words, his own formatting.
 OWN = {
@@ -133,7 +130,6 @@ def test_init_makes_a_folder_with_everything_for_the_tool(tmp_path: Path, tool: 
 
 
 @pytest.mark.req("SESS-007")
-@NOT_READY
 def test_init_takes_all_four_tools_at_once(tmp_path: Path) -> None:
     _init(tmp_path, *COMMANDS)
     for tool, pattern in COMMANDS.items():
@@ -287,7 +283,7 @@ def test_uninstall_with_conversations_alone_leaves_only_them(plain: Path, worksp
         (".claude/settings.json", '{"hooks": ['),
         (".claude/settings.json", '{"hooks": {"Stop": "what"}}'),
         (".mcp.json", "[]"),
-        pytest.param(".gemini/settings.json", '{"theme": ', marks=NOT_READY),
+        pytest.param(".gemini/settings.json", '{"theme": '),
         ("opencode.json", '{"mcp": {"mine": }'),
         (".codex/config.toml", "model = \n"),
         (".codex/hooks.json", "nonsense"),

@@ -47,8 +47,10 @@ def find(places: Iterable[NamedStore], wanted: str) -> Found:
             except SessionNotFound:
                 continue
     matches = exact or [item for item in all_sessions(places) if item.session.id.startswith(wanted.lower())]
-    if len(matches) == 1:
-        return matches[0]
+    # Of several the one in the workspace that we stand in: it is the first of the stores.
+    here = [item for item in matches if item.place.kind == "workspace" and item.place is places[0]]
+    if len(matches) == 1 or len(here) == 1:
+        return (here or matches)[0]
     if matches:
         names = ", ".join(f"{item.session.id} ({item.place.label})" for item in matches[:8])
         raise AmbiguousId(f"{wanted!r} could be: {names}", hint="give more of the id")

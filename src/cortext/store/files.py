@@ -26,13 +26,14 @@ from cortext.store import archive, mend, quarantine, shapes
 from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
-from cortext.store.lines import encode_message
+from cortext.store.lines import BadLine, decode_line, encode_message
 from cortext.store.log import OpenLog, Position
 from cortext.store.rewrite import Transform, rewrite
-from cortext.store.seek import offset_of, tail
+from cortext.store.seek import TAIL_BLOCK, offset_of, tail
 from cortext.store.trash import Trash
 
 LOCK_TIMEOUT = 5.0
+FIRST_LINES = 4  # a line of metadata, and the message after it
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -399,7 +400,8 @@ class FileStore:
 
     def _first_seq(self, place: Place) -> int:
         """The number that the log begins with; asked whenever the log is not as we left it."""
-        return archive.first_seq(place.archive, place.log)
+        first = first_number(place.log)
+        return archive.first_seq(place.archive, place.log) if first < 0 else first
 
 
 class Locked:
@@ -493,6 +495,26 @@ class FileWriter:
             if position is not None:
                 self._store._positions[self._place.log] = position
             log.close()
+
+
+def first_number(path: str) -> int:
+    """The number of the first message, where it stands in the first lines and says one; else -1."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return -1
+    try:
+        piece = os.pread(descriptor, TAIL_BLOCK, 0)
+    finally:
+        os.close(descriptor)
+    for raw in piece.split(b"\n", FIRST_LINES)[:-1]:
+        try:
+            message = decode_line(raw)
+        except BadLine:
+            continue
+        if message.role:
+            return message.seq
+    return -1
 
 
 class FromSequence:

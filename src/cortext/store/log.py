@@ -14,7 +14,7 @@ from cortext.model import clock, ids, tokens
 from cortext.model.message import Message
 from cortext.store import quarantine
 from cortext.store.lines import BadLine, check_role, decode_line, salvage
-from cortext.store.seek import TAIL_BLOCK, line_start, plain_messages, tail
+from cortext.store.seek import line_start, tail
 
 # Makes the line of a message: layouts differ in the keys that come first.
 EncodeLine = Callable[[Message], bytes]
@@ -129,23 +129,13 @@ class OpenLog:
         # Who made the file, or put it in place of another, may have died before its name was flushed.
         fsio.sync_folder(os.path.dirname(self.path))
         end = self._file.end
+        self._next, self._last_id = self._first_seq(), ""
         if end and os.pread(self._file.descriptor, 1, end - 1) != b"\n":
             self._mend_end()
-        last = self._last_plain()
-        if last is None:
-            self._next, self._last_id = self._first_seq(), ""
-            found = tail(self.path, 1, self._next) if end else []
-            last = found[0] if found else None
-        if last is not None:
-            self._next, self._last_id = last.seq + 1, last.id
+        last = tail(self.path, 1, self._next) if end else []
+        if last:
+            self._next, self._last_id = last[0].seq + 1, last[0].id
         self._found = True
-
-    def _last_plain(self) -> Message | None:
-        """The last message, if all around it are plainly ours: then nothing before them need be looked at."""
-        start = max(0, self._file.end - TAIL_BLOCK)
-        piece = os.pread(self._file.descriptor, self._file.end - start, start)
-        messages = plain_messages(piece[piece.find(b"\n") + 1 :] if start else piece)
-        return messages[-1] if messages else None
 
     def _mend_end(self) -> None:
         """The file does not end with a newline: end a whole line, quarantine a torn one."""
