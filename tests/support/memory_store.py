@@ -79,6 +79,9 @@ class MemoryStore:
             last_active=max([kept.session.last_active, *(message.timestamp for message in messages)]),
         )
 
+    def peek(self, session_id: str) -> Session:
+        return self.get(session_id)
+
     def sessions(self) -> Iterator[Session]:
         for session_id in list(self._kept):
             yield self.get(session_id)

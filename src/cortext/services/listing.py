@@ -76,7 +76,11 @@ class Listing:
         from cortext.services.stores import Found
 
         place = self.place(row.root)
-        return Found(place, place.store.get(row.id))
+        session = place.store.peek(row.id)  # the counts are in the row: no need to read the log for them
+        session.message_count, session.token_count = row.message_count, row.token_count
+        session.last_active = row.last_active
+        session.damage = row.damage
+        return Found(place, session)
 
 
 def row_json(row: Row) -> dict[str, object]:

@@ -86,6 +86,9 @@ class Store(Protocol):
     def get(self, session_id: str) -> Session:
         """The metadata, with counts as the log has them; SessionNotFound."""
 
+    def peek(self, session_id: str) -> Session:
+        """The metadata alone, without counts: it costs the same however long the log is."""
+
     def sessions(self) -> Iterator[Session]:
         """Every session, in no order; damaged ones too (`damage` > 0)."""
 

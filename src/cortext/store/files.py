@@ -158,6 +158,9 @@ class FileStore:
     def get(self, session_id: str) -> Session:
         return self._full(self._place(session_id))
 
+    def peek(self, session_id: str) -> Session:
+        return self._metadata(self._place(session_id))
+
     def sessions(self) -> Iterator[Session]:
         for session_id in self._ids():
             if not is_id(session_id):
@@ -325,6 +328,9 @@ class FileStore:
             fsio.ensure_folder(self.control)
             fsio.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
 
+    def _metadata(self, place: Place) -> Session:
+        return msgspec.structs.replace(self._load(place).session, store=self.name, path=place.whole)
+
     def _full(self, place: Place) -> Session:
         """The session with everything that comes from the log."""
         metadata = self._load(place)
@@ -478,9 +484,7 @@ class FileWriter:
         self._log.append_raw(lines)
 
     def session(self) -> Session:
-        return msgspec.structs.replace(
-            self._store._load(self._place).session, store=self._store.name, path=self._place.whole
-        )
+        return self._store._metadata(self._place)
 
     @fsio.told
     def update(self, change: Change) -> Session:

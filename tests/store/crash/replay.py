@@ -22,7 +22,7 @@ def record(layout: str, scenario: str, base: str, *, kill_at: int = 0, fail_sync
     with installed(recorder):
         try:
             SCENARIOS[scenario](actor)
-        except (Dead, CortextError):
+        except (Dead, CortextError, OSError):
             recorder.dead = False
         if kill_at or fail_sync_at:
             _go_on(actor)

@@ -106,7 +106,7 @@ def test_a_writer_whose_rollback_failed_goes_on_when_the_disk_is_well_again(
 @pytest.mark.req("STORE-07", "STORE-08")
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_a_writer_that_could_not_look_where_the_log_ends_now_looks_again(layout: str, tmp_path: Path) -> None:
-    """Another program wrote to the log; finding its new end fails, at every call once. The numbers go on all the same."""
+    """Another program wrote to the log; finding its new end fails, at every call once. The numbers go on."""
     with installed(Counting()):
         actor = _held(layout, tmp_path, [])
         with actor.store.open(SESSION) as writer:

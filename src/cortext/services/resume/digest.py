@@ -85,9 +85,13 @@ def _goal(messages: Iterable[Message]) -> str:
     return next((clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
 
 
+# Decisions are looked for in so many of the newest messages: older ones are in the session's summary.
+DECISIONS_IN = 300
+
+
 def _decisions(messages: Sequence[Message], most: int) -> list[str]:
     found: list[str] = []
-    for message in reversed(messages):
+    for message in reversed(messages[-DECISIONS_IN:]):
         if message.role not in (USER, ASSISTANT) or not DECIDED.search(message.content):
             continue
         for sentence in reversed(_SENTENCE.split(message.content)):

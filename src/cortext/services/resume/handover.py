@@ -17,6 +17,7 @@ from cortext.model import tokens
 from cortext.model.message import TOOL_CALL, Message, plain, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
+from cortext.safety.secrets import mask
 from cortext.services.capture import Capture, copy_path
 from cortext.services.export import masked
 from cortext.services.resume.digest import digest
@@ -53,12 +54,13 @@ def make_plan(
 ) -> Plan:
     """Look at the conversation and at what the tool has, and decide."""
     session = found.session
-    messages, secrets = masked(map(plain, thread(found.place.store.read(session.id))))
+    messages = thread(found.place.store.read(session.id))
     project = project or project_of(found)
     start = _first_that_fits(messages, budget)
-    earlier, carried = messages[:start], messages[start:]
+    earlier = messages[:start]
+    carried, secrets = masked(map(plain, messages[start:]))
     before = digest(earlier).text() if earlier else ""
-    context = context_block(session, messages=len(messages), before=before, native=True)
+    context = mask(context_block(session, messages=len(messages), before=before, native=True)).text
     prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
     receipt = Receipt(
         session=session.id,

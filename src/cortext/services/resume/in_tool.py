@@ -7,7 +7,6 @@ from cortext.index.sessions import Row
 from cortext.model import clock
 from cortext.model.message import thread
 from cortext.services.choose import choose
-from cortext.services.export import masked
 from cortext.services.listing import Listing
 from cortext.services.registry import command_text
 from cortext.services.resume.packet import build
@@ -27,11 +26,11 @@ def answer_in_tool(listing: Listing, wanted: str, largest: int = LARGEST) -> str
     except (AmbiguousId, NotFound) as error:
         return f"{error.message}. {error.hint}.\n\n{list_text(rows)}"
     command, _ = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
-    messages, _ = masked(thread(chosen.place.store.read(chosen.session.id)))
+    messages = thread(chosen.place.store.read(chosen.session.id))
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit
-        text = build(chosen.session, messages, command=command, budget=budget).text()
+        text = build(chosen.session, messages, command=command, budget=budget).masked().text()
         if len(text) <= largest:
             return text
         budget = budget * 3 // 4

@@ -14,6 +14,7 @@ import msgspec
 from cortext.model import clock, tokens
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
+from cortext.safety.secrets import mask
 from cortext.services.resume.digest import digest
 from cortext.services.resume.render import fence_for, message_text
 
@@ -50,6 +51,14 @@ class Packet(msgspec.Struct, kw_only=True):
     context: str
     history: str
     receipt: Receipt
+
+    def masked(self) -> Packet:
+        """The packet without secrets; what was masked is in the receipt."""
+        context, history = mask(self.context), mask(self.history)
+        for finding in (*context.findings, *history.findings):
+            kind = f"secret masked ({finding.kind})"
+            self.receipt.changed[kind] = self.receipt.changed.get(kind, 0) + 1
+        return Packet(command=self.command, context=context.text, history=history.text, receipt=self.receipt)
 
     def text(self) -> str:
         """Everything, in the order in which it is to be read."""

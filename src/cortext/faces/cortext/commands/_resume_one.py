@@ -17,7 +17,6 @@ from cortext.model.message import thread
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.choose import candidates, choose, prefer_here
-from cortext.services.export import masked
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_text
 from cortext.services.resume.handover import Plan, carry_out, make_plan, warnings_for
@@ -125,10 +124,8 @@ def _only_tool(wiring: Wiring) -> str:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    messages, secrets = masked(thread(chosen.place.store.read(chosen.session.id)))
-    packet = build(chosen.session, messages, command=command, budget=budget)
-    for kind in secrets:
-        packet.receipt.changed[f"secret masked ({kind})"] = secrets.count(kind)
+    messages = thread(chosen.place.store.read(chosen.session.id))
+    packet = build(chosen.session, messages, command=command, budget=budget).masked()
     if as_json:
         answer = {"packet": packet.text(), "receipt": packet.receipt}
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
