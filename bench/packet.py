@@ -33,9 +33,7 @@ def main() -> None:
         for contend in contenders.values():
             contend(0)  # compiled files are written, the index is made
         seconds = in_turns(contenders, options.rounds)
-    print(
-        f"\nA session of {options.messages} messages ({size:.1f} MB); {options.rounds} rounds in turns:"
-    )
+    print(f"\nA session of {options.messages} messages ({size:.1f} MB); {options.rounds} rounds in turns:")
     print("median (middle half; all rounds), ms.\n")
     print_table(("command", "whole", "beyond the bare start", "target"), rows_beyond(seconds, "< 100"))
 

@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cortext.errors import DamagedData
+from cortext import fsio
+from cortext.errors import DamagedData, WriteFailed
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE
 from tests.store.conformance.kit import plains
@@ -235,3 +236,29 @@ def test_a_torn_end_is_set_aside_before_a_compaction(layout: Layout, tmp_path: P
     assert store.compact(ID, 3) == 3
     assert quarantined(log) == [(log.name, len(whole), lines[0][:30])]
     assert (plains(store.read(ID)), store.check(ID)) == (messages, [])
+
+
+@pytest.mark.req("STORE-06")
+@every_layout
+def test_a_repair_that_was_cut_off_can_be_run_again_and_keeps_the_bytes_once(
+    layout: Layout, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, header, lines = make(layout, tmp_path, 3)
+    log = layout.log_in(tmp_path)
+    raw = header + lines[0] + b"rubbish\n" + lines[1] + b"rubbish\n" + lines[2]
+    log.write_bytes(raw)
+
+    def fail(path: str, pieces: object) -> None:
+        raise WriteFailed("no more room")
+
+    with monkeypatch.context() as full_disk:
+        full_disk.setattr(fsio, "replace_file", fail)
+        with pytest.raises(WriteFailed):
+            store.repair(ID)
+    assert log.read_bytes() == raw
+    first = len(header) + len(lines[0])
+    expected = [(log.name, first, b"rubbish\n"), (log.name, first + 8 + len(lines[1]), b"rubbish\n")]
+    assert quarantined(log) == expected
+    assert store.repair(ID).changed is True
+    assert quarantined(log) == expected
+    assert log.read_bytes() == header + b"".join(lines)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +16,7 @@ from cortext.jsonl import MAX_LINE, blocks
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.foreign import ForeignLines, glued_values, is_whole, note, place
-from cortext.tools.gemini_cli_records import Record, record_decoder
+from cortext.tools.gemini_cli_records import Record, document_decoder, record_decoder
 from cortext.tools.gemini_cli_talk import PastNeeded, Talk
 
 # The line after every message; it holds nothing but the time.
@@ -30,6 +31,7 @@ _RESULTS_PLACE = 92
 _RESULTS_END = _RESULTS_PLACE + len(_RESULTS)
 _ID_PLACE, _ID_END = 7, 43
 _BLOCK = 1 << 20
+_AT_ONCE = 4 << 20
 _HEAD = 1024
 _TAIL = 256
 
@@ -282,16 +284,17 @@ def is_document(path: str) -> bool:
 
 
 def documented(path: str, counts: Counts) -> Iterator[Record]:
-    """The records of a document, one in memory at a time: its indentation shows where each begins and ends."""
+    """The records of a document: of a small one all at once, of others one at a time."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
-        yield from _Document(descriptor, path, counts).records()
+        document = _Document(descriptor, path, counts)
+        yield from document.at_once() if document.size <= _AT_ONCE else document.records()
     finally:
         os.close(descriptor)
 
 
 class _Document:
-    """A sliding view of a document that `JSON.stringify(value, null, 2)` wrote."""
+    """A document that `JSON.stringify(value, null, 2)` wrote: its indentation shows where each message begins."""
 
     _LIST = b'\n  "messages": ['
     _OPEN = b"\n    {"
@@ -302,6 +305,15 @@ class _Document:
         self.size = os.fstat(descriptor).st_size
         self.buffer = b""
         self.place = self.read = 0  # how far the buffer is done with, how far the file is read
+
+    def at_once(self) -> Iterator[Record]:
+        """The same, decoded in one piece; where anything is wrong with it, piece by piece after all."""
+        try:
+            whole = document_decoder.decode(os.pread(self.descriptor, self.size, 0))
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self.records()
+        opening = Record(sessionId=whole.sessionId, startTime=whole.startTime, summary=whole.summary)
+        return itertools.chain([opening], whole.messages)
 
     def records(self) -> Iterator[Record]:
         """The session's own data first, then its messages, then what stands behind them."""

@@ -145,7 +145,17 @@ class Change(msgspec.Struct, gc=False):
     summary: str | None = None
 
 
+class Document(msgspec.Struct, gc=False):
+    """A whole session in the older form."""
+
+    sessionId: str = ""
+    startTime: str | None = None
+    summary: str | None = None
+    messages: list[Record] = []
+
+
 record_decoder = msgspec.json.Decoder(Record)
+document_decoder = msgspec.json.Decoder(Document)
 head_decoder = msgspec.json.Decoder(Head)
 
 
