@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
+_WIDE = re.compile("[\u2e80-\U0010ffff]")
+
 
 def estimate(text: str) -> int:
     """An estimate that needs no vocabulary. CJK text is counted a token a character."""
     if text.isascii():
         return (len(text) + 3) // 4
-    wide = sum(1 for character in text if character >= "\u2e80")
-    return wide + (len(text) - wide + 3) // 4
+    narrow = len(_WIDE.sub("", text))
+    return len(text) - narrow + (narrow + 3) // 4

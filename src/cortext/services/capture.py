@@ -26,7 +26,7 @@ from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReadin
 
 BATCH_MESSAGES = 2_000
 BATCH_BYTES = 8 << 20
-KNOWN_TAIL = 2_000
+KNOWN_TAIL = 400
 COPY_NAME = "native"
 
 

@@ -92,9 +92,13 @@ class Hook:
             return None
         place = self.world.workspace_store()
         try:
-            return Found(place, place.store.get(entry.session_id))
+            session = place.store.peek(entry.session_id)
+            last = place.store.tail(entry.session_id, 1)
         except CortextError:
             return None
+        # The number of the last message tells how many there are, without reading them.
+        session.message_count = last[0].seq + 1 if last else 0
+        return Found(place, session)
 
     def _command(self, name: str) -> str:
         if name == "resume":

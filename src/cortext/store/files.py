@@ -387,7 +387,8 @@ class FileStore:
             if item.length:
                 self._set_aside(place, item)
         self._save(place, changed, metadata.fields)
-        return self._full(place)
+        # The log did not change under our lock: only damage that was just mended is worth another look.
+        return self._full(place) if metadata.damage else changed
 
     def _set_aside(self, place: Place, item: Damage) -> None:
         """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""

@@ -138,3 +138,7 @@ def read(
 ) -> tuple[list[Message], GeminiReading]:
     reading = GeminiReading(Transcript(tool="gemini", key=KEY, path=str(path)), cursor, agents or [])
     return list(reading), reading
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages if message.text]

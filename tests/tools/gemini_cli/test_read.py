@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import json
-import tracemalloc
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
-from tests.tools.gemini_cli.corpus import CONTEXT, KEY, Chat, Json, answer, compact, everyday, read, resumed, uuid
+from tests.tools.gemini_cli.corpus import (
+    CONTEXT,
+    KEY,
+    Chat,
+    answer,
+    compact,
+    everyday,
+    read,
+    resumed,
+    texts,
+    uuid,
+)
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
-from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli_records import record_decoder
 from cortext.tools.gemini_cli_talk import Talk
 
@@ -22,10 +30,6 @@ SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / 
 
 def plain(messages: list[Message]) -> list[tuple[str, str]]:
     return [(message.role, message.text) for message in messages]
-
-
-def texts(messages: list[Message]) -> list[str]:
-    return [message.text for message in messages if message.text]
 
 
 @pytest.mark.req("SESS-001d", "STORE-13", "TOOL-03")
@@ -373,162 +377,6 @@ def test_side_agents_are_beside_the_talk(tmp_path: Path) -> None:
     assert texts(more) == ["more"] and more[0].aside
 
 
-# ── the older form ───────────────────────────────────────────────────────────────────────────────────
-
-
-def document(messages: list[Json], **more: Any) -> Json:
-    return {
-        "sessionId": KEY,
-        "projectHash": "eb2f" * 16,
-        "startTime": "2026-01-15T20:51:48.582Z",
-        "messages": messages,
-        **more,
-    }
-
-
-def older() -> list[Json]:
-    chat = Chat()
-    call = chat.call("write_file", 'a "result"\n    }\n  ]', path="docs/blue.md")
-    return [
-        chat.record("user", "create a file"),
-        chat.record("gemini", "I will.", toolCalls=[call], thoughts=[{"subject": "Plan", "description": "blue"}]),
-        chat.record("info", "saved"),
-        chat.record("gemini", "Done: { } ]"),
-    ]
-
-
-@pytest.mark.req("TOOL-03", "SESS-001d")
-@pytest.mark.parametrize("indent", [2, 4, None])
-def test_document_of_an_older_version(tmp_path: Path, indent: int | None) -> None:
-    path = tmp_path / "session-2026-01-15T10-00-1bd1c5df.json"
-    path.write_text(json.dumps(document(older(), summary="Blue file"), indent=indent), encoding="utf-8")
-
-    messages, reading = read(path)
-
-    assert texts(messages) == ["create a file", "I will.", 'a "result"\n    }\n  ]', "Done: { } ]"]
-    assert messages[1].parts == [Part(THINKING, "**Plan** blue")]
-    assert (reading.about.title, reading.about.created_at) == ("Blue file", "2026-01-15T20:51:48.582Z")
-    assert reading.counts.skipped["info"] == 1 and not reading.counts.damaged
-
-
-def test_document_without_messages(tmp_path: Path) -> None:
-    path = tmp_path / "empty.json"
-    path.write_text(json.dumps(document([]), indent=2), encoding="utf-8")
-
-    messages, reading = read(path)
-
-    assert (messages, reading.counts.damaged, reading.cursor) == ([], {}, None)
-
-
-@pytest.mark.req("TOOL-04")
-def test_document_cut_off_at_every_byte_gives_its_whole_messages(tmp_path: Path) -> None:
-    data = json.dumps(document(older()), indent=2).encode()
-    path = tmp_path / "cut.json"
-    whole, _ = 0, None
-    for size in range(len(data)):
-        path.write_bytes(data[:size])
-        messages, reading = read(path)
-        count = len(texts(messages))
-        assert count >= whole, "a longer piece gives no less"
-        whole = count
-        assert count == 4 or reading.counts.damaged or size < 3
-    assert whole == 4
-
-
-@pytest.mark.req("SAFE-06")
-def test_big_document_is_read_in_little_memory(tmp_path: Path) -> None:
-    path = tmp_path / "big.json"
-    messages = [Chat().record("gemini", "x" * 50_000) | {"id": f"m{number}"} for number in range(400)]
-    path.write_text(json.dumps(document(messages), indent=2), encoding="utf-8")
-    size = path.stat().st_size
-
-    tracemalloc.start()
-    count = sum(1 for _ in _stream(path))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert count == 400
-    assert peak < size / 3
-
-
-def _stream(path: Path) -> GeminiReading:
-    return GeminiReading(Transcript(tool="gemini", key=KEY, path=str(path)), None, [])
-
-
-# ── damage ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.req("TOOL-04")
-def test_damage_loses_only_what_is_damaged(tmp_path: Path) -> None:
-    chat = everyday()
-    half = compact(chat.record("gemini", "a long answer that was never finished"))[:60]
-    glued = compact(chat.record("user", "glued one")) + compact(chat.record("gemini", "glued two"))
-    behind = half + compact(chat.record("user", "behind the half"))
-    chat.lines[3:3] = [half, glued, behind, b"\xff\xfe broken", b"[1,2]", b'"text"', b"{}", b"", b"null"]
-    chat.put({"id": uuid(90), "type": "hologram", "content": "?"})
-    chat.put({"id": uuid(91), "type": "user", "content": [{"smell": "roses"}]})
-    chat.put({"id": uuid(92), "type": "user", "content": [{"text": "still words"}], "toolCalls": "not a list"})
-    chat.put({"id": uuid(93), "type": "gemini", "content": "when?", "timestamp": "last tuesday"})
-
-    messages, reading = read(chat.save(tmp_path))
-
-    said = texts(messages)
-    for text in ("glued one", "glued two", "behind the half", "Let me look.", "Now we go.", "still words", "when?"):
-        assert said.count(text) == 1, text
-    assert messages[-1].timestamp == ""
-    assert reading.counts.unknown == {"type hologram": 1, "part of an unknown kind": 1, "record without an id": 1}
-    assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 4}
-    assert reading.counts.places and str(tmp_path) in reading.counts.places[0]
-
-
-@pytest.mark.req("TOOL-04")
-def test_two_writers_at_once(tmp_path: Path) -> None:
-    """Two programs resumed the same session: their records alternate, and each completes its own."""
-    chat = Chat().begin()
-    one, two = chat.call("ls", "result of one"), chat.call("ls", "result of two")
-    first, second = chat.record("gemini", "one looks"), chat.record("gemini", "two looks")
-    chat.put(first).put(second).put({**first, "toolCalls": [one]}).put({**second, "toolCalls": [two]})
-    chat.put(chat.record("user", one["result"])).put(chat.record("user", two["result"]))
-
-    messages, _ = read(chat.save(tmp_path))
-
-    assert texts(messages) == ["one looks", "two looks", "result of one", "result of two"]
-    assert thread(messages) == messages
-
-
-@pytest.mark.req("SAFE-06", "TOOL-03")
-def test_one_big_record_and_many_small_ones(tmp_path: Path) -> None:
-    chat = Chat().begin()
-    big = 'words and "quotes" and \\ and ü\n' * 200_000
-    chat.model("Reading.", [chat.call("read_file", big)])
-    for number in range(5_000):
-        chat.user(f"message {number}")
-    path = chat.save(tmp_path)
-    assert path.stat().st_size > 12_000_000
-
-    messages, reading = read(path)
-
-    assert messages[2].text == big
-    assert len(messages) == 5_003 and texts(messages)[-1] == "message 4999"
-    assert not reading.counts.damaged
-
-
-@pytest.mark.req("SAFE-06")
-def test_memory_does_not_grow_with_the_file(tmp_path: Path) -> None:
-    chat = Chat().begin()
-    for number in range(300):
-        chat.model("x" * 2_000, [chat.call("read_file", f"{number}" + "y" * 30_000)])
-    path = chat.save(tmp_path)
-
-    tracemalloc.start()
-    count = sum(1 for _ in _stream(path))
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-
-    assert count == 900
-    assert peak < path.stat().st_size / 4
-
-
 def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
     chat = Chat().begin()
     lines = everyday().lines[2:]
@@ -558,98 +406,6 @@ def test_fast_way_and_careful_way_give_the_same(tmp_path: Path) -> None:
 
     assert found[0] == found[1] and len(found[0]) > 15
     assert abouts[0] == abouts[1]
-
-
-# ── reading on ───────────────────────────────────────────────────────────────────────────────────────
-
-
-def eventful() -> Chat:
-    """All that a session can go through, in one file."""
-    chat = everyday()
-    first = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
-    resumed(chat, list({record["id"]: record for record in first}.values()), same_minute=False)
-    wrong = chat.user("wrong way")
-    chat.model("oh", [chat.call("ls", "x")])
-    chat.put({"$rewindTo": wrong["id"]})
-    chat.user("right way")
-    draft = chat.record("gemini", "draft")
-    chat.put(draft).put({**draft, "content": "final"})
-    kept = chat.user("kept by the compression")
-    chat.replace(
-        chat.context(), chat.record("user", [{"text": "<state_snapshot>s"}]), chat.record("user", kept["content"])
-    )
-    chat.model("the end", [chat.call("ls", "y"), chat.call("ls", None)])
-    chat.put({"$set": {"summary": "Herons"}})
-    return chat
-
-
-@pytest.mark.req("TOOL-03")
-def test_reading_on_at_every_cut_gives_what_one_reading_gives(tmp_path: Path) -> None:
-    data = eventful().data
-    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
-    path.write_bytes(data)
-    whole, _ = read(path)
-    assert len(texts(thread(whole))) > 8
-
-    for cut in range(0, len(data) + 1, 37):
-        path.write_bytes(data[:cut])
-        before, first = read(path)
-        path.write_bytes(data)
-        after, second = read(path, first.cursor)
-        assert [*before, *after] == whole, cut
-        nothing, third = read(path, second.cursor)
-        assert nothing == [] and third.counts.damaged == {}
-        assert third.cursor == second.cursor
-
-
-@pytest.mark.req("TOOL-03")
-def test_reading_on_line_by_line(tmp_path: Path) -> None:
-    chat = eventful()
-    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
-    path.write_bytes(chat.data)
-    whole, _ = read(path)
-
-    cursor: Json | None = None
-    found: list[Message] = []
-    for count in range(1, len(chat.lines) + 1):
-        path.write_bytes(b"".join(line + b"\n" for line in chat.lines[:count]))
-        more, reading = read(path, cursor)
-        found += more
-        cursor = json.loads(json.dumps(reading.cursor))
-
-    assert found == whole
-
-
-def test_cursor_of_another_file_reads_all(tmp_path: Path) -> None:
-    path = everyday().save(tmp_path)
-    _, reading = read(path)
-    other = Chat(KEY).begin()
-    other.user("a new beginning")
-    path.write_bytes(other.data + b"\n" * 5_000)
-
-    messages, _ = read(path, reading.cursor)
-
-    assert texts(messages) == ["a new beginning"]
-
-
-@pytest.mark.parametrize("cursor", [{}, {"offset": -1}, {"offset": "x"}, {"offset": 10**9}, {"offset": 300, "head": 1}])
-def test_cursor_that_makes_no_sense_reads_all(tmp_path: Path, cursor: Json) -> None:
-    messages, _ = read(everyday().save(tmp_path), cursor)
-
-    assert len(messages) == 8
-
-
-def test_last_line_without_its_end_waits(tmp_path: Path) -> None:
-    chat = everyday()
-    path = chat.save(tmp_path)
-    last = compact(chat.record("user", [{"text": "unfinished"}]))
-    path.write_bytes(chat.data + last[:-5])
-
-    before, reading = read(path)
-    path.write_bytes(chat.data + last)
-    after, _ = read(path, reading.cursor)
-
-    assert len(before) == 8 and texts(after) == ["unfinished"]
 
 
 @pytest.mark.req("TOOL-03")

@@ -1,0 +1,109 @@
+"""Reading on from a cursor: whatever happened since, each message is given once."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tests.tools.gemini_cli.corpus import (
+    KEY,
+    Chat,
+    Json,
+    compact,
+    everyday,
+    read,
+    resumed,
+    texts,
+)
+
+from cortext.model.message import Message, thread
+
+
+def eventful() -> Chat:
+    """All that a session can go through, in one file."""
+    chat = everyday()
+    first = [json.loads(line) for line in chat.lines if line.startswith(b'{"id":')]
+    resumed(chat, list({record["id"]: record for record in first}.values()), same_minute=False)
+    wrong = chat.user("wrong way")
+    chat.model("oh", [chat.call("ls", "x")])
+    chat.put({"$rewindTo": wrong["id"]})
+    chat.user("right way")
+    draft = chat.record("gemini", "draft")
+    chat.put(draft).put({**draft, "content": "final"})
+    kept = chat.user("kept by the compression")
+    chat.replace(
+        chat.context(), chat.record("user", [{"text": "<state_snapshot>s"}]), chat.record("user", kept["content"])
+    )
+    chat.model("the end", [chat.call("ls", "y"), chat.call("ls", None)])
+    chat.put({"$set": {"summary": "Herons"}})
+    return chat
+
+
+@pytest.mark.req("TOOL-03")
+def test_reading_on_at_every_cut_gives_what_one_reading_gives(tmp_path: Path) -> None:
+    data = eventful().data
+    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
+    path.write_bytes(data)
+    whole, _ = read(path)
+    assert len(texts(thread(whole))) > 8
+
+    for cut in range(0, len(data) + 1, 37):
+        path.write_bytes(data[:cut])
+        before, first = read(path)
+        path.write_bytes(data)
+        after, second = read(path, first.cursor)
+        assert [*before, *after] == whole, cut
+        nothing, third = read(path, second.cursor)
+        assert nothing == [] and third.counts.damaged == {}
+        assert third.cursor == second.cursor
+
+
+@pytest.mark.req("TOOL-03")
+def test_reading_on_line_by_line(tmp_path: Path) -> None:
+    chat = eventful()
+    path = tmp_path / "session-2026-11-15T02-10-1bd1c5df.jsonl"
+    path.write_bytes(chat.data)
+    whole, _ = read(path)
+
+    cursor: Json | None = None
+    found: list[Message] = []
+    for count in range(1, len(chat.lines) + 1):
+        path.write_bytes(b"".join(line + b"\n" for line in chat.lines[:count]))
+        more, reading = read(path, cursor)
+        found += more
+        cursor = json.loads(json.dumps(reading.cursor))
+
+    assert found == whole
+
+
+def test_cursor_of_another_file_reads_all(tmp_path: Path) -> None:
+    path = everyday().save(tmp_path)
+    _, reading = read(path)
+    other = Chat(KEY).begin()
+    other.user("a new beginning")
+    path.write_bytes(other.data + b"\n" * 5_000)
+
+    messages, _ = read(path, reading.cursor)
+
+    assert texts(messages) == ["a new beginning"]
+
+
+@pytest.mark.parametrize("cursor", [{}, {"offset": -1}, {"offset": "x"}, {"offset": 10**9}, {"offset": 300, "head": 1}])
+def test_cursor_that_makes_no_sense_reads_all(tmp_path: Path, cursor: Json) -> None:
+    messages, _ = read(everyday().save(tmp_path), cursor)
+
+    assert len(messages) == 8
+
+
+def test_last_line_without_its_end_waits(tmp_path: Path) -> None:
+    chat = everyday()
+    path = chat.save(tmp_path)
+    last = compact(chat.record("user", [{"text": "unfinished"}]))
+    path.write_bytes(chat.data + last[:-5])
+
+    before, reading = read(path)
+    path.write_bytes(chat.data + last)
+    after, _ = read(path, reading.cursor)
+
+    assert len(before) == 8 and texts(after) == ["unfinished"]
