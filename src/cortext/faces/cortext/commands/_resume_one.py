@@ -44,7 +44,9 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     plan.warnings = warnings_for(chosen, tool, plan, current_hash)
     if options.dry_run:
         try:
-            argv = tool.launch(plan.key or "NEW", project=plan.project, prompt="…", model=options.model).argv
+            # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
+            argv = tool.launch("NEW", project=plan.project, prompt="…", model=options.model).argv
+            argv = [plan.key if plan.key and word == "NEW" else word for word in argv]
         except NotFound as error:
             argv = [tool.name]
             plan.warnings.append(error.message)
