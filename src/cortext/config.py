@@ -139,10 +139,9 @@ def workspace_file(workspace: str) -> str:
 
 def is_trusted(workspace: str) -> bool:
     """Whether the user said that the settings of this workspace, as they are now, may do everything."""
-    mark = trust_mark(workspace)
     try:
         with open(_trust_list(), encoding="utf-8", errors="surrogateescape") as file:
-            return mark in file.read().split("\n")
+            return trust_mark(workspace) in file.read().split("\n")
     except OSError:
         return False
 

@@ -16,16 +16,20 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
 
 from cortext.errors import SessionBusy, UnsafePath, WriteFailed
 from cortext.model import clock
 
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from typing import ParamSpec, Self, TypeVar
+
+    P = ParamSpec("P")
+    R = TypeVar("R")
+
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 20
-P = ParamSpec("P")
-R = TypeVar("R")
 Stamp = tuple[int, int, int]
 
 

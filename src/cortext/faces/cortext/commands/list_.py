@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._listing import look_around
+from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.safety import terminal
@@ -23,6 +24,7 @@ def parser() -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(
         prog="cortext list",
+        formatter_class=Help,
         description="List sessions of every store on this machine, the last active first.",
     )
     made.add_argument("--type", help="only conversations of this type (brainstorm, debug, …)")

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._listing import look_around
 from cortext.faces.cortext.commands.list_ import session_table
+from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.safety import terminal
@@ -21,6 +22,7 @@ def parser() -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(
         prog="cortext resume",
+        formatter_class=Help,
         description="Continue a conversation where it stopped: the AI tool opens with the whole of it as real turns. "
         "Without a name: the conversations that can be resumed, the last active first.",
         epilog="examples:  cortext resume 2  ·  cortext resume 001-brainstorm-api  ·  cortext resume api --ai gemini",
