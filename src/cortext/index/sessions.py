@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections import namedtuple
 
 from cortext.index.database import connect
 from cortext.store import shapes
@@ -34,30 +35,33 @@ COLUMNS = (
 )  # fmt: skip
 
 
-class Row:
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    class _Fields(NamedTuple):
+        id: str
+        type: str
+        title: str
+        status: str
+        tool: str
+        agent: str
+        root: str
+        created_at: str
+        last_active: str
+        message_count: int
+        token_count: int
+        summary: str
+        path: str
+        kind: str
+        damage: int
+else:
+    _Fields = namedtuple("_Fields", COLUMNS)  # noqa: PYI024 (typing costs start-up time)
+
+
+class Row(_Fields):
     """A session as lists show it."""
 
-    __slots__ = COLUMNS
-
-    id: str
-    type: str
-    title: str
-    status: str
-    tool: str
-    agent: str
-    root: str
-    created_at: str
-    last_active: str
-    message_count: int
-    token_count: int
-    summary: str
-    path: str
-    kind: str
-    damage: int
-
-    def __init__(self, values: Sequence[object]) -> None:
-        for name, value in zip(COLUMNS, values, strict=True):
-            setattr(self, name, value)
+    __slots__ = ()
 
     @property
     def name(self) -> str:
@@ -106,14 +110,14 @@ class SessionIndex:
         conditions = [f"root IN ({','.join('?' * len(roots))})"]
         values: list[object] = list(roots)
         for column, value in where:
-            conditions.append(f"{column} = ?")
-            values.append(value)
+            conditions.append(f"{column} > 0" if column == "damage" else f"{column} = ?")
+            values += [] if column == "damage" else [value]
         query = (
             f"SELECT {', '.join(COLUMNS)} FROM session WHERE {' AND '.join(conditions)} ORDER BY {order} DESC, id DESC"
         )
         if limit > 0:
             query += f" LIMIT {limit}"
-        return [Row(row) for row in self._database.execute(query, values)]
+        return list(map(Row._make, self._database.execute(query, values)))
 
     def close(self) -> None:
         self._database.close()

@@ -50,15 +50,25 @@ class Listing:
     ) -> list[Row]:
         """Sessions by these properties, the newest first. A status that is only shown is looked up here."""
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
-        found = self._index.rows(
-            [root] if root else list(self.sources), wanted, limit=0 if status else limit, order=order
-        )
-        for row in found:
-            if row.kind == "spawn" and row.status == ACTIVE and not self._held(row):
-                row.status = INTERRUPTED
         if status:
-            found = [row for row in found if status == row.status or (status == "damaged" and row.damage)]
-        return found[:limit] if limit > 0 else found
+            # What is shown as interrupted is stored as active, where its holder died.
+            stored = ACTIVE if status == INTERRUPTED else status
+            wanted.append(("damage", "") if status == "damaged" else ("status", stored))
+        roots = [root] if root else list(self.sources)
+        rows = self._index.rows(roots, wanted, limit=0 if status else limit, order=order)
+        if status == INTERRUPTED:
+            rows += self._index.rows(roots, [*wanted[:-1], ("status", INTERRUPTED)], order=order)
+        if any(row.kind == "spawn" for row in rows):
+            rows = [self._as_shown(row) for row in rows]
+        if status and status != "damaged":
+            rows = [row for row in rows if row.status == status]
+        return rows[:limit] if limit > 0 else rows
+
+    def _as_shown(self, row: Row) -> Row:
+        """A session that lives with its process was interrupted if nobody holds it any more."""
+        if row.kind == "spawn" and row.status == ACTIVE and not self._held(row):
+            return row._replace(status=INTERRUPTED)
+        return row
 
     def _held(self, row: Row) -> bool:
         control = self.sources[row.root].control

@@ -46,7 +46,9 @@ def cuts(ops: list[Op], per_place: int, chance: random.Random) -> Iterator[tuple
     """Places and styles: after every operation that changes something, `per_place` of the styles."""
     start = next(number for number, op in enumerate(ops) if op.kind == "all safe") + 1
     for cut in range(start, len(ops) + 1):
-        if ops[cut - 1].kind != "sync":
+        last = ops[cut - 1]
+        # After a flush nothing is different from before it but what is safe; after a try, nothing at all.
+        if last.kind != "sync" and not (last.event is not None and last.event[0] == "try"):
             for style in chance.sample(STYLES, per_place):
                 yield cut, style
 
