@@ -56,6 +56,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 # Called by programs, not by people.
 HIDDEN = {
     "hook": "hook",
+    "mcp": "mcp",
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
     "look-at-all": "look_at_all",
