@@ -38,7 +38,8 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
     assert look(LAYOUTS[layout](root)) == seen, "a second open saw something else"
     assert snapshot(root, locks=True) == before, "reading changed a file"
 
-    bring_here(store, ledger, seen)
+    assert [session.message_count for session in seen["sessions"]] == [len(seen[s.id][0]) for s in seen["sessions"]]
+    bring_here(store, ledger)
     messages = whole_reading(store)
     check_messages(messages, ledger)
     damage = store.check(SESSION)
@@ -76,7 +77,7 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
     check_kept(store, bad)
 
 
-def bring_here(store: FileStore, ledger: Ledger, seen: dict[str, Any]) -> None:
+def bring_here(store: FileStore, ledger: Ledger) -> None:
     """Check where the session is, and its metadata; create it, or restore it, where it is not here."""
     where = place(store)
     assert where in ledger.places, f"the session is {where}, and should be {ledger.places}"
@@ -87,8 +88,6 @@ def bring_here(store: FileStore, ledger: Ledger, seen: dict[str, Any]) -> None:
         [trashed] = list(store.trash())
         assert store.restore(trashed.key).id == SESSION
         assert place(store) == "here" and not list(store.trash()), "restored and still in the trash"
-    else:
-        assert [session.message_count for session in seen["sessions"]] == [len(seen[SESSION][0])]
     ledger.places = {"here"}
     if where != "absent":
         session = store.get(SESSION)
@@ -99,10 +98,7 @@ def bring_here(store: FileStore, ledger: Ledger, seen: dict[str, Any]) -> None:
 def check_lightly(layout: str, root: str, ledger: Ledger) -> None:
     """The half of `check` that costs little: where the session is, its messages, its damage, one more message."""
     store = LAYOUTS[layout](root)
-    where = place(store)
-    assert where in ledger.places, f"the session is {where}, and should be {ledger.places}"
-    if where != "here":
-        return
+    bring_here(store, ledger)
     messages = plain(store.read(SESSION))
     check_messages(messages, ledger)
     bad = unreadable(store)

@@ -114,12 +114,15 @@ def main() -> int:
         options.kills, options.forks, options.power, options.fail = 5000, True, 100, True
     print(f"seed {options.seed}", flush=True)
     began = time.monotonic()
-    parts = [
-        kills(options.kills, options.seed) if options.kills else (),
-        forks() if options.forks else (),
-        power(options.power, options.seed) if options.power else (),
-        failures() if options.fail else (),
-    ]
+    parts: list[Iterator[str]] = []
+    if options.kills:
+        parts.append(kills(options.kills, options.seed))
+    if options.forks:
+        parts.append(forks())
+    if options.power:
+        parts.append(power(options.power, options.seed))
+    if options.fail:
+        parts.append(failures())
     for part in parts:
         for line in part:
             print(f"\r{time.monotonic() - began:7.0f} s  {line}\033[K", end="", flush=True)
