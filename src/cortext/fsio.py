@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 20
+HINTS = 1 << 18  # how long a file of hints may get
 Stamp = tuple[int, int, int]
 
 
@@ -380,7 +381,7 @@ def _same_ends(reading: int, file: AppendFile) -> bool:
 
 
 def note(path: str, line: str) -> None:
-    """Add a line to a file of hints: not flushed, and a failure is nobody's loss."""
+    """Add a line to a file of hints: not flushed, and a failure is nobody's loss. A long one begins anew."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
         try:
@@ -391,6 +392,8 @@ def note(path: str, line: str) -> None:
     except OSError:
         return
     try:
+        if os.lseek(descriptor, 0, os.SEEK_END) > HINTS:
+            calls.ftruncate(descriptor, 0)
         calls.write(descriptor, line.encode("ascii", "replace") + b"\n")
     except OSError:
         pass

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext import fsio
 from cortext.index import sessions as sessions_module
 from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.model.message import Message
@@ -132,3 +133,16 @@ def test_a_store_that_went_away_leaves_the_list(world: World) -> None:
     world.rows()
     os.rename(world.root, world.folder / "elsewhere")
     assert world.rows() == {}
+
+
+@pytest.mark.req("FIND-03")
+def test_the_notes_of_writers_stay_short_and_nothing_is_missed_when_they_begin_anew(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    monkeypatch.setattr(fsio, "HINTS", 20)
+    for number in range(12):
+        world.rows()
+        world.store.append("b", Message(role="user", content=f"more {number}"))
+        assert world.rows()["b"][1] == number + 2
+    assert os.path.getsize(os.path.join(world.store.control, "changes")) < 60

@@ -178,7 +178,7 @@ class FileStore:
 
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
-        newest = tail(place.log, count, archive.next_seq(place.archive))
+        newest = tail(place.log, count, FileStore._first_seq(self, place))
         # Asked only after the log was read: a compaction may have made it meanwhile.
         if len(newest) >= count or not archive.exists(place.archive):
             return newest

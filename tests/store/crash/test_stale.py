@@ -146,6 +146,20 @@ def test_an_archive_with_a_hole_does_not_hide_what_the_log_still_has(layout: str
     invariants.check(layout, str(tmp_path), Ledger(events), first)
 
 
+@pytest.mark.req("STORE-03", "STORE-08")
+@pytest.mark.parametrize("layout", COMPACTING)
+def test_the_tail_keeps_its_numbers_after_an_interrupted_compaction_and_a_torn_line(
+    layout: str, tmp_path: Path
+) -> None:
+    actor, _, events = two(layout, tmp_path, 6)
+    place = place_of(actor.store)
+    log = contents(place.log)
+    actor.compact(4)
+    Path(place.log).write_bytes(log + b"\0" * 300)
+    assert [message.seq for message in LAYOUTS[layout](str(tmp_path)).tail(SESSION, 3)] == [3, 4, 5]
+    invariants.check(layout, str(tmp_path), Ledger(events))
+
+
 @pytest.mark.req("STORE-03", "STORE-06")
 @pytest.mark.parametrize("layout", COMPACTING)
 def test_messages_that_another_program_numbered_anew_hide_nothing_of_the_archive(layout: str, tmp_path: Path) -> None:
