@@ -15,7 +15,7 @@ from cortext import fsio
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS, main
 from cortext.services import doctor
-from tests.support.cli import Ran, cortext, run
+from tests.support.cli import Ran, cortext, git, run
 
 NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]
 
@@ -428,3 +428,14 @@ def test_every_command_and_its_options_can_be_completed(demo: Path, capsys: pyte
         assert "--help" in options, name
         assert options == sorted(options)
     assert json.loads(_here(capsys, "list", "--json").out)
+
+
+@pytest.mark.req("LOOK-01")
+def test_the_demo_inside_another_repository_leaves_that_one_alone(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "mine.txt").write_text("mine\n", encoding="utf-8")
+    git(tmp_path, "add", "mine.txt")
+    git(tmp_path, "commit", "-qm", "mine")
+    assert cortext("demo", "--quiet", cwd=tmp_path).code == 0
+    assert git(tmp_path, "log", "--format=%s").split() == ["mine"]
+    assert git(tmp_path / "cortext-demo", "log", "--format=%s").strip() == "A dozen conversations (session state saved)"

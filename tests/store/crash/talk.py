@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from cortext import fsio
+from cortext.errors import NotFound
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.model.session import Change, Session
 from cortext.store.chat import ChatStore
@@ -118,7 +119,10 @@ class Actor:
         self._do("delete", [], lambda: [self.store.delete(SESSION).key])
 
     def restore(self) -> None:
-        key = next(iter(self.store.trash())).key
+        keys = [item.key for item in self.store.trash()]
+        if not keys:
+            raise NotFound("the trash is empty")
+        key = keys[0]
         self._do("restore", [key], lambda: self.store.restore(key) and [])
 
     def repair(self) -> None:

@@ -34,6 +34,7 @@ def run(arguments: list[str]) -> int:
         raise UsageError(
             f"{folder} is there already and is no workspace", kept="it is unchanged", hint="name another folder"
         )
+    _own_repository(folder)
     Setup(folder, [], ["cortext"]).install()
     made = demo.fill(folder, Wiring(folder).workspace_store().store)
     if made:
@@ -42,6 +43,16 @@ def run(arguments: list[str]) -> int:
     if not options.quiet:
         _tour(folder)
     return 0
+
+
+def _own_repository(folder: str) -> None:
+    """A repository of its own, also inside another one: nothing of the demo may be committed there."""
+    os.makedirs(folder, exist_ok=True)
+    if not os.path.exists(os.path.join(folder, ".git")):
+        try:
+            subprocess.run(["git", "init", "-q", folder], check=True, capture_output=True)
+        except (OSError, subprocess.CalledProcessError):
+            pass  # said when it comes to the commit
 
 
 def _into_git(folder: str) -> None:
