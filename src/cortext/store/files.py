@@ -178,6 +178,8 @@ class FileStore:
 
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
+        if os.path.islink(place.archive):
+            fsio.open_file(place.archive, os.O_RDONLY)  # refuses: a session with a link in it is not read at all
         newest = tail(place.log, count, FileStore._first_seq(self, place))
         # Asked only after the log was read: a compaction may have made it meanwhile.
         if len(newest) >= count or not archive.exists(place.archive):
