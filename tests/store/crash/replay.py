@@ -22,7 +22,7 @@ def record(layout: str, scenario: str, base: str, *, kill_at: int = 0, fail_sync
     with installed(recorder):
         try:
             SCENARIOS[scenario](actor)
-        except (Dead, CortextError):
+        except (Dead, CortextError, OSError):
             recorder.dead = False
         if kill_at or fail_sync_at:
             _go_on(actor)
@@ -51,16 +51,6 @@ def cuts(ops: list[Op], per_place: int, chance: random.Random) -> Iterator[tuple
         if last.kind != "sync" and not (last.event is not None and last.event[0] == "try"):
             for style in chance.sample(STYLES, per_place):
                 yield cut, style
-
-
-def flushes(ops: list[Op]) -> int:
-    """How many flushes of ours a recording has (another program's are not counted)."""
-    count, tearing = 0, False
-    for op in ops:
-        if op.event is not None:
-            tearing = op.event[:2] == ("try", "tear")
-        count += op.kind == "sync" and not tearing
-    return count
 
 
 def after_the_change(ops: list[Op]) -> list[int]:

@@ -48,9 +48,10 @@ def test_a_power_cut_after_somebody_was_killed_and_another_went_on(layout: str, 
 def test_a_power_cut_after_a_flush_that_failed(layout: str, scenario: str, tmp_path: Path) -> None:
     """What a failed flush left in memory never reaches the disk, whatever a later flush says."""
     whole = replay.record(layout, scenario, str(tmp_path / "whole"))
+    flushes = sum(op.kind == "sync" for op in whole)
     chance = random.Random(SEED)
     bad = []
-    for number in range(1, replay.flushes(whole) + 1, 2):
+    for number in range(1, flushes + 1, 2):
         ops = replay.record(layout, scenario, str(tmp_path / f"{number}"), fail_sync_at=number)
         assert any(op.kind == "sync failed" for op in ops)
         cut, style = chance.choice(replay.after_the_change(ops)), chance.choice(("drop", "mixed"))
