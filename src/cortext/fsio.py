@@ -205,6 +205,8 @@ class AppendFile:
 
     def _create(self) -> int:
         try:
+            # What is there already comes first: after a crash no log may stand there without its metadata.
+            sync_folder(os.path.dirname(self.path) or ".")
             descriptor = open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
             raise write_failed(error, self.path, "nothing was changed") from error

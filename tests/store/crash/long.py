@@ -74,7 +74,7 @@ def power(seeds: int, seed: int) -> Iterator[str]:
                 for scenario in SCENARIOS:
                     base = os.path.join(folder, f"{layout}-{scenario}-{number}")
                     plain = replay.record(layout, scenario, base)
-                    flushes = sum(op.kind == "sync" for op in plain)
+                    flushes = replay.flushes(plain)
                     recordings = {
                         "plain": plain,
                         "kill": replay.record(layout, scenario, f"{base}-k", kill_at=chance.randint(1, len(plain) - 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import random
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from cortext.errors import CortextError
 from tests.store.crash import invariants
@@ -14,15 +14,17 @@ from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
 from tests.store.crash.talk import SCENARIOS, Actor, Ledger
 
 
-def record(layout: str, scenario: str, base: str, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
+def record(
+    layout: str, scenario: str | Callable[[Actor], None], base: str, *, kill_at: int = 0, fail_sync_at: int = 0
+) -> list[Op]:
     """The calls of a scenario. After a kill or a failure somebody else goes on with the same session."""
     os.makedirs(base, mode=0o700)
     recorder = Recorder(base, kill_at=kill_at, fail_sync_at=fail_sync_at)
     actor = Actor(layout, os.path.join(base, "store"), recorder.mark)
     with installed(recorder):
         try:
-            SCENARIOS[scenario](actor)
-        except (Dead, CortextError, OSError):
+            (SCENARIOS[scenario] if isinstance(scenario, str) else scenario)(actor)
+        except (Dead, CortextError):
             recorder.dead = False
         if kill_at or fail_sync_at:
             _go_on(actor)
@@ -51,6 +53,16 @@ def cuts(ops: list[Op], per_place: int, chance: random.Random) -> Iterator[tuple
         if last.kind != "sync" and not (last.event is not None and last.event[0] == "try"):
             for style in chance.sample(STYLES, per_place):
                 yield cut, style
+
+
+def flushes(ops: list[Op]) -> int:
+    """How many flushes of ours a recording has (another program's are not counted)."""
+    count, tearing = 0, False
+    for op in ops:
+        if op.event is not None:
+            tearing = op.event[:2] == ("try", "tear")
+        count += op.kind == "sync" and not tearing
+    return count
 
 
 def after_the_change(ops: list[Op]) -> list[int]:

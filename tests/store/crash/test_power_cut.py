@@ -9,7 +9,7 @@ import pytest
 
 from tests.store.crash import replay
 from tests.store.crash.power import Op, after_power_cut
-from tests.store.crash.talk import LAYOUTS, SCENARIOS
+from tests.store.crash.talk import LAYOUTS, SCENARIOS, Actor
 
 SEED = 20261115
 SHOWN = 3
@@ -48,15 +48,34 @@ def test_a_power_cut_after_somebody_was_killed_and_another_went_on(layout: str, 
 def test_a_power_cut_after_a_flush_that_failed(layout: str, scenario: str, tmp_path: Path) -> None:
     """What a failed flush left in memory never reaches the disk, whatever a later flush says."""
     whole = replay.record(layout, scenario, str(tmp_path / "whole"))
-    flushes = sum(op.kind == "sync" for op in whole)
     chance = random.Random(SEED)
     bad = []
-    for number in range(1, flushes + 1, 2):
+    for number in range(1, replay.flushes(whole) + 1, 2):
         ops = replay.record(layout, scenario, str(tmp_path / f"{number}"), fail_sync_at=number)
         assert any(op.kind == "sync failed" for op in ops)
         cut, style = chance.choice(replay.after_the_change(ops)), chance.choice(("drop", "mixed"))
         if text := replay.check_cut(layout, ops, cut, style, SEED, str(tmp_path)):
             bad.append(f"flush {number} failed, {text}")
+    assert not bad, f"{len(bad)} states; the first:\n" + "\n".join(bad[:SHOWN])
+
+
+@pytest.mark.req("STORE-03", "STORE-10")
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_session_whose_creation_failed_or_was_killed_is_there_whole_or_not_at_all(
+    layout: str, tmp_path: Path
+) -> None:
+    """Somebody else writes to what is there of it; then the power goes, while that is on its way."""
+    whole = replay.record(layout, Actor.create, str(tmp_path / "whole"))
+    chance = random.Random(SEED)
+    bad = []
+    for number in range(3, replay.flushes(whole) + 1):
+        for how in ("fail_sync_at", "kill_at"):
+            at = number if how == "fail_sync_at" else len(whole) - 2 * number
+            ops = replay.record(layout, Actor.create, str(tmp_path / f"{how}{number}"), **{how: at})
+            promised = replay.after_the_change(ops)[0]
+            for cut in range(promised - 9, promised + 1):
+                if text := replay.check_cut(layout, ops, cut, "mixed", chance.randrange(1 << 20), str(tmp_path)):
+                    bad.append(f"{how} {at}, {text}")
     assert not bad, f"{len(bad)} states; the first:\n" + "\n".join(bad[:SHOWN])
 
 
