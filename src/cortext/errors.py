@@ -14,7 +14,13 @@ CortextError
 ├── SessionBusy                another process is writing                         exit 4
 ├── WriteFailed                the disk said no; nothing was acknowledged         exit 5
 ├── UnsafePath                 a path that leads out of its store                 exit 6
-└── ConfigError                a settings file that cannot be used                exit 7
+├── ConfigError                a settings file that cannot be used                exit 7
+└── ModelError                 the model gave no (whole) answer                   exit 8
+    ├── NoModel                no model is named, or none is usable here
+    ├── ModelRefused           the key, the name or the request was not accepted
+    ├── ModelBusy              rate limit or overload, after the retries
+    ├── ModelUnreachable       no connection, or no answer in time
+    └── ModelCut               the answer broke off; what came before it did is kept
 
 An error says what happened (the message), what was kept (`kept`) and what to do next (`hint`).
 `code` is the stable word for scripts (`--json`), `exit_status` what the process ends with.
@@ -101,3 +107,28 @@ class UnsafePath(CortextError):
 class ConfigError(CortextError):
     code = "config"
     exit_status = 7
+
+
+class ModelError(CortextError):
+    code = "model"
+    exit_status = 8
+
+
+class NoModel(ModelError):
+    code = "no-model"
+
+
+class ModelRefused(ModelError):
+    code = "model-refused"
+
+
+class ModelBusy(ModelError):
+    code = "model-busy"
+
+
+class ModelUnreachable(ModelError):
+    code = "model-unreachable"
+
+
+class ModelCut(ModelError):
+    code = "model-cut"

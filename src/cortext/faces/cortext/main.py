@@ -69,7 +69,8 @@ usage: cortext COMMAND [options]          `cortext COMMAND --help` teaches each 
 {commands}
 
 Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 not understood,
-3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings.
+3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,
+8 no answer from the model.
 """
 
 

@@ -1,0 +1,1 @@
+"""The models behind `aur` and `alfred`: one streaming protocol, one module a provider."""

@@ -1,0 +1,98 @@
+"""What every model does, on one page: a request goes in, a stream of events comes out.
+
+    text, thinking …      as the model says them
+    call                  the model wants one of our tools run (whole, never in pieces)
+    note                  something the user may see ("rate limit: trying again in 2 s")
+    done                  always the last one: why it stopped, and what it cost
+
+A stream that breaks raises a ModelError; what came until then was already handed out. A provider retries only
+before the first event reached the caller, so that no word is ever said twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import msgspec
+
+from cortext.model.message import Message
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool that the model may call: `parameters` is a JSON schema of type object."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class Request(msgspec.Struct, kw_only=True):
+    """One turn asked of a model. Messages are ours (`parts` hold tool calls and results); the provider translates."""
+
+    messages: list[Message]
+    system: str = ""
+    tools: list[ToolSpec] = []
+    max_tokens: int = 0  # 0: the provider's own default
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Words of the answer."""
+
+    text: str
+
+
+class Thinking(msgspec.Struct, frozen=True):
+    """Words that the model says to itself; shown if asked for, never sent back."""
+
+    text: str
+
+
+class Call(msgspec.Struct, frozen=True):
+    """The model wants a tool run. `input` is {} where the model sent none; `broken` holds what was no JSON."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    broken: str = ""
+
+
+class Note(msgspec.Struct, frozen=True):
+    """A word to the user from the provider's code, not from the model."""
+
+    text: str
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """Tokens as the provider counted them; -1 where it does not tell."""
+
+    input: int = -1
+    output: int = -1
+
+
+class Done(msgspec.Struct, frozen=True):
+    """The end of a whole answer. `stop` is end, length, tools or filtered."""
+
+    stop: str = "end"
+    usage: Usage = Usage()
+    model: str = ""
+
+
+Event = Text | Thinking | Call | Note | Done
+
+
+class Model(Protocol):
+    """A model at hand. `name` is `provider/name`, as the user gives it."""
+
+    name: str
+    context: int  # tokens that fit
+    takes_tools: bool
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Ask. Closing the iterator (`.close()`) stops the request, also from another thread's `cancel`."""
+
+    def cancel(self) -> None:
+        """Stop what is under way, from any thread; `stream` then raises ModelCut."""
+
+    def warm(self) -> None:
+        """Import what is heavy now, while the user types."""
