@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-BLOCK = 1 << 20
+BLOCK = 1 << 18  # larger ones are slower: memory of that size is fetched anew each time
 MAX_LINE = 256 * 1024 * 1024
 
 # A piece of a file: where it begins, its bytes (None where it is longer than a line may be), its length.

@@ -7,7 +7,7 @@ import sqlite3
 
 from cortext import fsio
 
-SCHEMA = 2
+SCHEMA = 3
 
 _TABLES = """
 -- Which transcript of which tool is kept in which session, and how far it was read.
@@ -18,7 +18,8 @@ CREATE TABLE IF NOT EXISTS transcript (
 -- Every session of every known store, as lists show it; `signs` are sizes and times of its files.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
-    last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER, signs TEXT,
+    last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
+    straight INTEGER, signs TEXT,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);

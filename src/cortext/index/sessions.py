@@ -32,6 +32,7 @@ PATIENCE = 600.0  # seconds until a look at all of very many is due again
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
     "token_count", "summary", "path", "kind", "damage",
+    "straight",
 )  # fmt: skip
 
 
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
         path: str
         kind: str
         damage: int
+        straight: int
 else:
     _Fields = namedtuple("_Fields", COLUMNS)  # noqa: PYI024 (typing costs start-up time)
 
@@ -238,7 +240,7 @@ class _Refresh:
                     self.progress(place, len(ids))
             self.database.execute("BEGIN IMMEDIATE")
             self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
-            self.database.executemany(f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 16)})", rows)
+            self.database.executemany(f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 17)})", rows)
             self.database.execute("COMMIT")
 
     def _forget_store(self) -> None:
@@ -279,5 +281,6 @@ def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
         session.summary,
         session.path,
         session.damage,
+        int(session.straight),
         _signs_of(kind, session.path),
     )

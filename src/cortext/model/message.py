@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -82,6 +82,30 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
         return [part for part in self.parts or () if part.type == kind]
 
 
+class Outline(Protocol):
+    """A message without its words: enough to know the thread, and what would fit."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def seq(self) -> int: ...
+    @property
+    def role(self) -> str: ...
+    @property
+    def timestamp(self) -> str: ...
+    @property
+    def tokens(self) -> int | None: ...
+    @property
+    def parent(self) -> str: ...
+    @property
+    def partial(self) -> bool: ...
+    @property
+    def aside(self) -> bool: ...
+
+
+Placed = TypeVar("Placed", bound=Outline)
+
+
 def said(parts: list[Part]) -> str:
     """The `content` that belongs to these parts: their texts, a blank line between."""
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)
@@ -92,12 +116,12 @@ def plain(message: Message) -> Message:
     return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
 
 
-def thread(messages: Iterable[Message]) -> list[Message]:
+def thread(messages: Iterable[Placed]) -> list[Placed]:
     """The talk as it stands: from the last message back by `parent`, without cut replies and asides."""
     kept = [message for message in messages if not message.aside]
     if any(message.parent for message in kept):
         places = {message.id: place for place, message in enumerate(kept)}
-        way: list[Message] = []
+        way: list[Placed] = []
         place = len(kept) - 1
         while place >= 0:
             message = kept[place]

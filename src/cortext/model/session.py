@@ -49,6 +49,8 @@ class Session(msgspec.Struct, kw_only=True):
     store: str = ""
     path: str = ""
     damage: int = 0
+    # Every message of the log is in its thread, numbered from 0 without a gap: parts of it can be read as they are.
+    straight: bool = False
     leased: bool | None = None
 
     @property

@@ -89,7 +89,7 @@ class Listing:
         session = place.store.peek(row.id)  # the counts are in the row: no need to read the log for them
         session.message_count, session.token_count = row.message_count, row.token_count
         session.last_active = row.last_active
-        session.damage = row.damage
+        session.damage, session.straight = row.damage, bool(row.straight)
         return Found(place, session)
 
 

@@ -97,8 +97,9 @@ def before_log(archive: str, log: str) -> tuple[int, str]:
 class ArchivedReading:
     """The messages of the archive, then those of the log; what stands in both is given once."""
 
-    def __init__(self, archive: str, log: str, start: int = 0) -> None:
+    def __init__(self, archive: str, log: str, start: int = 0, *, outline: bool = False) -> None:
         self.damage: list[Damage] = []
+        self._outline = outline
         self._archive = archive
         self._log = log
         self._start = start
@@ -114,7 +115,7 @@ class ArchivedReading:
         try:
             archived = exists(self._archive)
             repeated = repeats_from(self._archive, descriptor) if archived and descriptor >= 0 else -1
-            older = JournalReading(self._archive)
+            older = JournalReading(self._archive, outline=self._outline)
             for message in older if archived else ():
                 if repeated < 0 or message.seq < repeated:
                     yield message
@@ -122,11 +123,14 @@ class ArchivedReading:
             if descriptor < 0:
                 return
             if repeated >= 0:
-                newer = JournalReading(self._log, first_seq=repeated)
+                newer = JournalReading(self._log, first_seq=repeated, outline=self._outline)
             elif archived:
-                newer = JournalReading(self._log, first_seq=older.last_seq + 1, archive=self._archive)
+                first = older.last_seq + 1
+                newer = JournalReading(self._log, first_seq=first, archive=self._archive, outline=self._outline)
             else:
-                newer = JournalReading(self._log, seek=lambda opened: offset_of(opened, self._start))
+                newer = JournalReading(
+                    self._log, seek=lambda opened: offset_of(opened, self._start), outline=self._outline
+                )
             opened, descriptor = descriptor, -1  # the reading closes it
             for batch in newer.batches_of(opened):
                 yield from batch

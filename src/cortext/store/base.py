@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.model.message import Message
+from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 
 UNREADABLE = "unreadable"  # bytes that are no record
@@ -128,6 +128,13 @@ class Compacts(Protocol):
 
     def compact(self, session_id: str, before: int) -> int:
         """Move the messages with a sequence below `before`; how many moved. `read` still gives all."""
+
+
+class Outlines(Protocol):
+    """A store that can tell of its messages without reading their words: what a list and a packet need of most."""
+
+    def outline(self, session_id: str) -> Iterator[Outline]:
+        """Every message in order, as `read` gives them, without content and parts."""
 
 
 class Rewrites(Protocol):

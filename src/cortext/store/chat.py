@@ -18,6 +18,7 @@ from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE
+from cortext.store.base import Reading
 from cortext.store.fields import (
     agent_config_fields,
     agent_config_of,
@@ -163,8 +164,30 @@ class ChatStore(FileStore):
             "last_summarized": now,
             "covers": session.summary_covers,
             "by": session.summary_by,
+            "version": number_field(old, "version") + 1,
         }
         save_fields(path, {**old, **fresh})
+
+    def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
+        """See assistant.EmbedsSummaries."""
+        with self._locked(session_id):
+            path = _summary_path(self._place(session_id))
+            fields, _ = load_fields(path)
+            if not summary or text_field(fields, "summary_text") != summary:
+                return False
+            save_fields(path, {**fields, "embedding": embedding})
+        return True
+
+    def summary_embedding(self, session_id: str) -> dict[str, object] | None:
+        """See assistant.EmbedsSummaries."""
+        fields, _ = load_fields(_summary_path(self._place(session_id)))
+        embedding = fields.get("embedding")
+        return embedding if isinstance(embedding, dict) else None
+
+    def working(self, session_id: str) -> Reading:
+        """See assistant.KeepsWorking."""
+        place = self._place(session_id)
+        return JournalReading(place.log, first_seq=FileStore._first_seq(self, place))
 
     # ── records about messages, and the session that is current here ─────────────────────────────────
 

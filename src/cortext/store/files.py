@@ -19,7 +19,7 @@ from cortext import fsio
 from cortext.errors import DamagedData, InvalidId, SessionExists, SessionNotFound, UnsafePath, UsageError
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
-from cortext.model.message import Message
+from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import archive, mend, quarantine, shapes
@@ -73,6 +73,7 @@ class Survey(NamedTuple):
     tokens: int
     first: str
     last: str
+    straight: bool
     damage: list[Damage]
 
 
@@ -175,6 +176,9 @@ class FileStore:
 
     def read(self, session_id: str, start: int = 0) -> Reading:
         return FromSequence(self._read(self._place(session_id), start), start)
+
+    def outline(self, session_id: str) -> Iterator[Outline]:
+        return iter(self._read(self._place(session_id), 0, outline=True))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
@@ -343,6 +347,7 @@ class FileStore:
             session,
             message_count=survey.messages,
             token_count=survey.tokens,
+            straight=survey.straight,
             created_at=created,
             last_active=max(session.last_active, survey.last) or created,
             store=self.name,
@@ -351,21 +356,23 @@ class FileStore:
             leased=self._held(place) if self.leased else None,
         )
 
-    def _read(self, place: Place, start: int) -> Reading:
+    def _read(self, place: Place, start: int, *, outline: bool = False) -> Reading:
         if place.archive:
-            return archive.ArchivedReading(place.archive, place.log, start)
-        return JournalReading(place.log, seek=lambda descriptor: offset_of(descriptor, start))
+            return archive.ArchivedReading(place.archive, place.log, start, outline=outline)
+        return JournalReading(place.log, seek=lambda descriptor: offset_of(descriptor, start), outline=outline)
 
     def _survey(self, place: Place) -> Survey:
-        reading = self._read(place, 0)
-        count, tokens, first, last = 0, 0, "", ""
+        reading = self._read(place, 0, outline=True)
+        count, tokens, first, last, straight = 0, 0, "", "", True
         for message in reading:
             count += 1
             tokens += message.tokens or 0
             if message.timestamp > last:
                 last = message.timestamp
             first = first or message.timestamp
-        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), reading.damage)
+            if message.parent or message.partial or message.aside or message.seq != count - 1:
+                straight = False
+        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
 
     def _held(self, place: Place) -> bool:
         return fsio.read_holder(self._lock_path(place.session_id)) is not None

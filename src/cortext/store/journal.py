@@ -8,6 +8,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from typing import cast
+
+from msgspec.json import Decoder
 
 from cortext import fsio
 from cortext.jsonl import MAX_LINE, blocks, split_lines
@@ -24,6 +27,8 @@ from cortext.store.lines import (
     decode_plain,
     derived_id,
     is_message,
+    line_decoder,
+    outline_decoder,
     salvage,
 )
 
@@ -33,7 +38,8 @@ class JournalReading:
 
     It may begin at the offset of any line and stop before another. `first_seq` is the number that the
     first message has if it does not say itself. `seek` finds the start in the file that was opened (by then
-    the path may name another). A message that stands in the `archive` too is left out.
+    the path may name another). A message that stands in the `archive` too is left out. With `outline` the
+    messages come without their words (base.Outlines), and only those that need a closer look come whole.
     """
 
     def __init__(
@@ -45,6 +51,7 @@ class JournalReading:
         first_seq: int = 0,
         archive: str = "",
         seek: Callable[[int], int] | None = None,
+        outline: bool = False,
     ) -> None:
         self.path = path
         self.damage: list[Damage] = []
@@ -54,6 +61,7 @@ class JournalReading:
         self._first = first_seq
         self._archive = archive
         self._seek = seek
+        self._outline = outline
         self._begin()
 
     def _begin(self) -> None:
@@ -99,7 +107,9 @@ class JournalReading:
 
     def _quickly(self, piece: bytes) -> list[Message] | None:
         """Decode many lines at once; None where one of them wants a closer look."""
-        found = decode_plain(piece)
+        # What asks for an outline looks at nothing else, so to the type checker it may be the message.
+        decoder = cast("Decoder[StoredMessage]", outline_decoder) if self._outline else line_decoder
+        found = decode_plain(piece, decoder)
         if found is None:
             return None
         batch: list[Message] = []

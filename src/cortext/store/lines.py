@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -41,12 +41,28 @@ class StoredMessage(Message, kw_only=True, omit_defaults=True):
     idx: int = -1
 
 
+class StoredOutline(msgspec.Struct, kw_only=True):
+    """The same without its words: most of a line is skipped, which takes a fifth of the time."""
+
+    role: str = ""
+    timestamp: str = ""
+    tokens: int | None = None
+    id: str = ""
+    seq: int = -1
+    parent: str = ""
+    partial: bool = False
+    aside: bool = False
+    type: str = ""
+
+
 class BadLine(ValueError):
     """A line, or a piece of one, that is no record. The text says why."""
 
 
 _encoder = msgspec.json.Encoder()
 line_decoder = msgspec.json.Decoder(StoredMessage)
+outline_decoder = msgspec.json.Decoder(StoredOutline)
+Stored = TypeVar("Stored", StoredMessage, StoredOutline)
 _any_decoder = msgspec.json.Decoder()
 
 
@@ -187,13 +203,13 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(strict_reason) from error
 
 
-def decode_plain(piece: bytes) -> list[StoredMessage] | None:
+def decode_plain(piece: bytes, decoder: msgspec.json.Decoder[Stored]) -> list[Stored] | None:
     """Many lines at once; None where one of them wants a closer look."""
     end = piece.find(b"\n") + 1
     lines = piece.split(b"\n") if 0 < end < len(piece) else [piece]  # one long line is not copied
     if not lines[-1]:
         lines.pop()
-    decode = line_decoder.decode  # line by line: decode_lines would take records that are glued together
+    decode = decoder.decode  # line by line: decode_lines would take records that are glued together
     try:
         for line in lines:  # each, not the piece at once: most are ASCII, and cost nothing
             _check_utf8(line)
@@ -290,7 +306,7 @@ def coerce(value: Any) -> StoredMessage:
     )
 
 
-def is_message(record: StoredMessage) -> bool:
+def is_message(record: StoredMessage | StoredOutline) -> bool:
     """Whether a record is meant as a message: by its type, or by a role under a type we do not know."""
     return record.type in MESSAGE_TYPES or (record.role != "" and record.type != METADATA_TYPE)
 

@@ -79,7 +79,7 @@ def line_start(descriptor: int, position: int) -> int:
 
 def plain_messages(piece: bytes) -> list[Message] | None:
     """The messages of some lines, if every one is plainly ours: numbered, in order, with an id."""
-    found = decode_plain(piece)
+    found = decode_plain(piece, line_decoder)
     if found is None:
         return None
     messages: list[Message] = []
