@@ -51,6 +51,16 @@ SETTINGS = {
         Setting("store.lock_timeout", 5.0, "seconds to wait for another writer", anywhere=True),
         Setting("session.sessions_dir", "", "where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR"),
         Setting("session.idle_minutes", 30, "minutes until a quiet chat is summarised", anywhere=True),
+        Setting("chat.model", "", "the model of alfred, where it is not that of model.name"),
+        Setting("chat.prompt_file", "", "a file with your own system prompt for alfred"),
+        Setting("chat.auto_create", True, "begin a session with the first words (else ask for /new)"),
+        Setting("chat.context_tokens", 60_000, "how much of a session the model may see"),
+        Setting("chat.facts_tokens", 1_500, "how much of what is remembered is always in the prompt"),
+        Setting("chat.compact_tokens", 40_000, "a session larger than this is summed up and shortened"),
+        Setting("chat.keep_messages", 20, "messages that stay when a session is shortened"),
+        Setting("telegram.allowed_users", "", "numeric ids of the users that are served, separated by commas"),
+        Setting("telegram.parallel", 32, "chats that are answered at the same time"),
+        Setting("telegram.longest_message", 20_000, "characters of a message that is still taken"),
         Setting("workspace.pause_minutes", 5, "minutes until a quiet conversation is paused", anywhere=True),
         Setting("workspace.commit", True, "commit a conversation when it is paused or completed", anywhere=True),
         Setting("workspace.mask", True, "mask secrets in what is kept in a workspace, and so in git"),
@@ -58,8 +68,17 @@ SETTINGS = {
         Setting("workspace.pause_words", "", "more words that mean a pause, separated by commas", anywhere=True),
         Setting("workspace.offer_after", 40, "messages without a save until one is offered", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),
+        Setting("spawner.agent", "assistant", "the agent that aur talks to where none is named"),
+        Setting("spawner.interactive.session_expiry_days", 0, "days after which quiet sessions go to the trash; 0: never"),
+        Setting("spawner.interactive.context_tokens", 100_000, "how much of a session the model is sent at most"),
         Setting("resume.tokens", 60_000, "how large a resume packet may be", anywhere=True),
         Setting("resume.native_tokens", 120_000, "how much history a native resume may carry", anywhere=True),
+        Setting("model.name", "", "the model to ask, as provider/name", env="CORTEXT_MODEL"),
+        Setting("model.mask", True, "mask secrets in what is sent to a model"),
+        Setting("model.stream", True, "show answers as they come (some endpoints can only give them whole)"),
+        Setting("model.connect_seconds", 10.0, "seconds to wait for a connection to a model", anywhere=True),
+        Setting("model.silence_seconds", 120.0, "seconds to wait for the next words of a model", anywhere=True),
+        Setting("model.retries", 3, "how often to ask again after a rate limit", anywhere=True),
         Setting("resume.tool", "", "the AI tool to resume in, where the conversation names none", anywhere=True),
     )
 }
@@ -213,3 +232,8 @@ def chat_folder(settings: Settings) -> str:
     """The sessions of `alfred`."""
     chosen = os.path.expanduser(settings["session.sessions_dir"])
     return chosen or os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "alfred", "sessions")
+
+
+def assistant_folder(settings: Settings) -> str:
+    """What alfred keeps beside its sessions: memory, chats, the journals of its bots."""
+    return os.path.dirname(os.path.abspath(chat_folder(settings)))

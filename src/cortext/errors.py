@@ -15,6 +15,7 @@ CortextError
 ├── WriteFailed                the disk said no; nothing was acknowledged         exit 5
 ├── UnsafePath                 a path that leads out of its store                 exit 6
 ├── ConfigError                a settings file that cannot be used                exit 7
+├── StoreUnreachable           the server of the store does not answer            exit 9
 └── ModelError                 the model gave no (whole) answer                   exit 8
     ├── NoModel                no model is named, or none is usable here
     ├── ModelRefused           the key, the name or the request was not accepted
@@ -107,6 +108,11 @@ class UnsafePath(CortextError):
 class ConfigError(CortextError):
     code = "config"
     exit_status = 7
+
+
+class StoreUnreachable(CortextError):
+    code = "store-unreachable"
+    exit_status = 9
 
 
 class ModelError(CortextError):

@@ -13,7 +13,8 @@ import pytest
 
 from cortext import fsio
 from cortext.faces.cortext.commands.completion import _SCRIPTS
-from cortext.faces.cortext.main import COMMANDS, main
+from cortext.faces.cortext.main import COMMANDS
+from cortext.faces.cortext.main import run as main
 from cortext.services import doctor
 from tests.support.cli import Ran, cortext, git, run
 
@@ -86,7 +87,8 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
     assert all(len(line) <= 120 for line in done.out.splitlines())
     assert done.out.endswith(
         "Exit codes: 0 done, 1 not found or refused, 2 not understood,\n"
-        "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings.\n"
+        "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,\n"
+        "8 no answer from the model, 9 no answer from the store's server.\n"
     )
     assert cortext("help").out == done.out
 

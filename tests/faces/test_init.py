@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.cortext.main import main
+from cortext.faces.cortext.main import run as main
 from tests.support.cli import cortext, git
 
 # The commands of each tool, its hooks, and where its MCP entry is.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.cortext.main import main
+from cortext.faces.cortext.main import run as main
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Session
 from cortext.safety import terminal

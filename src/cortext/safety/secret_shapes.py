@@ -9,6 +9,20 @@ import math
 import re
 from collections import Counter
 from itertools import pairwise
+from typing import Any
+
+
+class Pattern:
+    """A pattern that is compiled when it is first used: most texts hold no value to judge."""
+
+    def __init__(self, text: str, flags: int = 0) -> None:
+        self._text, self._flags = text, flags
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(re.compile(self._text, self._flags), name)
+        setattr(self, name, method)  # the next time it is there at once
+        return method
+
 
 # The 160 commonest pairs of letters: 82 % of the pairs in words and identifiers, 24 % of random ones.
 _COMMON_PAIRS = (
@@ -20,7 +34,7 @@ _COMMON_PAIRS = (
 )
 _PAIRS = frozenset(_COMMON_PAIRS.split())
 
-_FILLERS = re.compile(
+_FILLERS = Pattern(
     r"example|placeholder|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|sample|insert"
     r"|goes[_-]?here|not[_-]?a?[_-]?real|_here\b|-here\b|abcdefgh|12345678|87654321|\.\.\.|…|\*\*\*|(?P<run>.)(?P=run){7}"
     # Four letters are met by chance in a long key, unless their case must agree.
@@ -28,14 +42,14 @@ _FILLERS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 # What stands where a value would: a variable, a template, a tag, a call, a path, a mask.
-_REFERENCE = re.compile(
+_REFERENCE = Pattern(
     r"\$\{|\$\(|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
     r"|\bprocess\.env|\bos\.environ|\bgetenv|\benv[.:(\[]|\bsecrets?\.[A-Za-z_]|\bvars?\.[A-Za-z_]|\bvault:|\bop://"
     r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})/|^/(?:home|usr|etc|var|tmp|opt|root|run|mnt|srv|app|data|dev|Users)/"
     r"|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
     re.IGNORECASE,
 )
-_STEMS = re.compile(
+_STEMS = Pattern(
     r"(?:my|the|some|new|old|test|db|root|admin|super|top|user|default|dev|local|bad|good|wrong|correct|plain|no)?[_.-]?"
     r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
     r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|dev|local|sa|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
@@ -44,13 +58,13 @@ _STEMS = re.compile(
     r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
     re.IGNORECASE,
 )
-_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
-_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_HEX = re.compile(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
-_LETTER_RUNS = re.compile(r"[a-z]{2,}")
-_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
-_CALL = re.compile(r"[A-Za-z_][\w.:]{2,}[(\[]")
-_CAMEL = re.compile(r"[A-Za-z][a-z]*(?:[A-Z][a-z]+)*[0-9]?")
+_VARIABLE = Pattern(r"\$[A-Za-z_]\w*")
+_UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = Pattern(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
+_LETTER_RUNS = Pattern(r"[a-z]{2,}")
+_DOTTED = Pattern(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
+_CALL = Pattern(r"[A-Za-z_][\w.:]{2,}[(\[]")
+_CAMEL = Pattern(r"[A-Za-z][a-z]*(?:[A-Z][a-z]+)*[0-9]?")
 _SEPARATORS = "-_./:"
 
 

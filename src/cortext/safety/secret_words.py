@@ -39,9 +39,9 @@ _HARMLESS = _endings(
 )
 # Where a value without quotes ends: before code, before the next value, before what closes the sentence. A
 # password may hold any of these signs, so there only what comes after them tells.
-_KEY_ENDS = re.compile(r"[,;&)}\](\[{|]|\.$|\*\*")
-_PASSWORD_ENDS = re.compile(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
-_FLAG = re.compile(r"[\s\"'(]--?[\w-]*$")
+_KEY_ENDS = shapes.Pattern(r"[,;&)}\](\[{|]|\.$|\*\*")
+_PASSWORD_ENDS = shapes.Pattern(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
+_FLAG = shapes.Pattern(r"[\s\"'(]--?[\w-]*$")
 # Tokens that open doors even where they look like ids.
 _GRANTS = _endings("access auth api refresh bot deploy personal private secret session login user")
 
@@ -77,6 +77,12 @@ def _pattern() -> re.Pattern[str]:
         """,
         re.IGNORECASE | re.VERBOSE,
     )
+
+
+def announces(name: str) -> bool:
+    """Whether a value under this name could be a secret because of the name."""
+    low = name.lower()
+    return any(word in low for word in _WORDS + _OTHER_WORDS)
 
 
 def search(text: str, low: str) -> Iterator[tuple[str, int, int]]:

@@ -115,7 +115,7 @@ def _spans(text: str) -> list[Span]:
 
     # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
     plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
-    long_words = " ".join([word for word in plain.split() if len(word) >= _LONG])
+    long_words = " ".join([word for word in set(plain.split()) if len(word) >= _LONG])  # each once: names recur
     ranks: set[int] = set()
     for sign, literals in _literals().items():
         where = plain if sign == " " else long_words  # a literal with a blank in it spans words

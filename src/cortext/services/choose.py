@@ -6,7 +6,6 @@ Words are looked for in titles, summaries and types first, then with room for ty
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
 
 from cortext.errors import AmbiguousId, SessionNotFound
 from cortext.index.sessions import Row
@@ -77,6 +76,8 @@ def _alike(words: Sequence[str], row: Row) -> bool:
 
 
 def _best(word: str, there: Sequence[str]) -> float:
+    from difflib import SequenceMatcher
+
     best = 0.0
     for other in there:
         if word in other:

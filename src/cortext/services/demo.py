@@ -62,7 +62,7 @@ def fill(workspace: str, store: Store) -> list[Session]:
 
 def _write(workspace: str, store: Store, number: int, script: _Script, begin: float) -> Session:
     session_id = ids.check_id(f"{number:03d}-{script.conversation_type}-{script.slug}")
-    _, prompt_hash = registry.command_text(workspace, script.conversation_type)
+    prompt_hash = registry.command_hash(workspace, script.conversation_type)
     session = store.create(
         Session(
             id=session_id,

@@ -8,20 +8,15 @@ import msgspec
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
-from cortext.services.masking import mask_message
+from cortext.services.masking import mask_messages
 from cortext.services.stores import Found
 from cortext.services.views import message_row, session_row
 
 
 def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
     """The messages without secrets, and the kinds that were masked (one entry each time)."""
-    clean: list[Message] = []
-    kinds: list[str] = []
-    for message in messages:
-        safe, findings = mask_message(message)
-        clean.append(safe)
-        kinds += [finding.kind for finding in findings]
-    return clean, kinds
+    clean, findings = mask_messages(list(messages))
+    return clean, [finding.kind for finding in findings]
 
 
 def as_markdown(session: Session, messages: Sequence[Message]) -> str:

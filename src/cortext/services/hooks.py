@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
 from cortext.errors import CortextError, UsageError
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, PAUSED
-from cortext.services import pausing, registry
-from cortext.services.capture import Capture
-from cortext.services.lifecycle import begin, confirmation, save
-from cortext.services.listing import Listing
-from cortext.services.resume.in_tool import answer_in_tool
 from cortext.services.stores import Found, NamedStore
 from cortext.tools.base import HookEvent, Tool, Transcript
+
+# The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
+if TYPE_CHECKING:
+    from cortext.services.capture import Capture
+    from cortext.services.listing import Listing
 
 PREFIX = "workspace."
 
@@ -104,6 +104,8 @@ class Hook:
         if name == "resume":
             if self.tool.commands_run:  # its command file asks us itself
                 return ""
+            from cortext.services.resume.in_tool import answer_in_tool
+
             listing = self.world.listing()
             listing.refresh()
             return answer_in_tool(listing, self.event.arguments)
@@ -114,13 +116,19 @@ class Hook:
                 return "No conversation of this workspace is held here, so there is nothing to stop."
             if self.event.kind == "command" and found.session.status != ACTIVE:
                 return ""  # the prompt's own event, a moment ago, has saved it and said so
+            from cortext.services.lifecycle import confirmation
+
             return confirmation(self._save(found))
+        from cortext.services import registry
+
         if name not in registry.load(self.world.workspace).types:
             return ""
         return self._begin(name)
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
+        from cortext.services.lifecycle import begin
+
         found = self._current()
         wanted = f"{kind} {self.event.arguments}"
         if found is None or found.session.extra.get("begun_by") != wanted or found.session.message_count > 0:
@@ -145,6 +153,8 @@ class Hook:
             return ""
         if found.session.status != ACTIVE:
             found.place.store.update(found.session.id, Change(status=ACTIVE, force=True))
+        from cortext.services import pausing
+
         said = pausing.look(self.event.text, found.session, self.world.settings)
         if said.change is not None:
             found.place.store.update(found.session.id, said.change)
@@ -158,6 +168,9 @@ class Hook:
             self._save(found)
 
     def _save(self, found: Found) -> Any:
+        from cortext.services import pausing
+        from cortext.services.lifecycle import save
+
         saved = save(found.place, found.session.id, PAUSED, commit=self.world.settings["workspace.commit"])
         found.place.store.update(found.session.id, pausing.saved(saved.session))
         return saved

@@ -45,7 +45,7 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             f"no conversation type {kind!r} in this workspace",
             hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
         )
-    _, prompt_hash = registry.command_text(place.root, kind)
+    prompt_hash = registry.command_hash(place.root, kind)
     topic = " ".join(topic.split())
     session = Session(
         id="",

@@ -2,13 +2,65 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any
 
 from msgspec.structs import replace
 
 from cortext.model.message import Message, Part
+from cortext.safety.secret_words import announces
 from cortext.safety.secrets import Finding, find, mask
+
+
+def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Finding]]:
+    """Many messages without their secrets, and what these were.
+
+    All texts are looked through at once first: most talks hold no secret, and a message is only taken apart where
+    that look found something in it or right beside it.
+    """
+    texts: list[str] = []
+    ends: list[int] = []  # of each message, in the joined text
+    size = 0
+    for message in messages:
+        known = len(texts)
+        texts += _strings(message)
+        size += sum(map(len, texts[known:])) + len(texts) - known
+        ends.append(size)
+    suspects: set[int] = set()
+    for finding in find("\n".join(texts)):
+        suspects.update(range(bisect_right(ends, finding.start), bisect_right(ends, finding.end) + 1))
+    clean = list(messages)
+    findings: list[Finding] = []
+    for place in sorted(suspects):
+        if place < len(clean):
+            clean[place], found = mask_message(clean[place])
+            findings += found
+    return clean, findings
+
+
+def _strings(message: Message) -> list[str]:
+    """Every text that `mask_message` would look at, those with a name under their name."""
+    found = [message.content]
+    todo: list[tuple[str, Any]] = [("", message.extra)] if message.extra else []
+    for part in message.parts or ():
+        if part.text not in message.content:
+            found.append(part.text)
+        if part.output:
+            found.append(part.output)
+        todo += [("", value) for value in (part.input, part.data) if value]
+    while todo:
+        name, value = todo.pop()
+        if isinstance(value, str):
+            found.append(value)
+            if name and announces(name):
+                found.append(f'"{name}": "{value}"')
+        elif isinstance(value, dict):
+            todo += [(str(key), inner) for key, inner in value.items()]
+        elif isinstance(value, list | tuple):
+            todo += [(name, inner) for inner in value]
+    return found
 
 
 def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tuple[Message, list[Finding]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 
 import msgspec
@@ -58,18 +57,29 @@ def save(workspace: str, registry: Registry) -> None:
     fsio.replace_file(path_of(workspace), [msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n"])
 
 
-def command_text(workspace: str, kind: str, topic: str = "") -> tuple[str, str]:
-    """The current prompt of a conversation type, for this topic, and the hash of its file (`sha256:…`)."""
+def command_text(workspace: str, kind: str, topic: str = "") -> str:
+    """The current prompt of a conversation type, for this topic; empty where it has none."""
+    return _command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", topic)
+
+
+def command_hash(workspace: str, kind: str) -> str:
+    """What tells this prompt from a later one: the hash of its file (`sha256:…`); empty where there is none."""
+    import hashlib  # 4 ms: only where two prompts are compared
+
+    raw = _command(workspace, kind)
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""
+
+
+def _command(workspace: str, kind: str) -> bytes:
     entry = load(workspace).types.get(kind)
     if entry is None or not entry.command_file:
-        return "", ""
+        return b""
     parts = entry.command_file.split("/")
     # The registry comes from a repository: it may name files of the workspace only.
     if not all(is_plain_name(part) for part in parts):
         raise ConfigError(f"the command file of {kind} is outside the workspace", kept="it was not read")
     try:
         with open(os.path.join(workspace, *parts), "rb") as file:
-            raw = file.read(1 << 20)
+            return file.read(1 << 20)
     except OSError:
-        return "", ""
-    return raw.decode("utf-8", "replace").replace("{arguments}", topic), f"sha256:{hashlib.sha256(raw).hexdigest()}"
+        return b""

@@ -18,7 +18,7 @@ import msgspec
 
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, USER, Message, said, thread
-from cortext.services.resume.digest import DECIDED, clip
+from cortext.services.resume.digest import clip, decides
 from cortext.services.sentences import is_cjk, sentences
 
 _TEXT = 100_000  # so many characters are read, shared among the messages
@@ -199,7 +199,7 @@ def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
         if len(text) > 2 * most:
             text = f"{text[:most]}\n\n{text[-most:]}"
         # A whole message is asked first: most hold nothing of the kind, and their sentences need not be asked.
-        settles, weighs = bool(_SETTLED.search(text)), bool(DECIDED.search(text) or _NEXT.search(text))
+        settles, weighs = bool(_SETTLED.search(text)), decides(text) or bool(_NEXT.search(text))
         for sentence in sentences(_COMMAND.sub("", text), most):
             words = _terms(sentence)
             if len(words) < 3 or sentence in seen or sentence.endswith((":", "：")):
@@ -220,7 +220,7 @@ def _settles(sentence: str) -> bool:
 def _worth(sentence: _Sentence, weighs: bool, *, first: bool) -> float:
     """What makes a sentence worth more than its words: names, numbers, a decision, the user, the goal."""
     worth = 1.0 + 0.2 * min(len(_NAME.findall(sentence.text)), 4) + (0.4 if _NUMBER.search(sentence.text) else 0.0)
-    if sentence.decides or (weighs and (DECIDED.search(sentence.text) or _NEXT.search(sentence.text))):
+    if sentence.decides or (weighs and (decides(sentence.text) or _NEXT.search(sentence.text))):
         worth += 0.3
     if sentence.role == USER:
         worth *= 1.15

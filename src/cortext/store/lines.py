@@ -6,7 +6,6 @@ a blank after each comma and colon, as the examples of the format show them, so 
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import Any, TypeVar
 
@@ -361,6 +360,8 @@ def _parts(value: Any) -> list[Part] | None:
 
 def derived_id(seq: int, raw: bytes) -> str:
     """The id of a message that was stored without one: the same at every reading of the same line."""
+    import hashlib  # 4 ms, and our own lines have ids
+
     raw = raw.strip()  # the same with and without its line end, and with that of another system
     return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 

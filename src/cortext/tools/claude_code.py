@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import subprocess
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -15,7 +13,6 @@ import msgspec
 from cortext import fsio
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
-from cortext.tools import claude_code_install, claude_code_write
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Written
 from cortext.tools.claude_code_read import ClaudeReading
 from cortext.tools.claude_code_records import BOOKKEEPING, TALK, TITLES, Record, decoder, is_uuid
@@ -62,9 +59,13 @@ class ClaudeCode:
         return Detected(program=program, version=version, tested=version == self.tested_version)
 
     def _program(self) -> str | None:
+        import shutil  # a hook never asks, and is not to wait for it
+
         return shutil.which("claude", path=self._environ.get("PATH", os.defpath))
 
     def _version(self, program: str) -> str:
+        import subprocess
+
         sign = (program, os.stat(program).st_mtime_ns)
         if sign not in _versions:
             try:
@@ -164,6 +165,8 @@ class ClaudeCode:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report."""
+        from cortext.tools import claude_code_write
+
         return claude_code_write.preview(messages)
 
     def write(
@@ -172,6 +175,8 @@ class ClaudeCode:
         """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:
             key = str(uuid.uuid4())
+        from cortext.tools import claude_code_write
+
         return claude_code_write.write_session(
             self._new_path(key, project),
             messages,
@@ -206,14 +211,20 @@ class ClaudeCode:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The slash commands."""
+        from cortext.tools import claude_code_install
+
         return claude_code_install.command_files(commands, program)
 
     def merge(self, project: str, program: Sequence[str]) -> list[str]:
         """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
+        from cortext.tools import claude_code_install
+
         return claude_code_install.merge(project, program, self.name)
 
     def unmerge(self, project: str) -> list[str]:
         """Take exactly those out again."""
+        from cortext.tools import claude_code_install
+
         return claude_code_install.unmerge(project, self.name)
 
     def mcp_servers(self, project: str) -> set[str]:

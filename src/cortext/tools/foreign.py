@@ -7,7 +7,6 @@ whole, else left for the next reading: the tool may be writing it at this moment
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -122,4 +121,6 @@ def glued_values(line: bytes) -> tuple[list[Any], bool]:
 def derived_id(*parts: str | int) -> str:
     """An id for a record that has none: the same at every reading of the same record."""
     text = "\0".join(str(part) for part in parts)
+    import hashlib
+
     return "x" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -45,11 +43,16 @@ class GeminiCli:
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath))
+        program = self._program()
         if program is None:
             return None
         version = self._version(program)
         return Detected(program=program, version=version, tested=version == self.tested_version)
+
+    def _program(self) -> str | None:
+        import shutil  # a hook never asks, and is not to wait for it
+
+        return shutil.which("gemini", path=self._environ.get("PATH", os.defpath))
 
     def _version(self, program: str) -> str:
         real = os.path.realpath(program)
@@ -59,6 +62,8 @@ class GeminiCli:
         return _versions[known]
 
     def _asked_version(self, program: str) -> str:
+        import subprocess
+
         try:
             done = subprocess.run(
                 [program, "--version"],
@@ -134,7 +139,7 @@ class GeminiCli:
                 f"a first prompt of {len(prompt[-1]):,} characters is too long for a command line",
                 hint="hand the text over inside the session, and send a short prompt",
             )
-        program = shutil.which("gemini", path=self._environ.get("PATH", os.defpath)) or "gemini"
+        program = self._program() or "gemini"
         return Launch(argv=[program, "--resume", key, *(["-m", model] if model else []), *prompt], cwd=project)
 
     def _prepare(self, key: str, project: str, *, gated: bool) -> str:

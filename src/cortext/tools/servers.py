@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from typing import Any
 
 import msgspec
@@ -13,9 +12,15 @@ def names_in(path: str, *keys: str) -> set[str]:
     try:
         with open(path, "rb") as file:
             raw = file.read()
-        value: Any = tomllib.loads(raw.decode("utf-8")) if path.endswith(".toml") else msgspec.json.decode(raw)
+        value: Any = _toml(raw) if path.endswith(".toml") else msgspec.json.decode(raw)
     except (OSError, ValueError, UnicodeDecodeError):
         return set()
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return set(value) if isinstance(value, dict) else set()
+
+
+def _toml(raw: bytes) -> Any:
+    import tomllib
+
+    return tomllib.loads(raw.decode("utf-8"))

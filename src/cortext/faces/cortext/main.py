@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
-
 from cortext import __version__
-from cortext.faces.terminal.run import run_command, unknown_command
+from cortext.faces.terminal.run import run_command, unknown_command, whole_process
 
 PACKAGE = "cortext.faces.cortext.commands"
 
@@ -70,7 +68,7 @@ usage: cortext COMMAND [options]          `cortext COMMAND --help` teaches each 
 
 Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 not understood,
 3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,
-8 no answer from the model.
+8 no answer from the model, 9 no answer from the store's server.
 """
 
 
@@ -83,9 +81,13 @@ def help_text() -> str:
     return HELP.format(commands="\n".join(lines))
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """The entry point: returns the exit code."""
-    words = sys.argv[1:] if arguments is None else arguments
+def main() -> None:
+    """The entry point."""
+    whole_process(run)
+
+
+def run(words: list[str]) -> int:
+    """Find the command and run it; the exit code."""
     if not words:
         return run_command("cortext", f"{PACKAGE}.status", [])
     if words[0] in ("-h", "--help", "help"):
@@ -101,4 +103,4 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

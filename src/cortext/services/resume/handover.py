@@ -14,14 +14,14 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.model import tokens
-from cortext.model.message import TOOL_CALL, Message, plain, thread
+from cortext.model.message import TOOL, TOOL_CALL, Message, plain, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.safety.secrets import mask
 from cortext.services.capture import Capture, copy_path
 from cortext.services.export import masked
-from cortext.services.resume.digest import digest
-from cortext.services.resume.packet import Receipt, context_block
+from cortext.services.resume.history import History
+from cortext.services.resume.packet import Receipt, context_block, facts_before
 from cortext.services.resume.render import body
 from cortext.services.stores import Found
 from cortext.tools.base import Launch, Tool, Written
@@ -54,26 +54,26 @@ def make_plan(
 ) -> Plan:
     """Look at the conversation and at what the tool has, and decide."""
     session = found.session
-    messages = thread(found.place.store.read(session.id))
+    history = History(found.place.store, session)
     project = project or project_of(found)
-    start = _first_that_fits(messages, budget)
-    earlier = messages[:start]
-    carried, secrets = masked(map(plain, messages[start:]))
-    before = digest(earlier).text() if earlier else ""
-    context = mask(context_block(session, messages=len(messages), before=before, native=True)).text
+    fitting = _newest_that_fit(history, budget)
+    earlier = len(history) - len(fitting)
+    carried, secrets = masked(map(plain, fitting))
+    before = facts_before(history, earlier)
+    context = mask(context_block(session, messages=len(history), before=before, native=True)).text
     prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
     receipt = Receipt(
         session=session.id,
         target=tool.name,
         messages=len(carried),
-        of_messages=len(messages),
+        of_messages=len(history),
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         tokens=sum(message.tokens or tokens.estimate(body(message)) for message in carried) + tokens.estimate(prompt),
     )
     for kind in secrets:
         receipt.changed[f"secret masked ({kind})"] = receipt.changed.get(f"secret masked ({kind})", 0) + 1
     if earlier:
-        receipt.left_out["older messages (the facts in them are in the block)"] = len(earlier)
+        receipt.left_out["older messages (the facts in them are in the block)"] = earlier
     how, key = (NEW, "") if earlier else _own_session(found, tool, carried)
     if how == NEW:
         receipt.changed |= tool.preview(carried).changed
@@ -157,17 +157,19 @@ def _own_session(found: Found, tool: Tool, messages: Sequence[Message]) -> tuple
     return NEW, ""
 
 
-def _first_that_fits(messages: Sequence[Message], budget: int) -> int:
-    """Where the newest messages begin that fit the budget; never in the middle of a call and its result."""
-    used, place = 0, len(messages)
-    while place > 0:
-        used += messages[place - 1].tokens or tokens.estimate(body(messages[place - 1]))
-        if used > budget and place < len(messages):
+def _newest_that_fit(history: History, budget: int) -> list[Message]:
+    """The newest messages that fit the budget, oldest first; never beginning between a call and its result."""
+    chosen: list[Message] = []
+    used = 0
+    for message in history.backwards():
+        used += message.tokens or tokens.estimate(body(message))
+        if used > budget and chosen:
             break
-        place -= 1
-    while 0 < place < len(messages) and messages[place].role == "tool":
-        place += 1
-    return place
+        chosen.append(message)
+    if len(chosen) < len(history):
+        while len(chosen) > 1 and chosen[-1].role == TOOL:
+            chosen.pop()
+    return chosen[::-1]
 
 
 def project_of(found: Found) -> str:

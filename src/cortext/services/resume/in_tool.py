@@ -5,10 +5,10 @@ from __future__ import annotations
 from cortext.errors import AmbiguousId, NotFound
 from cortext.index.sessions import Row
 from cortext.model import clock
-from cortext.model.message import thread
 from cortext.services.choose import choose
 from cortext.services.listing import Listing
 from cortext.services.registry import command_text
+from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 
 # Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
@@ -25,12 +25,12 @@ def answer_in_tool(listing: Listing, wanted: str, largest: int = LARGEST) -> str
         chosen = listing.found(choose(rows, wanted.strip()))
     except (AmbiguousId, NotFound) as error:
         return f"{error.message}. {error.hint}.\n\n{list_text(rows)}"
-    command, _ = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
-    messages = thread(chosen.place.store.read(chosen.session.id))
+    command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
+    history = History(chosen.place.store, chosen.session)
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit
-        text = build(chosen.session, messages, command=command, budget=budget).masked().text()
+        text = build(chosen.session, history, command=command, budget=budget).masked().text()
         if len(text) <= largest:
             return text
         budget = budget * 3 // 4

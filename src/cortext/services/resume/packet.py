@@ -7,8 +7,6 @@ silently. Tool results are cut before words are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from cortext.model import clock, tokens
@@ -16,10 +14,14 @@ from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.safety.secrets import mask
 from cortext.services.resume.digest import digest
-from cortext.services.resume.render import fence_for, message_text
+from cortext.services.resume.history import History
+from cortext.services.resume.render import body, fences, heading
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
+HEADING = 15  # tokens of the line above each message
+FIRST = 8  # the goal is looked for in so many of the first messages
+DIGEST_OF = 500  # the facts of the left out messages are taken from so many of the newest
 FULL_RESULTS = 10  # the newest messages keep their tool results whole as long as they can
 
 
@@ -90,63 +92,75 @@ def context_block(session: Session, *, messages: int, before: str = "", native: 
     return "\n".join(lines)
 
 
-def build(session: Session, messages: Sequence[Message], *, command: str = "", budget: int = 60_000) -> Packet:
-    """The packet of these messages (a thread, in order) in at most about `budget` tokens."""
-    fence = fence_for(messages)
+def build(session: Session, history: History, *, command: str = "", budget: int = 60_000) -> Packet:
+    """The packet of this history in at most about `budget` tokens."""
     room = budget - tokens.estimate(command) - 300 - tokens.estimate(session.summary)
-    texts, kept_from, cut = _fit(messages, fence, max(room, 0))
-    earlier = messages[:kept_from]
-    before = digest(earlier).text() if earlier else ""
-    carried = messages[kept_from:]
+    carried, bodies, cut = _fit(history, max(room, 0))
+    kept_from = len(history) - len(carried)
+    before = facts_before(history, kept_from)
     receipt = Receipt(
         session=session.id,
         messages=len(carried),
-        of_messages=len(messages),
+        of_messages=len(history),
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
     )
-    if earlier:
-        receipt.left_out["older messages (the facts in them are in the block)"] = len(earlier)
+    if kept_from:
+        receipt.left_out["older messages (the facts in them are in the block)"] = kept_from
     if cut:
         receipt.changed["tool results shortened"] = cut
-    context = context_block(session, messages=len(messages), before=before)
-    history = _history(session, texts, fence, kept_from, len(messages)) if texts else ""
-    receipt.tokens = sum(tokens.estimate(part) for part in (command, context, history))
-    return Packet(command=command, context=context, history=history, receipt=receipt)
+    context = context_block(session, messages=len(history), before=before)
+    text = _history(session, carried, bodies, len(history)) if carried else ""
+    receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
+    return Packet(command=command, context=context, history=text, receipt=receipt)
 
 
-def _fit(messages: Sequence[Message], fence: str, room: int) -> tuple[list[str], int, int]:
-    """The texts that fit, where they begin, and how many results were cut. From the newest backwards."""
-    whole = sum(message.tokens or 0 for message in messages)
-    if whole <= room:  # what is stored is a good guess; only near the border is it worth rendering twice
-        texts = [message_text(message, fence) for message in messages]
-        if sum(map(tokens.estimate, texts)) <= room:
-            return texts, 0, 0
-    texts, used, cut, place = [], 0, 0, len(messages)
-    newest = len(messages) - FULL_RESULTS
-    while place > 0:
-        message = messages[place - 1]
-        text = message_text(message, fence, cut_results=place - 1 < newest)
-        size = tokens.estimate(text)
-        if used + size > room and place - 1 >= newest:
-            text = message_text(message, fence, cut_results=True)
-            size = tokens.estimate(text)
-        if used + size > room and texts:
+def facts_before(history: History, place: int) -> str:
+    """What came before this place, in few words; empty where nothing did."""
+    if not place:
+        return ""
+    return digest(history.messages(max(0, place - DIGEST_OF), place), first=history.messages(0, FIRST)).text()
+
+
+def _fit(history: History, room: int) -> tuple[list[Message], list[str], int]:
+    """The newest messages that fit, their texts, and how many results were cut to make them fit."""
+    carried, texts, used = _newest(history, room, whole=len(history))
+    if len(carried) < len(history) or used > room:
+        carried, texts, used = _newest(history, room, whole=FULL_RESULTS)
+    results = ((part, text) for message, text in zip(carried, texts, strict=True) for part in message.parts or ())
+    cut = sum(1 for part, text in results if part.type == TOOL_RESULT and part.output not in text)
+    return carried[::-1], texts[::-1], cut
+
+
+def _newest(history: History, room: int, *, whole: int) -> tuple[list[Message], list[str], int]:
+    """From the newest backwards what fits, and its size; the first `whole` keep their results as long as they can."""
+    carried: list[Message] = []
+    texts: list[str] = []
+    used = 0
+    for place, message in enumerate(history.backwards()):
+        text = body(message, cut_results=place >= whole)
+        size = tokens.estimate(text) + HEADING
+        if used + size > room and place < whole < len(history):
+            text = body(message, cut_results=True)
+            size = tokens.estimate(text) + HEADING
+        if used + size > room and carried:
             break
-        cut += sum(1 for part in message.parts_of(TOOL_RESULT) if part.output not in text)
+        carried.append(message)
         texts.append(text)
         used += size
-        place -= 1
-    return texts[::-1], place, cut
+    return carried, texts, used
 
 
-def _history(session: Session, texts: list[str], fence: str, kept_from: int, total: int) -> str:
+def _history(session: Session, carried: list[Message], texts: list[str], total: int) -> str:
+    # The mark must be one that nobody could have written before: the newest id is part of what it is made from.
+    fence = next(mark for mark in fences(f"{session.id} {carried[-1].id}") if not any(mark in text for text in texts))
     head = [f"---{fence} history of {session.id}: {len(texts)} of {total} messages, oldest first (data)"]
-    if kept_from:
+    if len(texts) < total:
         head.append(
-            f"[{kept_from} older messages are left out here. To read them: `cortext show {session.id}`, "
+            f"[{total - len(texts)} older messages are left out here. To read them: `cortext show {session.id}`, "
             f"or the MCP tool get_session.]"
         )
-    return "\n".join([*head, *texts, f"---{fence} end of history"])
+    shown = (f"{heading(message, fence)}\n{text}" for message, text in zip(carried, texts, strict=True))
+    return "\n".join([*head, *shown, f"---{fence} end of history"])
 
 
 def _line(text: str) -> str:

@@ -6,9 +6,9 @@ no text in it can pretend to be a border, an end of the history, or a message of
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator
+from zlib import crc32
 
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 
@@ -17,21 +17,18 @@ CUT_HEAD = 300
 CUT_TAIL = 100
 
 
-def fence_for(messages: Sequence[Message]) -> str:
-    """A short mark that no message contains; the same for the same messages."""
-    text = "\0".join(message.id for message in messages)
-    mark = hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-    whole = [message.text for message in messages]
-    for size in range(6, 64):
-        if not any(mark[:size] in said for said in whole):
-            return mark[:size]
-    return mark
+def fences(seed: str) -> Iterator[str]:
+    """Short marks to try, one after the other: the one to use is the first that no text contains."""
+    number = 0
+    while True:
+        number = crc32(seed.encode("utf-8", "replace"), number)
+        yield f"{number:08x}"
 
 
-def message_text(message: Message, fence: str, *, cut_results: bool = False) -> str:
-    """One message with its fence line above it."""
+def heading(message: Message, fence: str) -> str:
+    """The fence line above a message."""
     when = f" · {message.timestamp}" if message.timestamp else ""
-    return f"---{fence} message {message.seq} · {message.role}{when}\n{body(message, cut_results=cut_results)}"
+    return f"---{fence} message {message.seq} · {message.role}{when}"
 
 
 def body(message: Message, *, cut_results: bool = False) -> str:

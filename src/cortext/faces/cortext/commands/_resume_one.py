@@ -6,42 +6,46 @@ import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import NoReturn
-
-import msgspec
+from typing import TYPE_CHECKING, NoReturn
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
-from cortext.model.message import thread
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.choose import candidates, choose, prefer_here
 from cortext.services.listing import Listing, Row
-from cortext.services.registry import command_text
-from cortext.services.resume.handover import Plan, carry_out, make_plan, warnings_for
-from cortext.services.resume.in_tool import answer_in_tool
+from cortext.services.registry import command_hash, command_text
+from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.stores import Found
 from cortext.wiring import TOOLS, Wiring
+
+if TYPE_CHECKING:
+    from cortext.services.resume.handover import Plan
 
 
 def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Namespace) -> int:
     """Print, plan or resume the one that is meant."""
     wanted = " ".join(options.what)
     if options.in_tool:
+        from cortext.services.resume.in_tool import answer_in_tool
+
         print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
     row = _choose(listing, rows, wanted, wiring.workspace)
     if row is None:
         return 130
     chosen = listing.found(row)
-    command, current_hash = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
+    command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+    # Only here: what prints a packet needs none of the adapters.
+    from cortext.services.resume.handover import carry_out, make_plan, warnings_for
+
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     plan = make_plan(chosen, tool, command=command, budget=options.tokens or wiring.settings["resume.native_tokens"])
-    plan.warnings = warnings_for(chosen, tool, plan, current_hash)
+    plan.warnings = warnings_for(chosen, tool, plan, command_hash(chosen.place.root, chosen.session.type))
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
@@ -126,9 +130,11 @@ def _only_tool(wiring: Wiring) -> str:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    messages = thread(chosen.place.store.read(chosen.session.id))
-    packet = build(chosen.session, messages, command=command, budget=budget).masked()
+    history = History(chosen.place.store, chosen.session)
+    packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
+        import msgspec
+
         answer = {"packet": packet.text(), "receipt": packet.receipt}
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     else:
@@ -149,6 +155,8 @@ def _print_receipt(plan: Plan) -> None:
 
 def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
+        import msgspec
+
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
         print(msgspec.json.format(msgspec.json.encode({"receipt": plan.receipt, **plain}), indent=2).decode())
         return 0

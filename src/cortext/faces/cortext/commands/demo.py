@@ -68,7 +68,7 @@ def _into_git(folder: str) -> None:
 
 def _tour(folder: str) -> None:
     """The main job, with the same commands that a person would type."""
-    from cortext.faces.cortext.main import main
+    from cortext.faces.cortext.main import run as main
 
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder

@@ -16,8 +16,10 @@ def run(arguments: list[str]) -> int:
     """Take the event; whatever happens, exit 0."""
     try:
         payload = sys.stdin.buffer.read(LARGEST)
+        from cortext.wiring import Wiring, load_msgspec
+
+        load_msgspec()
         from cortext.services.hooks import handle
-        from cortext.wiring import Wiring
 
         answer = handle(Wiring, arguments[0] if arguments else "", payload)
         if answer:

@@ -11,7 +11,7 @@ from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring import TOOLS, Wiring
+from cortext.wiring import TOOLS, Wiring, load_msgspec
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def run(arguments: list[str]) -> int:
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
         return _list(rows, as_json=options.json, as_table=options.list)
+    load_msgspec()
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     return resume_one(wiring, listing, rows, options)
