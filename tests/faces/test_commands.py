@@ -101,14 +101,6 @@ def test_an_unknown_command_suggests_the_nearest(typed: str, near: str, capsys: 
     assert _here(capsys, "xyzzy").err.endswith("  next: see `cortext --help`\n")
 
 
-@pytest.mark.req("LOOK-01")
-@pytest.mark.parametrize("program", ["aur", "alfred"])
-def test_a_face_that_is_not_built_says_so_in_one_line(program: str) -> None:
-    done = run([program, "spawn", "--help"])
-    assert done.code == 2 and done.out == ""
-    assert len(done.err.splitlines()) == 1 and "not built yet" in done.err
-
-
 # ── JSON and colour ──────────────────────────────────────────────────────────────────────────────────
 
 

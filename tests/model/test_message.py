@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import tokens
-from cortext.model.message import Message, Part, said, thread
+from cortext.model.message import BEGINNING, Message, Part, said, thread
 
 TEXT = Part(type="text", text="said")
 MORE = Part(type="text", text="more")
@@ -68,6 +68,11 @@ def test_a_talk_that_went_straight_on_is_its_own_thread() -> None:
 def test_a_talk_that_went_back_leaves_the_way_not_taken() -> None:
     messages = talk(("a", ""), ("b", ""), ("c", ""), ("d", "a"), ("e", ""))
     assert names(thread(messages)) == ["a", "d", "e"]
+
+
+def test_a_talk_that_began_anew_has_nothing_before_that() -> None:
+    messages = talk(("a", ""), ("b", ""), ("c", BEGINNING), ("d", ""))
+    assert names(thread(messages)) == ["c", "d"]
 
 
 def test_cut_replies_and_asides_are_no_part_of_the_thread() -> None:

@@ -7,7 +7,7 @@ import sqlite3
 
 from cortext import fsio
 
-SCHEMA = 3
+SCHEMA = 4
 
 _TABLES = """
 -- Which transcript of which tool is kept in which session, and how far it was read.
@@ -15,14 +15,21 @@ CREATE TABLE IF NOT EXISTS transcript (
     tool TEXT, key TEXT, root TEXT, session_id TEXT, size INTEGER, changed INTEGER, cursor TEXT,
     PRIMARY KEY (tool, key)
 ) WITHOUT ROWID;
--- Every session of every known store, as lists show it; `signs` are sizes and times of its files.
+-- Every session of every known store, as lists show it; `signs` are sizes and times of its files; `changed` counts up
+-- with every lot of sessions that were read again (see `counter`), so that search finds what is new to it.
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
-    straight INTEGER, signs TEXT,
+    straight INTEGER, signs TEXT, changed INTEGER,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
+CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
+-- Sessions that went away since.
+CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;
+-- One row: how many lots there were, and which database this is (a deleted one comes back as another).
+CREATE TABLE IF NOT EXISTS counter (changed INTEGER, name TEXT);
+INSERT INTO counter SELECT 0, lower(hex(randomblob(8))) WHERE NOT EXISTS (SELECT 1 FROM counter);
 -- How far each store was looked through.
 CREATE TABLE IF NOT EXISTS store (
     root TEXT PRIMARY KEY, kind TEXT, noted INTEGER, signs TEXT, scanned REAL

@@ -13,6 +13,8 @@ import json
 import os
 import time
 from collections import namedtuple
+from functools import partial
+from operator import itemgetter
 
 from cortext.index.database import connect
 from cortext.store import shapes
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from cortext.model.session import Session
     from cortext.store.base import Store
 
+    Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
+
 FEW = 400  # so many sessions are looked at every time
 NEWEST = 20
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
@@ -35,6 +39,18 @@ COLUMNS = (
     "straight",
 )  # fmt: skip
 
+# A row for a table: paths and times that it does not show, and summaries behind a title, are not read at all.
+_BRIEF = ", ".join(
+    {
+        "agent": "''",
+        "created_at": "''",
+        "token_count": "0",
+        "path": "''",
+        "summary": "CASE title WHEN '' THEN summary ELSE '' END",
+        "root": "CASE kind WHEN 'spawn' THEN root ELSE '' END",
+    }.get(column, column)
+    for column in COLUMNS
+)
 
 if TYPE_CHECKING:
     from typing import NamedTuple
@@ -106,20 +122,63 @@ class SessionIndex:
         return due
 
     def rows(
-        self, roots: Sequence[str], where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
+        self,
+        roots: Sequence[str],
+        where: Sequence[tuple[str, str]] = (),
+        *,
+        limit: int = 0,
+        order: str = "last_active",
+        brief: bool = False,
     ) -> list[Row]:
-        """Sessions of these stores, the last active first; `where` are columns and the values that they must have."""
-        conditions = [f"root IN ({','.join('?' * len(roots))})"]
-        values: list[object] = list(roots)
-        for column, value in where:
-            conditions.append(f"{column} > 0" if column == "damage" else f"{column} = ?")
-            values += [] if column == "damage" else [value]
-        query = (
-            f"SELECT {', '.join(COLUMNS)} FROM session WHERE {' AND '.join(conditions)} ORDER BY {order} DESC, id DESC"
-        )
+        """Sessions of these stores, the last active first; `where` are columns and the values that they must have.
+
+        `brief` rows lack what a table does not show: very many are then read in two thirds of the time.
+        """
+        conditions, values = _conditions(roots, where)
+        query = f"SELECT {_BRIEF if brief else ', '.join(COLUMNS)} FROM session WHERE {conditions}"
+        made = partial(tuple.__new__, Row)  # what Row._make does, without calling Python for each
         if limit > 0:
-            query += f" LIMIT {limit}"
-        return list(map(Row._make, self._database.execute(query, values)))
+            return list(
+                map(made, self._database.execute(f"{query} ORDER BY {order} DESC, id DESC LIMIT {limit}", values))
+            )
+        rows = list(map(made, self._database.execute(query, values)))
+        # Quicker than SQLite sorts whole rows. They come by id: turned round, ties are in the order of a limited list.
+        rows.reverse()
+        rows.sort(key=itemgetter(COLUMNS.index(order)), reverse=True)
+        return rows
+
+    def pairs(self, roots: Sequence[str], where: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
+        """(store, id) alone, in no order."""
+        conditions, values = _conditions(roots, where)
+        return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
+
+    def counter(self) -> tuple[str, int]:
+        """Which database this is, and how many lots of changes it has seen."""
+        changed, name = self._database.execute("SELECT changed, name FROM counter").fetchone()
+        return name, changed
+
+    def changes(self, since: int) -> tuple[list[Changed], list[tuple[str, str]]]:
+        """Sessions that changed after that many lots, in order, and (store, id) of those that went away."""
+        rows = self._database.execute(
+            f"SELECT {', '.join(COLUMNS)}, signs, changed FROM session WHERE changed > ? ORDER BY changed", (since,)
+        )
+        gone = self._database.execute("SELECT root, id FROM gone WHERE changed > ?", (since,)).fetchall()
+        return [(Row._make(row[:-2]), row[-2], row[-1]) for row in rows], gone
+
+    def known(self) -> set[tuple[str, str]]:
+        """(store, id) of every session."""
+        return set(self._database.execute("SELECT root, id FROM session"))
+
+    def named(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+        """The sessions with these (store, id); those that are gone are left out."""
+        found: dict[tuple[str, str], Row] = {}
+        for start in range(0, len(pairs), 200):
+            lot = pairs[start : start + 200]
+            query = f"SELECT {', '.join(COLUMNS)} FROM session WHERE (root, id) IN (VALUES {','.join(['(?,?)'] * len(lot))})"
+            for row in self._database.execute(query, [value for pair in lot for value in pair]):
+                made = Row._make(row)
+                found[made.root, made.id] = made
+        return found
 
     def close(self) -> None:
         self._database.close()
@@ -238,14 +297,37 @@ class _Refresh:
                     gone.append((root, session_id))
                 if self.progress:
                     self.progress(place, len(ids))
-            self.database.execute("BEGIN IMMEDIATE")
-            self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
-            self.database.executemany(f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 17)})", rows)
-            self.database.execute("COMMIT")
+            self._put(rows, gone)
+
+    def _put(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
+        """One lot, at once: with the number that tells search what is new."""
+        self.database.execute("BEGIN IMMEDIATE")
+        changed = self.database.execute("UPDATE counter SET changed = changed + 1 RETURNING changed").fetchone()[0]
+        self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
+        self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
+        self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
+        self.database.executemany(
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 18)})", ((*row, changed) for row in rows)
+        )
+        self.database.execute("COMMIT")
 
     def _forget_store(self) -> None:
-        self.database.execute("DELETE FROM session WHERE root = ?", (self.source.root,))
+        ids = self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,)).fetchall()
+        self._put((), [(self.source.root, row[0]) for row in ids])
         self.database.execute("DELETE FROM store WHERE root = ?", (self.source.root,))
+
+
+def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
+    """What SQL asks for, and the values in it; the columns are ours, never the user's."""
+    conditions = [f"root IN ({','.join('?' * len(roots))})"]
+    values: list[object] = list(roots)
+    for column, value in where:
+        if column == "damage":
+            conditions.append("damage > 0")
+        else:
+            conditions.append({"after": "last_active >= ?", "before": "last_active <= ?"}.get(column, f"{column} = ?"))
+            values.append(value)
+    return " AND ".join(conditions), values
 
 
 def _git(signs: dict[str, int]) -> dict[str, int]:

@@ -19,6 +19,9 @@ TOOL_CALL = "tool_call"
 TOOL_RESULT = "tool_result"
 IMAGE = "image"
 
+# The `parent` of a message that follows none: the talk went back to before its first message, and began anew.
+BEGINNING = "(beginning)"
+
 
 class Part(msgspec.Struct, omit_defaults=True):
     """One piece of a message that is more than a plain text. Which fields are used depends on `type`:
@@ -128,6 +131,6 @@ def thread(messages: Iterable[Placed]) -> list[Placed]:
             way.append(message)
             # A parent is always earlier: a file that says otherwise must not send us round in a circle.
             before = places.get(message.parent, place - 1) if message.parent else place - 1
-            place = before if before < place else place - 1
+            place = -1 if message.parent == BEGINNING else before if before < place else place - 1
         kept = way[::-1]
     return [message for message in kept if not message.partial]

@@ -15,7 +15,7 @@ import msgspec
 from cortext.errors import CortextError, SessionExists, SessionNotFound
 from cortext.index.catalogue import Catalogue, Entry
 from cortext.model.ids import is_id, slug
-from cortext.model.message import USER, Message, thread
+from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.services.masking import mask_message
@@ -231,7 +231,7 @@ class _Fresh:
                 self._next = next(self._along, None)
                 continue
             self._next = None
-            if message.parent and message.parent not in self._ids:
+            if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
                 message = msgspec.structs.replace(message, parent="")
             self._ids.add(message.id)
             new.append(message)

@@ -17,17 +17,50 @@ TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from cortext.services.served import ServerSource
     from cortext.services.stores import Found, NamedStore
 
 
 class Listing:
     """The list of sessions of these stores."""
 
-    def __init__(self, folder: str, sources: Sequence[StoreSource], labels: dict[str, str]) -> None:
+    def __init__(
+        self,
+        folder: str,
+        sources: Sequence[StoreSource],
+        labels: dict[str, str],
+        servers: Sequence[ServerSource] = (),
+    ) -> None:
         self._index = SessionIndex(folder)
         self.sources = {source.root: source for source in sources}
+        # Stores on a server, which keeps its own list.
+        self.servers = {server.root: server for server in servers}
         self.labels = labels
         self.scan_due = False
+
+    @property
+    def index(self) -> SessionIndex:
+        """The list itself, for search."""
+        return self._index
+
+    def roots(self, place: str) -> list[str]:
+        """The stores that people mean by a name: a label, a folder's name, or its path. May be none."""
+        path = os.path.abspath(os.path.expanduser(place))
+        wanted = place.casefold()
+        return [
+            root
+            for root in self.sources
+            if root == path or wanted in (self.labels.get(root, "").casefold(), os.path.basename(root).casefold())
+        ]
+
+    def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
+        """(store, id) of the sessions with these properties; `wanted` are tool, type, agent and status."""
+        status = wanted.pop("status", "")
+        if status in ("", "paused", "completed"):
+            where = [*wanted.items(), *([("status", status)] if status else [])]
+            return self._index.pairs(roots, where)
+        rows = self.rows(kind=wanted.get("type"), tool=wanted.get("tool"), agent=wanted.get("agent"), status=status)
+        return [(row.root, row.id) for row in rows if row.root in roots]
 
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
@@ -47,6 +80,7 @@ class Listing:
         agent: str | None = None,
         limit: int = 0,
         order: str = "last_active",
+        brief: bool = False,
     ) -> list[Row]:
         """Sessions by these properties, the newest first. A status that is only shown is looked up here."""
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -54,10 +88,19 @@ class Listing:
             # What is shown as interrupted is stored as active, where its holder died.
             stored = ACTIVE if status == INTERRUPTED else status
             wanted.append(("damage", "") if status == "damaged" else ("status", stored))
-        roots = [root] if root else list(self.sources)
-        rows = self._index.rows(roots, wanted, limit=0 if status else limit, order=order)
+        roots = [root] if root else [*self.sources, *self.servers]
+        brief = brief and order != "created_at"
+        rows = self._index.rows(roots, wanted, limit=0 if status else limit, order=order, brief=brief)
+        served = [server for server in self.servers.values() if server.root in roots]
+        if served:
+            for server in served:
+                rows += server.rows(wanted, limit=0 if status else limit, order=order)
+            rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)
         if status == INTERRUPTED:
             rows += self._index.rows(roots, [*wanted[:-1], ("status", INTERRUPTED)], order=order)
+            for server in served:
+                rows += server.rows([*wanted[:-1], ("status", INTERRUPTED)], order=order)
+            rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)
         if any(row.kind == "spawn" for row in rows):
             rows = [self._as_shown(row) for row in rows]
         if status and status != "damaged":
@@ -66,7 +109,7 @@ class Listing:
 
     def _as_shown(self, row: Row) -> Row:
         """A session that lives with its process was interrupted if nobody holds it any more."""
-        if row.kind == "spawn" and row.status == ACTIVE and not self._held(row):
+        if row.kind == "spawn" and row.status == ACTIVE and row.root in self.sources and not self._held(row):
             return row._replace(status=INTERRUPTED)
         return row
 
@@ -78,7 +121,7 @@ class Listing:
         """The store of a row."""
         from cortext.services.stores import NamedStore
 
-        source = self.sources[root]
+        source = self.servers.get(root) or self.sources[root]
         return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
 
     def found(self, row: Row) -> Found:

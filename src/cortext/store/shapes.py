@@ -35,8 +35,7 @@ def session_ids(kind: str, root: str) -> Iterator[str]:
 
 def is_workspace_session(folder: str) -> bool:
     """Whether a conversation's folder holds a session (else it is plain markdown)."""
-    session = os.path.join(folder, ".session")
-    return any(os.path.exists(os.path.join(session, name)) for name in ("session.json", "messages.jsonl"))
+    return os.path.exists(f"{folder}/.session/session.json") or os.path.exists(f"{folder}/.session/messages.jsonl")
 
 
 def folders(path: str) -> list[str]:

@@ -71,21 +71,20 @@ class WorkspaceStore(FileStore):
 
     def _find(self, session_id: str) -> Place | None:
         day = self._found.get(session_id)
-        if day is not None and self._is_session(os.path.join(day, session_id)):
+        if day is not None and self._is_session(f"{day}/{session_id}"):
             return self._at(day, session_id)
-        for date in self.folders.names(self._conversations):
-            day = os.path.join(self._conversations, date)
-            if self._is_session(os.path.join(day, session_id)):
+        for date in reversed(self.folders.names(self._conversations)):  # what is asked for is mostly new
+            day = f"{self._conversations}/{date}"
+            # One look at most days: very many conversations lie in very many of them.
+            if os.path.lexists(f"{day}/{session_id}") and self._is_session(f"{day}/{session_id}"):
                 self._found[session_id] = day
                 return self._at(day, session_id)
         self._found.pop(session_id, None)
         return None
 
     def _is_session(self, folder: str) -> bool:
-        session = os.path.join(folder, SESSION)
-        return os.path.exists(os.path.join(session, "session.json")) or os.path.exists(
-            os.path.join(session, "messages.jsonl")
-        )
+        session = f"{folder}/{SESSION}"
+        return os.path.exists(f"{session}/session.json") or os.path.exists(f"{session}/messages.jsonl")
 
     def _at(self, day: str, session_id: str) -> Place:
         whole = os.path.join(day, session_id)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cortext import fsio
-from cortext.model.message import TOOL, Message
+from cortext.model.message import BEGINNING, TOOL, Message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code_messages import Maker, is_resume_block, text_of, timestamp
 from cortext.tools.claude_code_records import BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
@@ -135,6 +135,8 @@ class ClaudeReading:
         if made and not made[0].aside:
             if above and above != self._last and above not in self._round:
                 made[0].parent = above
+            elif parent is None and self._last and kind == "user":
+                made[0].parent = BEGINNING
             above = self._last = made[-1].id
             self._go_round(record, made)
         elif record.isSidechain:

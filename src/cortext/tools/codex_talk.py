@@ -14,7 +14,18 @@ from typing import Any
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_RESULT, USER, Message, Part, said
+from cortext.model.message import (
+    ASSISTANT,
+    BEGINNING,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    said,
+)
 from cortext.tools import codex_records as records
 from cortext.tools.base import About, Counts
 from cortext.tools.codex_items import BLOCK, Items
@@ -375,7 +386,7 @@ class Talk:
             return message
         before, self.follows = self.last if self.follows is None else self.follows, None
         if before != self.last:
-            message.parent = before
+            message.parent = before or BEGINNING
         if message.role == USER:
             self.turns.append(before)
             if not self.about.command and (name := command_of(message.content)[0]):

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import USER, Message
+from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
 from cortext.tools.gemini_cli_messages import bookkeeping, calls_of, moment, plain_answer
@@ -295,7 +295,7 @@ class Talk(Turns):
                 self._moved = False
                 tip = self._tip()
                 if tip != self.last and self.last:
-                    message.parent = tip
+                    message.parent = tip or BEGINNING
             self.last = message.id
             if message.role == USER and not self.about.command and message.content.startswith("/workspace"):
                 self.about.command = message.content.split(maxsplit=1)[0]

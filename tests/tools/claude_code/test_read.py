@@ -203,6 +203,19 @@ def test_a_talk_that_went_back_and_took_another_way(tmp_path: Path) -> None:
     assert [message.content for message in thread(messages)] == ["one", "first answer", "two, again", "another answer"]
 
 
+def test_a_talk_that_went_back_to_before_its_first_message(tmp_path: Path) -> None:
+    script = Script()
+    script.user("wrong from the start")
+    script.assistant("oh")
+    script.user("another beginning", parentUuid=None)
+    script.assistant("better")
+
+    messages, _ = read(script.save(tmp_path))
+
+    assert len(messages) == 4
+    assert [message.content for message in thread(messages)] == ["another beginning", "better"]
+
+
 def test_two_writers_at_once(tmp_path: Path) -> None:
     script = Script()
     fork = script.user("start")

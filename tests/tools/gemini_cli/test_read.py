@@ -261,6 +261,20 @@ def test_rewind_is_a_branch(tmp_path: Path) -> None:
     assert reading.counts.skipped["rewind"] == 1
 
 
+def test_rewind_to_before_the_first_message_begins_anew(tmp_path: Path) -> None:
+    chat = Chat().begin()
+    wrong = chat.user("wrong from the start")
+    chat.model("oh")
+    chat.put({"$rewindTo": wrong["id"]})
+    chat.user("right way")
+    chat.model("good")
+
+    messages, _ = read(chat.save(tmp_path))
+
+    assert texts(messages) == ["wrong from the start", "oh", "right way", "good"]
+    assert texts(thread(messages)) == ["right way", "good"]
+
+
 def test_cancelled_turn_is_cut_by_a_shorter_history(tmp_path: Path) -> None:
     chat = Chat().begin()
     one = chat.user("one")

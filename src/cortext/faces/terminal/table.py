@@ -41,21 +41,25 @@ def pad(text: str, cells: int) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> str:
     """Rows under headings; the last column is cut to the screen. Every cell is made safe here."""
-    # Most cells are plain: what is printable needs no look for control characters. Tables can be long.
-    safe = [[cell if cell.isprintable() else terminal.line(cell) for cell in row] for row in rows]
-    widths = [max(map(width, column)) for column in zip(heads, *safe, strict=True)]
+    # A whole column at a time: tables can be long, and most columns are plain.
+    cells = [list(column) for column in zip(heads, *rows, strict=True)]
+    joined = ["".join(column) for column in cells]
+    plain = [text.isascii() for text in joined]
+    for column, text in zip(cells, joined, strict=True):
+        if not text.isprintable():
+            column[:] = [cell if cell.isprintable() else terminal.line(cell) for cell in column]
+    sizes = [max(map(len if ascii_only else width, column)) for column, ascii_only in zip(cells, plain, strict=True)]
     screen = columns()
     if screen:
-        used = sum(widths[:-1]) + 2 * (len(widths) - 1)
-        widths[-1] = max(8, min(widths[-1], screen - used))
-    padded = [pad(head, size) for head, size in zip(heads[:-1], widths[:-1], strict=True)]
-    lines = ["  ".join(paint(head, "bold") for head in (*padded, heads[-1]))]
-    painted = [place for place, style in enumerate(styles) if style] if coloured() else []
-    last = widths[-1]
-    for row in safe:
-        cells = [pad(cell, size) for cell, size in zip(row[:-1], widths[:-1], strict=True)]
-        cells.append(cut(row[-1], last))
-        for place in painted:
-            cells[place] = paint(cells[place], styles[place])
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
+        sizes[-1] = max(8, min(sizes[-1], screen - sum(sizes[:-1]) - 2 * (len(sizes) - 1)))
+        cells[-1] = [cut(cell, sizes[-1]) for cell in cells[-1]]
+    if not coloured() and all(plain[:-1]):
+        line = "  ".join([*(f"%-{size}s" for size in sizes[:-1]), "%s"])
+        return "\n".join([(line % row).rstrip() for row in zip(*cells, strict=True)])
+    for place, (column, size) in enumerate(zip(cells, sizes, strict=True)):
+        if place < len(cells) - 1:
+            column[:] = [pad(cell, size) for cell in column]
+        if coloured():
+            style = styles[place] if place < len(styles) else ""
+            column[:] = [paint(column[0], "bold"), *(paint(cell, style) if style else cell for cell in column[1:])]
+    return "\n".join([line.rstrip() for line in map("  ".join, zip(*cells, strict=True))])

@@ -51,6 +51,7 @@ def run(arguments: list[str]) -> int:
         agent=options.agent,
         limit=options.limit,
         order=ORDERS[options.sort],
+        brief=not options.json,
     )
     if options.json:
         import json
@@ -71,13 +72,14 @@ def run(arguments: list[str]) -> int:
 
 def session_table(rows: list[Row]) -> str:
     """The table of sessions; damage is marked."""
+    ago = clock.Ago()
     cells = [
         (
             row.id,
             row.type or row.kind,
             row.tool or "-",
             row.status + (" (damaged)" if row.damage else ""),
-            clock.ago(row.last_active),
+            ago(row.last_active),
             str(row.message_count),
             row.title or row.summary,
         )

@@ -49,7 +49,7 @@ def run(arguments: list[str]) -> int:
     listing, told = look_around(wiring)
     for line in told:
         print(terminal.line(f"Note: {line}"), file=sys.stderr)
-    rows = listing.rows(kind=options.type, status=options.status)
+    rows = listing.rows(kind=options.type, status=options.status, brief=options.list and not options.json)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
         return _list(rows, as_json=options.json, as_table=options.list)
