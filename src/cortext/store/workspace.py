@@ -30,6 +30,7 @@ from cortext.store.files import LOCK_TIMEOUT, FileStore, Metadata, Place
 VERSION = "1.0"
 CONVERSATIONS = "conversations"
 SESSION = ".session"
+MANY = 16
 _KNOWN = (
     "version",
     "conversation_id",
@@ -57,7 +58,8 @@ class WorkspaceStore(FileStore):
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, control=os.path.join(root, ".workspace", "state"), lock_timeout=lock_timeout)
         self._conversations = os.path.join(self.root, CONVERSATIONS)
-        self._found: dict[str, str] = {}
+        self._found: dict[str, str] = {}  # id to day: a hint, checked at every use
+        self._searches = 0
 
     def _ids(self) -> Iterator[str]:
         seen: dict[str, str] = {}
@@ -73,7 +75,14 @@ class WorkspaceStore(FileStore):
         day = self._found.get(session_id)
         if day is not None and self._is_session(f"{day}/{session_id}"):
             return self._at(day, session_id)
-        for date in reversed(self.folders.names(self._conversations)):  # what is asked for is mostly new
+        dates = self.folders.names(self._conversations)
+        self._searches += 1
+        if self._searches == MANY:  # somebody goes through all of them: learn where they lie, once
+            for date in dates:
+                day = f"{self._conversations}/{date}"
+                self._found.update(dict.fromkeys(self.folders.names(day), day))
+            return self._find(session_id)
+        for date in reversed(dates):  # what is asked for is mostly new
             day = f"{self._conversations}/{date}"
             # One look at most days: very many conversations lie in very many of them.
             if os.path.lexists(f"{day}/{session_id}") and self._is_session(f"{day}/{session_id}"):
