@@ -171,6 +171,51 @@ def _check_capture(desk: Desk, world: Wiring, found: Found, plan: Plan, said: li
     ]
 
 
+def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
+    """What must not change on any way: ids, words, calls and their results."""
+    return [
+        (
+            message.id,
+            message.role,
+            message.content,
+            [(part.id, part.name, part.input) for part in message.parts_of("tool_call")],
+            [(part.call_id, part.output) for part in message.parts_of("tool_result")],
+        )
+        for message in messages
+    ]
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-004d", "STORE-13")
+@pytest.mark.parametrize(
+    ("home", "abroad"), [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
+)
+def test_there_and_back_again_every_id_word_and_call_stays(
+    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Wiring, home: str, abroad: str
+) -> None:
+    project, said = held[home]
+    found = _copy(world, _session_of(desk, world, home, project), f"{abroad}-and-back")
+    store, name = found.place.store, found.session.id
+    before = _essence(thread(store.read(name)))
+    for target in (abroad, home):
+        found = Found(found.place, store.get(name))
+        tool = world.tool(target)
+        plan = make_plan(found, tool, command=COMMAND, project=str(project))
+        assert plan.how == NEW
+        carry_out(plan, found, tool, world.capture(), force=True)
+        request = _continue(desk, target, plan, project)
+        _check_receipt(request, plan)
+        assert desk.cortext("sync", "--from", target, cwd=desk.home).code == 0
+        after = _essence(thread(store.read(name)))
+        assert after[: len(before)] == before
+        assert after[-1][2] == "It was 4711, and the heron stands still."
+        before = after
+    texts = [turn.text for turn in request.conversation if turn.kind == "text"]
+    whole = "\n".join(texts)
+    for text in [*said, "It was 4711, and the heron stands still."]:
+        assert text in whole
+
+
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-004d")
 @pytest.mark.parametrize("name", list(NAMES))
