@@ -48,7 +48,9 @@ class Setting:
 SETTINGS = {
     setting.name: setting
     for setting in (
+        Setting("store.url", "", "a PostgreSQL server that keeps the sessions, postgresql://…", env="CORTEXT_STORE"),
         Setting("store.lock_timeout", 5.0, "seconds to wait for another writer", anywhere=True),
+        Setting("store.lease_seconds", 10.0, "seconds until the session of a silent writer on a server is free"),
         Setting("session.sessions_dir", "", "where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR"),
         Setting("session.idle_minutes", 30, "minutes until a quiet chat is summarised", anywhere=True),
         Setting("chat.model", "", "the model of alfred, where it is not that of model.name"),
@@ -59,6 +61,7 @@ SETTINGS = {
         Setting("chat.compact_tokens", 40_000, "a session larger than this is summed up and shortened"),
         Setting("chat.keep_messages", 20, "messages that stay when a session is shortened"),
         Setting("telegram.allowed_users", "", "numeric ids of the users that are served, separated by commas"),
+        Setting("telegram.api_url", "https://api.telegram.org", "your own Bot API server", env="TELEGRAM_API_URL"),
         Setting("telegram.parallel", 32, "chats that are answered at the same time"),
         Setting("telegram.longest_message", 20_000, "characters of a message that is still taken"),
         Setting("workspace.pause_minutes", 5, "minutes until a quiet conversation is paused", anywhere=True),
@@ -71,15 +74,18 @@ SETTINGS = {
         Setting("spawner.agent", "assistant", "the agent that aur talks to where none is named"),
         Setting("spawner.interactive.session_expiry_days", 0, "days after which quiet sessions go to the trash; 0: never"),
         Setting("spawner.interactive.context_tokens", 100_000, "how much of a session the model is sent at most"),
+        Setting("search.model", "built-in", "what reads meaning: built-in, openai/…, sentence-transformers/… or none"),
+        Setting("search.address", "", "where an openai/… model for search is asked, instead of OPENAI_BASE_URL"),
         Setting("resume.tokens", 60_000, "how large a resume packet may be", anywhere=True),
         Setting("resume.native_tokens", 120_000, "how much history a native resume may carry", anywhere=True),
         Setting("model.name", "", "the model to ask, as provider/name", env="CORTEXT_MODEL"),
         Setting("model.mask", True, "mask secrets in what is sent to a model"),
         Setting("model.stream", True, "show answers as they come (some endpoints can only give them whole)"),
-        Setting("model.connect_seconds", 10.0, "seconds to wait for a connection to a model", anywhere=True),
-        Setting("model.silence_seconds", 120.0, "seconds to wait for the next words of a model", anywhere=True),
-        Setting("model.retries", 3, "how often to ask again after a rate limit", anywhere=True),
+        Setting("model.connect_seconds", 10.0, "seconds to wait for a connection to a model"),
+        Setting("model.silence_seconds", 120.0, "seconds to wait for the next words of a model"),
+        Setting("model.retries", 3, "how often to ask again after a rate limit"),
         Setting("resume.tool", "", "the AI tool to resume in, where the conversation names none", anywhere=True),
+        Setting("mcp.tokens", 6_000, "how large an answer of the MCP server may be", anywhere=True),
     )
 }
 
@@ -113,6 +119,8 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
 
 def _take(found: dict[str, Any], source: str, values: dict[str, Value], allowed: Any, ignored: dict[str, str]) -> None:
     for name, value in _flatten(found):
+        # One line is enough for a server; a file with other settings of the store has `url` in its table.
+        name = "store.url" if name == "store" else name
         setting = SETTINGS.get(name)
         if setting is None:
             raise ConfigError(f"{source}: unknown setting {name}", hint=f"known are: {', '.join(sorted(SETTINGS))}")
@@ -232,6 +240,22 @@ def chat_folder(settings: Settings) -> str:
     """The sessions of `alfred`."""
     chosen = os.path.expanduser(settings["session.sessions_dir"])
     return chosen or os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "alfred", "sessions")
+
+
+def server(settings: Settings) -> str:
+    """The address of the server that keeps the sessions; empty where files do. It holds a password: never show it."""
+    address: str = settings["store.url"]
+    if address in ("", "files"):
+        return ""
+    from cortext.safety.addresses import is_address
+
+    if not is_address(address):
+        raise ConfigError(
+            "the setting `store` is neither the address of a PostgreSQL server nor `files`",
+            kept="nothing was changed",
+            hint="it looks like postgresql://user@host/database; from the environment it is CORTEXT_STORE",
+        )
+    return address
 
 
 def assistant_folder(settings: Settings) -> str:

@@ -504,7 +504,9 @@ def _start_of(pid: int) -> str:
     """When a process began, in the kernel's own count: tells a reused pid from the one that we mean."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[19].decode("ascii")
+            fields = file.read().rpartition(b")")[2].split()
+        # A zombie holds nothing any more; in a container nobody may ever take it away.
+        return "ended" if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")
     except (OSError, IndexError):
         return ""  # no /proc here (macOS): the pid alone has to do
 

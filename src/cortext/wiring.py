@@ -13,6 +13,7 @@ from cortext.errors import ConfigError, NotFound, UsageError
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Any
 
     from cortext.llm.base import Model
     from cortext.llm.connection import Limits
@@ -22,9 +23,13 @@ if TYPE_CHECKING:
     from cortext.services.chat_worker import ChatWorker
     from cortext.services.listing import Listing
     from cortext.services.search import Search
+    from cortext.services.served import ServerSource
     from cortext.services.stores import NamedStore
+    from cortext.store.assistant import Chats, Facts
     from cortext.store.assistant_files import FileUpdates
     from cortext.store.base import Store
+    from cortext.store.postgres import PostgresStore
+    from cortext.store.postgres_assistant import ServerUpdates
     from cortext.tools.base import Tool
 
     ToolAdapter = Tool
@@ -51,14 +56,18 @@ MODELS = {
     "openai": ("openai_api", "OpenAIModel"),
     "gemini": ("gemini_api", "GeminiModel"),
     "ollama": ("ollama_api", "OllamaModel"),
+    "cli": ("cli", "CliModel"),
 }
 
 
 class StorePlace:
-    """A store that we know of: its kind, its folder, and what to call it. It need not exist yet."""
+    """A store that we know of: its kind, its folder, and what to call it. It need not exist yet.
 
-    def __init__(self, kind: str, root: str, label: str) -> None:
-        self.kind, self.root, self.label = kind, root, label
+    On a server `address` says how to get there, with the password; `root` is then only a name for it.
+    """
+
+    def __init__(self, kind: str, root: str, label: str, address: str = "") -> None:
+        self.kind, self.root, self.label, self.address = kind, root, label, address
 
     @property
     def control(self) -> str:
@@ -68,7 +77,7 @@ class StorePlace:
     @property
     def exists(self) -> bool:
         """Whether anything was ever stored there."""
-        return os.path.isdir(self.root)
+        return bool(self.address) or os.path.isdir(self.root)
 
 
 class Wiring:
@@ -78,25 +87,43 @@ class Wiring:
         self.folder = os.path.abspath(folder or os.getcwd())
         self.workspace = find_workspace(self.folder)
         self.settings = config.load(self.workspace, trusted=bool(self.workspace) and config.is_trusted(self.workspace))
+        self._servers: dict[tuple[str, float], PostgresStore] = {}
+        self._embedder: Embedder | None = None
 
     def places(self) -> list[StorePlace]:
         """Every store that we know: this workspace, the home store, the faces' stores, other workspaces."""
         places = []
         if self.workspace:
             places.append(StorePlace(WORKSPACE, self.workspace, os.path.basename(self.workspace)))
-        places.append(StorePlace(HOME, os.path.join(config.data_folder(), "home"), "home"))
-        places.append(StorePlace(SPAWN, config.spawn_folder(self.settings), "aur"))
-        places.append(StorePlace(CHAT, config.chat_folder(self.settings), "alfred"))
+        places += self.server_places() or self.file_places()
         known = {place.root for place in places}
         places += [
             StorePlace(WORKSPACE, root, os.path.basename(root)) for root in known_workspaces() if root not in known
         ]
         return places
 
+    def file_places(self) -> list[StorePlace]:
+        """The stores of this user that are no workspace, as files; also where a server is used instead of them."""
+        return [
+            StorePlace(HOME, os.path.join(config.data_folder(), "home"), "home"),
+            StorePlace(SPAWN, config.spawn_folder(self.settings), "aur"),
+            StorePlace(CHAT, config.chat_folder(self.settings), "alfred"),
+        ]
+
+    def server_places(self) -> list[StorePlace]:
+        """The same stores on the server of the settings; none where there is no such setting."""
+        address = config.server(self.settings)
+        if not address:
+            return []
+        kinds = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
+        return [server_place(address, kind, label) for kind, label in kinds]
+
     def open(self, place: StorePlace, timeout: float | None = None) -> Store:
         """The store itself; `timeout` is how long it waits for another writer, if not as the settings say."""
         timeout = self.settings["store.lock_timeout"] if timeout is None else timeout
         load_msgspec()
+        if place.address:
+            return self.server(place, timeout)
         if place.kind in (WORKSPACE, HOME):
             from cortext.store.workspace import WorkspaceStore
 
@@ -109,6 +136,19 @@ class Wiring:
 
         return ChatStore(place.root, lock_timeout=timeout)
 
+    def server(self, place: StorePlace, timeout: float | None = None) -> PostgresStore:
+        """One store object for each place on a server: it keeps its connections."""
+        timeout = self.settings["store.lock_timeout"] if timeout is None else timeout
+        store = self._servers.get((place.root, timeout))
+        if store is None:
+            from cortext.store.postgres import PostgresStore
+
+            store = PostgresStore(
+                place.address, place.kind, lock_timeout=timeout, lease=self.settings["store.lease_seconds"]
+            )
+            self._servers[place.root, timeout] = store
+        return store
+
     def listing(self, kind: str = "") -> Listing:
         """The list of all sessions, or of those in stores of one kind."""
         from functools import partial
@@ -117,14 +157,31 @@ class Wiring:
         from cortext.services.listing import Listing
 
         places = [place for place in self.places() if place.exists and kind in ("", place.kind)]
-        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in places]
-        return Listing(config.cache_folder(), sources, {place.root: place.label for place in places})
+        files = [place for place in places if not place.address]
+        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in files]
+        labels = {place.root: place.label for place in places}
+        return Listing(config.cache_folder(), sources, labels, self._server_sources(places))
 
     def search(self) -> Search:
         """Search over all sessions."""
+        from cortext.index.models import Models
         from cortext.services.search import Search
 
-        return Search(self.listing(), config.cache_folder())
+        models = Models(self.settings["search.model"], self.settings["search.address"])
+        listing = self.listing()
+        if listing.servers:
+            from cortext.services.served_search import ServedSearch
+
+            return ServedSearch(listing, config.cache_folder(), models, self.embedder)
+        return Search(listing, config.cache_folder(), models)
+
+    def _server_sources(self, places: Sequence[StorePlace]) -> Sequence[ServerSource]:
+        served = [place for place in places if place.address]
+        if not served:
+            return ()
+        from cortext.services.served import ServerSource
+
+        return [ServerSource(place.root, place.kind, self.server(place)) for place in served]
 
     def stores(self) -> list[NamedStore]:
         """Every store that exists."""
@@ -202,7 +259,8 @@ class Wiring:
             retries=self.settings["model.retries"],
             streaming=self.settings["model.stream"],
         )
-        sources = {provider: ModelSource(provider, limits) for provider in MODELS}
+        places = {"folder": self.folder, "scratch": os.path.join(config.cache_folder(), "headless")}
+        sources = {kind: ModelSource(kind, limits, **(places if kind == "cli" else {})) for kind in MODELS}
         chosen = models.choose(name or self.settings["model.name"], sources)
         return models.Masked(chosen) if self.settings["model.mask"] else chosen
 
@@ -221,8 +279,12 @@ class Wiring:
         from cortext.store.assistant_files import FileChats, FileFacts
 
         place, folder = self.chat_place(), config.assistant_folder(self.settings)
-        chats = FileChats(os.path.join(folder, "chats"), COMMAND_LINE, os.path.join(place.root, "current.json"))
-        memory = Memory(FileFacts(os.path.join(folder, "memory", "memories.jsonl")), self.alike)
+        current = os.path.join(config.chat_folder(self.settings), "current.json")
+        chats: Chats = FileChats(os.path.join(folder, "chats"), COMMAND_LINE, current)
+        facts: Facts = FileFacts(os.path.join(folder, "memory", "memories.jsonl"))
+        if place.address:
+            chats, facts = self.server(place).chats(), self.server(place).facts()
+        memory = Memory(facts, self.alike)
         contexts = ContextBuilder(
             memory,
             limit=self.settings["chat.context_tokens"],
@@ -234,64 +296,95 @@ class Wiring:
             memory,
             contexts,
             Models(lambda: self.model(model or self.settings["chat.model"])),
-            search=lambda: self.search(),
+            search=self.search,
             embedder=self.embedder,
             auto_create=self.settings["chat.auto_create"],
             keep_messages=self.settings["chat.keep_messages"],
         )
 
-    def embedder(self) -> Embedder | None:
-        """What makes vectors of the assistant's messages."""
-        return None
+    def embedder(self) -> Embedder:
+        """What makes vectors of the assistant's messages: our own table, so that nothing leaves the machine."""
+        if self._embedder is None:
+            from cortext.index.embed import StaticModel
+
+            self._embedder = StaticModel()
+        return self._embedder
 
     def alike(self, query: str, texts: Sequence[str]) -> Sequence[float]:
         """How alike a query is to each of these texts, by meaning."""
-        return [0.0 for _ in texts]
+        vectors = self.embedder().embed([query, *texts])
+        alike: list[float] = (vectors[1:] @ vectors[0]).tolist()
+        return alike
 
-    def chat_worker(self, assistant: Assistant) -> ChatWorker:
+    def chat_worker(self, assistant: Assistant, *, at_once: int = 20) -> ChatWorker:
         """What looks after the assistant's sessions while nobody waits."""
         from cortext import fsio
         from cortext.index.chores import Chores
+        from cortext.services.chat_chores import ListedChores
         from cortext.services.chat_worker import ChatWorker
 
-        place = self.chat_place()
+        place, listing = self.chat_place(), self.listing()
+        server = self.server(place) if place.address else None
         return ChatWorker(
             assistant.store,
-            self.listing(),
-            Chores(config.cache_folder(), place.root),
+            listing,
+            ListedChores(listing, place.root) if server else Chores(config.cache_folder(), place.root),
             embedder=self.embedder,
             models=assistant.models,
-            lock=fsio.Lock(os.path.join(place.control, "worker.lock")),
+            lock=fsio.Lock(os.path.join(config.chat_folder(self.settings), ".cortext", "worker.lock")),
             idle_minutes=self.settings["session.idle_minutes"],
             compact_tokens=self.settings["chat.compact_tokens"],
             keep_messages=self.settings["chat.keep_messages"],
+            at_once=at_once,
+            claims=server.claims() if server else None,
         )
 
-    def bot_updates(self, bot: int) -> FileUpdates:
+    def bot_updates(self, bot: int) -> FileUpdates | ServerUpdates:
         """The journal of one bot."""
         from cortext.store.assistant_files import FileUpdates
 
+        place = self.chat_place()
+        if place.address:
+            return self.server(place).updates(bot)
         return FileUpdates(os.path.join(config.assistant_folder(self.settings), "telegram", f"{bot}.jsonl"))
 
 
 class ModelSource:
-    """The models of one provider."""
+    """The models of one provider; its module is imported when it is asked for something."""
 
-    def __init__(self, provider: str, limits: Limits) -> None:
-        module, self._class = MODELS[provider]
-        self._module = import_module(f"cortext.llm.{module}")
-        self._limits = limits
-        self.needs: str = self._module.NEEDS
+    def __init__(self, provider: str, limits: Limits, **places: str) -> None:
+        self._provider, self._limits, self._places = provider, limits, places
+
+    @property
+    def needs(self) -> str:
+        """What is missing where none is usable here."""
+        needs: str = self._module().NEEDS
+        return needs
+
+    @property
+    def library(self) -> str:
+        """The library that it needs and that is not installed."""
+        from importlib.util import find_spec
+
+        name: str = self._module().LIBRARY
+        try:
+            return "" if not name or find_spec(name) else name
+        except ImportError:  # not even the package that it is part of
+            return name
 
     def here(self) -> str:
         """The model to use where none is named."""
-        found: str = self._module.here()
+        found: str = self._module().here()
         return found
 
     def make(self, name: str) -> Model:
         """The model of that name."""
-        made: Model = getattr(self._module, self._class)(name, self._limits)
+        made: Model = getattr(self._module(), MODELS[self._provider][1])(name, self._limits, **self._places)
         return made
+
+    def _module(self) -> Any:
+        module, cls = MODELS[self._provider]
+        return __import__(f"cortext.llm.{module}", fromlist=[cls])
 
 
 def load_msgspec() -> None:
@@ -305,6 +398,13 @@ def load_msgspec() -> None:
         import msgspec  # noqa: F401
     finally:
         del sys.modules["typing_extensions"]
+
+
+def server_place(address: str, kind: str, label: str) -> StorePlace:
+    """A store on a server, named without its password."""
+    from cortext.safety.addresses import masked
+
+    return StorePlace(kind, f"{masked(address)}#{kind}", label, address)
 
 
 def find_workspace(folder: str) -> str:

@@ -31,6 +31,8 @@ class Protocol:
     # A program's own errands (titles, routing) get this text and leave the test's scripted replies alone.
     errand: Callable[[Json], str | None]
     error: Callable[[int, str], Json]
+    # How a stream is framed: "events" (server-sent) or "lines" (a JSON document a line).
+    framing: str = "events"
 
 
 # --- Anthropic Messages -----------------------------------------------------------------------------------
@@ -61,7 +63,7 @@ def _anthropic_whole(body: Json, reply: Reply) -> Json:
         "role": "assistant",
         "model": body.get("model", "test-model"),
         "content": _anthropic_blocks(reply),
-        "stop_reason": "tool_use" if reply.tool_calls else "end_turn",
+        "stop_reason": _stop(reply, "tool_use", "end_turn", length="max_tokens", filtered="refusal"),
         "stop_sequence": None,
         "usage": _ANTHROPIC_USAGE,
     }
@@ -148,7 +150,7 @@ def _chat_whole(body: Json, reply: Reply) -> Json:
         message["reasoning_content"] = reply.thinking
     if reply.tool_calls:
         message["tool_calls"] = _chat_calls(reply)
-    finish = "tool_calls" if reply.tool_calls else "stop"
+    finish = _stop(reply, "tool_calls", "stop", length="length", filtered="content_filter")
     choice = {"index": 0, "message": message, "finish_reason": finish}
     return {**_chat_base(body, "chat.completion"), "choices": [choice], "usage": _CHAT_USAGE}
 
@@ -162,7 +164,7 @@ def _chat_stream(body: Json, reply: Reply) -> list[Event]:
     events: list[Event] = [
         (None, {**base, "choices": [{"index": 0, "delta": delta, "finish_reason": None}]}) for delta in deltas
     ]
-    finish = "tool_calls" if reply.tool_calls else "stop"
+    finish = _stop(reply, "tool_calls", "stop", length="length", filtered="content_filter")
     last = {"index": 0, "delta": {}, "finish_reason": finish}
     return [*events, (None, {**base, "choices": [last], "usage": _CHAT_USAGE}), (None, "[DONE]")]
 
@@ -281,10 +283,10 @@ def _responses_errand(body: Json) -> str | None:
 # --- Gemini generateContent -------------------------------------------------------------------------------
 
 
-def _gemini_chunk(parts: list[Json], *, last: bool) -> Json:
+def _gemini_chunk(parts: list[Json], *, last: bool, reply: Reply) -> Json:
     candidate: Json = {"content": {"role": "model", "parts": parts}, "index": 0}
     if last:
-        candidate["finishReason"] = "STOP"
+        candidate["finishReason"] = _stop(reply, "STOP", "STOP", length="MAX_TOKENS", filtered="SAFETY")
     usage = {"promptTokenCount": 10, "candidatesTokenCount": 5, "totalTokenCount": 15}
     return {"candidates": [candidate], "usageMetadata": usage, "modelVersion": "test-model"}
 
@@ -301,12 +303,15 @@ def _gemini_parts(reply: Reply) -> list[Json]:
 
 
 def _gemini_whole(body: Json, reply: Reply) -> Json:
-    return _gemini_chunk(_gemini_parts(reply), last=True)
+    return _gemini_chunk(_gemini_parts(reply), last=True, reply=reply)
 
 
 def _gemini_stream(body: Json, reply: Reply) -> list[Event]:
     parts = _gemini_parts(reply)
-    return [(None, _gemini_chunk([part], last=number == len(parts))) for number, part in enumerate(parts, start=1)]
+    return [
+        (None, _gemini_chunk([part], last=number == len(parts), reply=reply))
+        for number, part in enumerate(parts, start=1)
+    ]
 
 
 def _gemini_turns(body: Json) -> list[Turn]:
@@ -341,6 +346,13 @@ def _gemini_errand(body: Json) -> str | None:
 
 
 # ----------------------------------------------------------------------------------------------------------
+
+
+def _stop(reply: Reply, tools: str, end: str, *, length: str, filtered: str) -> str:
+    """Why the answer ends, in the words of a protocol."""
+    if reply.stop:
+        return {"length": length, "filtered": filtered}[reply.stop]
+    return tools if reply.tool_calls else end
 
 
 def _title(output: Json | None) -> str | None:

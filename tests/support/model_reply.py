@@ -34,8 +34,19 @@ class Reply:
     status: int = 200
     # Send only this many stream events and then break the connection, as a lost network does.
     cut_after: int | None = None
-    # Send the first stream event, then wait for this before the rest: a turn that a test can interrupt.
+    # End the stream politely after this many events, without the protocol's own farewell.
+    end_after: int | None = None
+    # Send something that is no JSON after this many events.
+    garbage_after: int | None = None
+    # Send the protocol's own error event after this many events, under a status of 200.
+    error_after: int | None = None
+    # Send this many stream events, then wait for `hold` before the rest: a turn that a test can interrupt.
+    # Zero waits before the status line.
     hold: threading.Event | None = None
+    hold_at: int = 1
+    # Why it stops: "length" or "filtered", in the protocol's words.
+    stop: str = ""
+    retry_after: str | None = None
 
     @classmethod
     def call(cls, name: str, **arguments: Any) -> Reply:

@@ -1,4 +1,4 @@
-"""A model on loopback that answers as four providers do, writes down what it was asked, and can be scripted.
+"""A model on loopback that answers in five protocols, writes down what it was asked, and can be scripted.
 
     with ModelServer() as server:
         server.push(Reply.call("Bash", command="cat a.txt"), "all done")
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import select
 import socket
 import threading
 import time
@@ -25,12 +26,14 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any, Self, cast
 
+from tests.support.model_ollama import OLLAMA
 from tests.support.model_protocols import ANTHROPIC, CHAT, GEMINI, RESPONSES, Event, Protocol
 from tests.support.model_reply import Json, Reply, ToolCall, Turn, directive
 
 __all__ = ["ModelServer", "Reply", "Request", "ToolCall", "Turn"]
 
 _HOLD_SECONDS = 120.0
+_GARBAGE = b'{"half": "a doc'
 
 
 @dataclass(frozen=True)
@@ -65,6 +68,8 @@ class ModelServer:
         self._requests: list[Request] = []
         self._script: deque[Reply] = deque()
         self._answered = 0
+        self._hung_up = 0
+        self._held = 0
         self._closing = threading.Event()
         self._http = _HttpServer(("127.0.0.1", 0), _Handler)
         self._http.model = self
@@ -179,11 +184,45 @@ class ModelServer:
         reply = scripted or directive(_newest_prompt(conversation)) or Reply()
         return reply.with_default(f"{self._default_text} (#{self._answered})")
 
-    def wait_while_held(self, hold: threading.Event) -> None:
-        """Wait for the test to let a held answer go; closing the server lets all go."""
+    def wait_while_held(self, hold: threading.Event, connection: socket.socket) -> None:
+        """Wait for the test to let a held answer go; closing the server lets all go, and so does a client that left."""
         deadline = time.monotonic() + _HOLD_SECONDS
-        while not hold.wait(0.05) and not self._closing.is_set() and time.monotonic() < deadline:
-            pass
+        with self._changed:
+            self._held += 1
+            self._changed.notify_all()
+        while not hold.wait(0.02) and not self._closing.is_set() and time.monotonic() < deadline:
+            if _left(connection):
+                self.note_hang_up()
+                return
+
+    def wait_for_hold(self, timeout: float = 10.0) -> None:
+        """Wait until an answer is held; TimeoutError when none is."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._held > 0, timeout):
+                raise TimeoutError(f"no answer was held within {timeout} s")
+            self._held = 0
+
+    def note_hang_up(self) -> None:
+        """A client left before its answer was whole."""
+        with self._changed:
+            self._hung_up += 1
+            self._changed.notify_all()
+
+    def wait_for_hang_up(self, timeout: float = 10.0) -> None:
+        """Wait until a client hung up before its answer was whole; TimeoutError when none does."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._hung_up > 0, timeout):
+                raise TimeoutError(f"nobody hung up within {timeout} s")
+            self._hung_up = 0
+
+
+def _left(connection: socket.socket) -> bool:
+    """Whether the other side closed the connection: there is something to read, and it is the end."""
+    try:
+        ready, _, _ = select.select([connection], [], [], 0)
+        return bool(ready) and not connection.recv(1, socket.MSG_PEEK)
+    except (OSError, ValueError):
+        return True
 
 
 def _newest_prompt(conversation: tuple[Turn, ...]) -> str:
@@ -211,6 +250,8 @@ def _protocol_of(path: str) -> Protocol | None:
         return RESPONSES
     if plain.endswith((":generateContent", ":streamGenerateContent")):
         return GEMINI
+    if plain.endswith("/api/chat"):
+        return OLLAMA
     return None
 
 
@@ -248,6 +289,7 @@ class _HttpServer(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's kernel
 
     @property
     def model(self) -> ModelServer:
@@ -262,6 +304,9 @@ class _Handler(BaseHTTPRequestHandler):
         if path.endswith("/models"):
             # Both spellings at once: OpenAI's and Anthropic's `data`, Gemini's and Codex's `models`.
             self._send_json({"object": "list", "data": [{"id": "test-model", "object": "model"}], "models": []})
+        elif path.endswith("/api/tags"):
+            names = ("test-embed:latest", "test-model:latest")
+            self._send_json({"models": [{"name": name, "model": name} for name in names]})
         else:
             self._send_json({"error": {"message": "there is nothing here"}}, 404)
 
@@ -287,10 +332,27 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_json({"totalTokens": len(raw) // 4 + 1})
             else:
                 self._send_json({})
-        elif reply.status != 200:
-            self._send_json(protocol.error(reply.status, reply.text or ""), reply.status)
-        elif ":streamGenerateContent" in path or body.get("stream"):
-            self._send_stream(protocol.stream(body, reply), reply)
+        else:
+            self._answer(protocol, body, reply, streamed=":streamGenerateContent" in path or bool(body.get("stream")))
+
+    def _answer(self, protocol: Protocol, body: Any, reply: Reply, *, streamed: bool) -> None:
+        if reply.hold is not None and (reply.hold_at == 0 or not streamed):
+            self.model.wait_while_held(reply.hold, self.connection)
+        if reply.status != 200:
+            self._send_json(protocol.error(reply.status, reply.text or ""), reply.status, reply.retry_after)
+        elif streamed:
+            try:
+                self._send_stream(protocol, protocol.stream(body, reply), reply)
+            except (BrokenPipeError, ConnectionResetError):
+                self.close_connection = True
+                self.model.note_hang_up()
+        elif reply.garbage_after is not None:
+            self._send_whole(_GARBAGE, 200, None)
+        elif reply.cut_after is not None:
+            # Half of what was announced.
+            data = json.dumps(protocol.whole(body, reply)).encode()
+            self._send_whole(data[: len(data) // 2], 200, None, announced=len(data))
+            self.close_connection = True
         else:
             self._send_json(protocol.whole(body, reply))
 
@@ -314,39 +376,51 @@ class _Handler(BaseHTTPRequestHandler):
             self.rfile.readline()
         self.rfile.readline()
 
-    def _send_json(self, answer: Json, status: int = 200) -> None:
-        data = json.dumps(answer).encode()
+    def _send_json(self, answer: Json, status: int = 200, retry_after: str | None = None) -> None:
+        # Programs wait between their retries; the zero keeps a test of a failing model short.
+        self._send_whole(json.dumps(answer).encode(), status, retry_after or ("0" if status >= 500 else None))
+
+    def _send_whole(self, data: bytes, status: int, retry_after: str | None, *, announced: int | None = None) -> None:
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(data)))
-        if status >= 500:
-            # Programs wait between their retries; this keeps a test of a failing model short.
-            self.send_header("Retry-After", "0")
+        self.send_header("Content-Length", str(len(data) if announced is None else announced))
+        if retry_after is not None:
+            self.send_header("Retry-After", retry_after)
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(data)
 
-    def _send_stream(self, events: list[Event], reply: Reply) -> None:
+    def _send_stream(self, protocol: Protocol, events: list[Event], reply: Reply) -> None:
+        lines = protocol.framing == "lines"
         self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Content-Type", "application/x-ndjson" if lines else "text/event-stream")
         self.send_header("Cache-Control", "no-cache")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         for number, (name, data) in enumerate(events):
-            if number == 1 and reply.hold is not None:
-                self.model.wait_while_held(reply.hold)
+            if number == reply.hold_at and number and reply.hold is not None:
+                self.model.wait_while_held(reply.hold, self.connection)
             if number == reply.cut_after:
                 self.close_connection = True
                 return
-            self._send_event(name, data)
+            if number == reply.end_after:
+                break
+            if number == reply.garbage_after:
+                self._send_event(name, _GARBAGE.decode(), lines)
+            if number == reply.error_after:
+                error = protocol.error(529, "the stream was told to fail")
+                # Only a protocol that names its events names this one.
+                self._send_event("error" if name else None, error, lines)
+                break
+            self._send_event(name, data, lines)
         if reply.hold is not None and len(events) == 1:
-            self.model.wait_while_held(reply.hold)
+            self.model.wait_while_held(reply.hold, self.connection)
         self.wfile.write(b"0\r\n\r\n")
 
-    def _send_event(self, name: str | None, data: Json | str) -> None:
+    def _send_event(self, name: str | None, data: Json | str, lines: bool) -> None:
         content = data if isinstance(data, str) else json.dumps(data)
-        raw = ((f"event: {name}\n" if name else "") + f"data: {content}\n\n").encode()
-        self.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
+        raw = f"{content}\n" if lines else (f"event: {name}\n" if name else "") + f"data: {content}\n\n"
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(raw.encode()), raw.encode()))
         self.wfile.flush()
 
 

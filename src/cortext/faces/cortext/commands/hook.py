@@ -14,6 +14,8 @@ LARGEST = 64 << 20
 
 def run(arguments: list[str]) -> int:
     """Take the event; whatever happens, exit 0."""
+    if os.environ.get("CORTEXT_HOOKS") == "off":  # we started the tool ourselves, for an answer that we keep
+        return 0
     try:
         payload = sys.stdin.buffer.read(LARGEST)
         from cortext.wiring import Wiring, load_msgspec

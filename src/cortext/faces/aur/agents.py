@@ -1,0 +1,52 @@
+"""`aur agents`: who there is to talk to."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.table import table
+from cortext.safety import terminal
+from cortext.services.agents import Agents, find_agents
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="aur agents",
+        formatter_class=Help,
+        description="List the agents: the project's (.aurora/agents, .claude/agents), your own (in the folder of your "
+        "settings, and ~/.claude/agents), and those that come with aur. The nearest of a name wins.",
+    )
+    made.add_argument("name", nargs="?", help="show this agent's prompt")
+    made.add_argument("--json", action="store_true", help="as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """List them, or show one."""
+    options = parser().parse_args(arguments)
+    found = find_agents(Wiring().folder)
+    chosen = [found.get(options.name)] if options.name else list(found.known.values())
+    if options.json:
+        import json
+
+        import msgspec
+
+        print(json.dumps(msgspec.to_builtins(chosen[0] if options.name else chosen), ensure_ascii=False, indent=2))
+    elif options.name:
+        print(terminal.block(chosen[0].prompt))
+        print(terminal.line(f"\n{chosen[0].source}: {chosen[0].path}"), file=sys.stderr)
+    else:
+        print(agent_table(found))
+    for problem in found.problems:
+        print(terminal.line(f"Note: not an agent: {problem}"), file=sys.stderr)
+    return 0
+
+
+def agent_table(found: Agents) -> str:
+    """Name, where it comes from, what it is for."""
+    rows = [(agent.name, agent.source, agent.model or "-", agent.description) for agent in found.known.values()]
+    return table(("AGENT", "FROM", "MODEL", "WHAT FOR"), rows, styles=("cyan", "dim", "", ""))

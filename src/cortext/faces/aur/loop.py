@@ -1,0 +1,169 @@
+"""The talk itself: a prompt, an answer, a prompt. What begins with a slash is for us (slash.py)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from argparse import Namespace
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
+
+from cortext import config
+from cortext.errors import CortextError, ModelError, WriteFailed
+from cortext.faces.aur import slash
+from cortext.faces.aur.held import Declined, Held, note, open_session
+from cortext.faces.aur.spawn import expire
+from cortext.faces.terminal.run import report
+from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.talk.answer import show_answer
+from cortext.faces.terminal.talk.history import History
+from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.prompt import Choice, Prompt, ask_which
+from cortext.safety import terminal
+from cortext.wiring import Wiring
+
+
+def talk(wiring: Wiring, options: Namespace) -> int:
+    """`aur spawn -i` and `aur spawn --resume`: until the person leaves."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _leave)
+    try:
+        held = open_session(wiring, options)
+    except Declined:
+        return 0
+    with held:
+        loop = Loop(held)
+        loop.greet(resumed=options.resume is not None)
+        try:
+            return loop.run()
+        finally:
+            loop.held.__exit__()  # not always the one that it began with: see /fork
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    # What came of an answer is stored on the way out; the session is then shown as interrupted.
+    raise SystemExit(128 + number)
+
+
+class Loop:
+    """The state of one talk in one terminal."""
+
+    def __init__(self, held: Held) -> None:
+        self.held = held
+        self.prompt = Prompt(History(os.path.join(config.state_folder(), "aur-history")), self._complete)
+        self.code = 0  # what a script that feeds us is told at the end
+        self.words = ""  # words that could not be stored: they stand at the next prompt
+
+    def _complete(self, text: str) -> list[Choice]:
+        return slash.complete(self, text)
+
+    def greet(self, *, resumed: bool) -> None:
+        """Who is there, and how to get along."""
+        if not self.prompt.live:
+            return
+        held = self.held
+        where = f"{held.session.id} ({held.turns} turns)" if resumed else held.session.id
+        source = "" if held.agent.source == "built in" else f" ({held.agent.source})"
+        print(paint(terminal.line(f"{held.agent.name}{source} · {held.model.name} · {where}"), "dim"))
+        if resumed:
+            slash.last_words(self)
+            if held.view.waits:
+                note("your last words have no answer yet: /retry asks again")
+        else:
+            print(paint("/help shows what you can do; Ctrl-C stops an answer, Ctrl-D leaves.", "dim"))
+
+    def run(self) -> int:
+        """Until /exit."""
+        shown: Callable[[], object] | None = self._begun
+        while True:
+            try:
+                label, words, self.words = f"{self.held.agent.name}> ", self.words, ""
+                words = self.prompt.ask(label, default=words, shown=shown)
+            except KeyboardInterrupt:
+                note("Ctrl-D or /exit leaves")
+                continue
+            except EOFError:
+                words = "/exit"
+            finally:
+                shown = None
+            try:
+                if self.step(words):
+                    return self.code
+            except KeyboardInterrupt:
+                print()
+                self.held.see_again()  # it may have come between the file and the view
+
+    def step(self, words: str) -> bool:
+        """What was typed: for us, or for the agent. Whether we leave."""
+        if not words.strip():
+            return False
+        if words.startswith("/"):
+            return slash.run(self, words) and self.leave()
+        self.turn(words)
+        return False
+
+    def _begun(self) -> None:
+        """The first prompt is on the screen: now there is time for what is slow."""
+        self.held.talk.warm()
+        child = expire(self.held.wiring)
+        if child:
+            threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
+
+    def turn(self, words: str) -> None:
+        """Store the words, then the answer. Ctrl-C from here on stops the turn, and nothing else."""
+        with on_interrupt(self.held.talk.stop):
+            self._turn(words)
+
+    def _turn(self, words: str) -> None:
+        try:
+            self.held.talk.say(words)
+        except WriteFailed as error:
+            if self.prompt.live:
+                self.words = words
+                error.kept = "your words stand at the prompt again; nothing half is in the file"
+            self.fail(error)
+            return
+        except CortextError as error:
+            self.fail(error)
+            return
+        self.answer()
+
+    def answer(self) -> None:
+        """Ask for the next turn and show it."""
+        talk = self.held.talk
+        try:
+            show_answer(talk)
+            if talk.stopped:
+                note("stopped; what came is in the file, and out of the context")
+            elif talk.reply is None:
+                note("the model said nothing")
+        except ModelError as error:
+            error.hint = f"{error.hint}; /retry asks again".removeprefix("; ")
+            self.fail(error)
+        except CortextError as error:
+            self.fail(error)
+        for line in self.held.view.news():
+            note(line)
+        if self.prompt.live:
+            print()
+
+    def fail(self, error: CortextError) -> None:
+        """Say what went wrong, and go on."""
+        self.code = error.exit_status
+        report("aur", error)
+
+    def leave(self) -> bool:
+        """Complete the session; whether we may go."""
+        held = self.held
+        try:
+            held.end()
+        except CortextError as error:
+            self.fail(error)
+            lost = " The last reply is only on the screen." if held.talk.pending else ""
+            return not self.prompt.live or ask_which(f"Leave all the same?{lost}", ("yes", "no")) == "yes"
+        if self.prompt.live:
+            print(paint(f"Saved. Go on later: aur spawn --resume {held.session.id}", "dim"))
+            self.code = 0
+        return True

@@ -1,0 +1,194 @@
+"""The sessions of `aur` as a whole: listed, deleted, restored, cleaned. A list imports nothing heavy."""
+
+from __future__ import annotations
+
+import sys
+
+from cortext.errors import NotFound, UsageError
+from cortext.faces.terminal.table import table
+from cortext.safety import terminal
+from cortext.wiring import SPAWN, Wiring
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from cortext.services.listing import Listing, Row
+
+HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
+
+
+def list_sessions(wiring: Wiring, options: Namespace) -> int:
+    """The table, the newest first."""
+    rows = fresh(wiring).rows(agent=options.agent, status=options.status, order="created_at")
+    if options.json:
+        print_json([as_fields(row) for row in rows])
+    elif rows:
+        print(session_table(rows))
+    elif options.agent or options.status:
+        print("No session matches.")
+    else:
+        print("No sessions yet. Begin one: aur spawn -i")
+    return 0
+
+
+def print_json(value: object) -> None:
+    """JSON on standard output; what UTF-8 cannot say (half a surrogate pair) is escaped."""
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        text = json.dumps(value, indent=2)
+    print(text)
+
+
+def fresh(wiring: Wiring) -> Listing:
+    """The list of aur's sessions, up to date."""
+    listing = wiring.listing(SPAWN)
+    listing.refresh()
+    if listing.scan_due:
+        listing.look_at_all()  # one store of single files: a look at each is cheap
+    return listing
+
+
+def session_table(rows: list[Row]) -> str:
+    """Sessions as people see them; times to the second."""
+    cells = [
+        (
+            row.id,
+            row.agent or "-",
+            str(row.message_count),
+            f"{row.created_at[:10]} {row.created_at[11:19]}Z",
+            row.status + (" (damaged)" if row.damage else ""),
+        )
+        for row in rows
+    ]
+    return table(HEADS, cells, styles=("cyan", "", "", "dim", ""))
+
+
+def as_fields(row: Row) -> dict[str, object]:
+    """A session as `--json` shows it."""
+    fields: dict[str, object] = {
+        "session_id": row.id,
+        "agent": row.agent,
+        "turn_count": row.message_count,
+        "created_at": row.created_at,
+        "status": row.status,
+        "last_active": row.last_active,
+        "title": row.title,
+        "tokens": row.token_count,
+        "path": row.path,
+    }
+    return {**fields, "damage": row.damage} if row.damage else fields
+
+
+def resolve(wiring: Wiring, wanted: str) -> str:
+    """The id that is meant: it itself, or the only one that begins so. SessionNotFound after a look at all."""
+    from cortext.errors import AmbiguousId, SessionNotFound
+    from cortext.model.ids import is_id
+
+    if is_id(wanted):
+        try:
+            return wiring.spawn_store().store.peek(wanted).id
+        except SessionNotFound:
+            pass
+    rows = fresh(wiring).rows(order="created_at")
+    matches = [row.id for row in rows if wanted and row.id.startswith(wanted.lower())]
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(matches[:8])
+        raise AmbiguousId(f"{wanted!r} could be: {names}", hint="give more of the id")
+    if rows:
+        print(session_table(rows[:10]), file=sys.stderr)
+    raise SessionNotFound(
+        f"no session {wanted!r}",
+        kept="nothing was changed",
+        hint="these are the newest; aur spawn --list-sessions shows all" if rows else "begin one: aur spawn -i",
+    )
+
+
+def delete(wiring: Wiring, options: Namespace) -> int:
+    """One session into the trash, after a question where somebody can answer it."""
+    session_id = resolve(wiring, options.delete_session)
+    store = wiring.spawn_store().store
+    session = store.get(session_id)
+    if sys.stdin.isatty() and not options.yes and not options.json:
+        title = f' "{terminal.line(session.title)}"' if session.title else ""
+        answer = input(f"Delete {session_id}{title} ({session.message_count} turns)? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("Nothing was deleted.")
+            return 1
+    trashed = store.delete(session_id)
+    if options.json:
+        import json
+
+        print(json.dumps({"session_id": session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
+        return 0
+    print(f"Deleted session {session_id} ({session.message_count} turns).")
+    print(f"Undo: aur spawn --restore {session_id}")
+    return 0
+
+
+def restore(wiring: Wiring, options: Namespace) -> int:
+    """Bring back the newest deletion of that name; without one, list the trash."""
+    import json
+
+    from cortext.model import clock
+
+    store = wiring.spawn_store().store
+    items = list(store.trash())
+    if not options.restore:
+        if options.json:
+            fields = [{"session_id": i.session_id, "key": i.key, "deleted_at": i.deleted_at} for i in items]
+            print(json.dumps(fields, indent=2))
+        elif items:
+            rows = [(item.session_id, clock.ago(item.deleted_at), item.key) for item in items]
+            print(table(("SESSION_ID", "DELETED", "KEY"), rows, styles=("cyan", "", "dim")))
+        else:
+            print("The trash is empty.")
+        return 0
+    chosen = [item for item in items if options.restore in (item.key, item.session_id)]
+    if not chosen:
+        raise NotFound(f"nothing in the trash is called {options.restore!r}", hint="aur spawn --restore lists it")
+    session = store.restore(chosen[0].key)
+    if options.json:
+        print(json.dumps({"session_id": session.id, "turn_count": session.message_count}))
+    else:
+        print(f"Restored session {session.id} ({session.message_count} turns).")
+    return 0
+
+
+def clean_sessions(wiring: Wiring, options: Namespace) -> int:
+    """Everything that was quiet for longer goes to the trash; what is in use stays."""
+    from cortext.services.expiry import clean
+
+    days = _days(options.clean_sessions)
+    place = wiring.spawn_store(timeout=0.0)
+    cleaned = clean(fresh(wiring), place.store, days)
+    if options.json:
+        import json
+
+        print(json.dumps({"deleted": cleaned.deleted, "in_use": cleaned.in_use}))
+        return 0
+    count = len(cleaned.deleted)
+    print(f"Deleted {count} session{'s' if count != 1 else ''} older than {days:g} days.")
+    if cleaned.in_use:
+        print(f"Kept, because in use: {', '.join(cleaned.in_use)}")
+    if count:
+        print("Undo, one by one: aur spawn --restore ID")
+    return 0
+
+
+def _days(text: str) -> float:
+    try:
+        days = float(text)
+        if 0 <= days < 1e6:
+            return days
+    except ValueError:
+        pass
+    raise UsageError(
+        f"not a number of days: {text!r}", kept="nothing was deleted", hint="aur spawn --clean-sessions 30"
+    )

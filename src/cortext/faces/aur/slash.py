@@ -1,0 +1,281 @@
+"""The slash commands of the talk: what each is called, what it says about itself, and what it does."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from cortext import fsio
+from cortext.errors import CortextError, UsageError
+from cortext.faces.aur.agents import agent_table
+from cortext.faces.terminal.run import report
+from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.table import cut, table
+from cortext.faces.terminal.talk.pager import page
+from cortext.faces.terminal.talk.prompt import Choice
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.model.session import Change
+from cortext.safety import terminal
+from cortext.services import spawn
+from cortext.services.context import CLEAR, mark
+
+if TYPE_CHECKING:
+    from cortext.faces.aur.loop import Loop
+
+_COLOURS = {USER: "green", ASSISTANT: "cyan"}
+
+
+def run(loop: Loop, line: str) -> bool:
+    """Do what a line that begins with a slash says; whether the person wants to leave."""
+    name, _, argument = line[1:].strip().partition(" ")
+    if name in ("exit", "quit"):
+        return True
+    found = COMMANDS.get(name)
+    if found is None:
+        from difflib import get_close_matches
+
+        near = get_close_matches(name, list(COMMANDS), n=1)
+        meant = f"did you mean /{near[0]}? " if near else "/help shows what there is; "
+        report("aur", UsageError(f"unknown command /{name}", hint=f"{meant}begin with a blank to say it to the agent"))
+        return False
+    try:
+        found[2](loop, argument.strip())
+    except CortextError as error:
+        loop.fail(error)
+    return False
+
+
+def complete(loop: Loop, text: str) -> list[Choice]:
+    """What Tab offers: commands, agents, files."""
+    if not text.startswith("/"):
+        return []
+    name, blank, argument = text[1:].partition(" ")
+    if not blank:
+        return [
+            Choice(f"/{known} ", len(text), about)
+            for known, (_, about, _) in COMMANDS.items()
+            if known.startswith(name)
+        ]
+    if name == "agent":
+        known = loop.held.agents.known.values()
+        return [Choice(a.name, len(argument), a.description) for a in known if a.name.startswith(argument)]
+    return files(argument) if name in ("save", "export", "import") else []
+
+
+def files(beginning: str) -> list[Choice]:
+    """Files and folders that a path could mean."""
+    folder, name = os.path.split(beginning)
+    try:
+        with os.scandir(os.path.expanduser(folder) or ".") as entries:
+            found = [(entry.name, entry.is_dir()) for entry in entries if entry.name.startswith(name)]
+    except OSError:
+        return []
+    hidden = name.startswith(".")
+    return [
+        Choice(entry + ("/" if is_folder else ""), len(name))
+        for entry, is_folder in sorted(found)
+        if hidden or not entry.startswith(".")
+    ]
+
+
+# ── the commands ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def _help(loop: Loop, argument: str) -> None:
+    rows = [(f"/{name} {usage}".rstrip(), about) for name, (usage, about, _) in COMMANDS.items()]
+    print(table(("COMMAND", "WHAT IT DOES"), rows, styles=("cyan", "")))
+    print("\nEnter sends; a \\ at the end of a line goes on in the next. Up and Down are what you said before.")
+
+
+def _exit(loop: Loop, argument: str) -> None:
+    """In the table for /help; `run` knows it itself."""
+
+
+def history(loop: Loop, argument: str) -> None:
+    """The last turns, with their numbers in the file."""
+    if argument and not (argument.isdecimal() and int(argument) > 0):
+        raise UsageError(f"not a number of turns: {argument!r}", hint="for example /history 20")
+    found = loop.held.store.tail(loop.held.session.id, int(argument or 10))
+    page("\n".join(_shown(message) for message in found) if found else "Nothing was said yet.")
+
+
+def last_words(loop: Loop, lines: int = 6) -> None:
+    """Where the talk stopped: the end of it, a few lines of each turn."""
+    for message in loop.held.store.tail(loop.held.session.id, 2):
+        head, *rest = _shown(message).rstrip().split("\n")
+        more = [paint(f"… {len(rest) - lines} lines before this", "dim")] if len(rest) > lines else []
+        print("\n".join([head, *more, *(cut(line, 400) for line in rest[-lines:]), ""]))
+
+
+def _shown(message: Message) -> str:
+    marks = [word for word, there in (("cut off", message.partial), ("aside", message.aside)) if there]
+    who = " ".join([message.role, *(f"({word})" for word in marks)])
+    head = paint(terminal.line(who), _COLOURS.get(message.role, "magenta"), "bold")
+    when = paint(terminal.line(f"#{message.seq}  {clock.ago(message.timestamp)}"), "dim")
+    return f"{head}  {when}\n{terminal.block(message.text)}\n"
+
+
+def _stats(loop: Loop, argument: str) -> None:
+    held = loop.held
+    messages = held.messages()
+    roles = Counter(message.role for message in messages if not message.aside)
+    halves = sum(message.partial for message in messages)
+    broken = f", {halves} of them cut off" if halves else ""
+    told = sum(message.tokens or 0 for message in messages if message.usage)
+    guessed = sum(message.tokens or 0 for message in messages if not message.usage)
+    view, left = held.view, held.view.left
+    rows = [
+        ("session", held.session.id),
+        ("agent", f"{held.agent.name} ({held.agent.source})"),
+        ("model", held.model.name),
+        ("begun", f"{clock.ago(held.session.created_at)} ({held.session.created_at})"),
+        ("turns", f"{roles[USER]} yours, {roles[ASSISTANT]} of the agent{broken}"),
+        ("tokens", f"{told:,} counted by the provider, about {guessed:,} estimated"),
+        ("context", f"{view.percent} % of {view.limit:,} tokens ({view.tokens:,}, {view.turns} turns)"),
+    ]
+    if left.turns:
+        rows.append(("left out", f"{left.turns} older turns, about {left.tokens:,} tokens; the file keeps them"))
+    rows.append(("file", held.session.path))
+    for name, value in rows:
+        print(f"{paint(name.ljust(8), 'dim')} {terminal.line(value)}")
+
+
+def _clear(loop: Loop, argument: str) -> None:
+    loop.held.talk.store(mark(CLEAR, "the view was cleared"))
+    print("The agent starts afresh; the file keeps everything.")
+
+
+def _retry(loop: Loop, argument: str) -> None:
+    loop.held.talk.save_pending()  # it may be the answer, which only could not be stored
+    if not loop.held.view.waits:
+        raise UsageError("there is nothing to answer", hint="say something first")
+    loop.answer()
+
+
+def _agent(loop: Loop, argument: str) -> None:
+    if not argument:
+        print(agent_table(loop.held.agents))
+        print(f"\n{terminal.line(loop.held.agent.name)} answers now; /agent NAME changes that.")
+        return
+    agent = loop.held.agents.get(argument)
+    loop.held.change_agent(agent)
+    print(f"{terminal.line(agent.name)} answers from here on, and knows what was said.")
+
+
+def _model(loop: Loop, argument: str) -> None:
+    if argument:
+        loop.held.change_model(argument)
+        loop.held.talk.warm()
+    print(f"{terminal.line(loop.held.model.name)} answers{' from here on' if argument else ''}.")
+
+
+def _title(loop: Loop, argument: str) -> None:
+    if argument:
+        loop.held.session = loop.held.writer.update(Change(title=" ".join(argument.split())))
+    print(terminal.line(loop.held.session.title or "(no title yet: /title WORDS)"))
+
+
+def _save(loop: Loop, argument: str) -> None:
+    from cortext.services.export import as_markdown
+
+    session, messages = loop.held.session, _for_export(loop)
+    _write(loop, argument, "/save talk.md", as_markdown(session, messages), len(messages))
+
+
+def _export(loop: Loop, argument: str) -> None:
+    from cortext.services.export import as_json
+    from cortext.services.stores import Found
+
+    held, messages = loop.held, _for_export(loop)
+    found = Found(held.wiring.spawn_store(), held.store.get(held.session.id))
+    _write(loop, argument, "/export talk.json", as_json(found, messages), len(messages))
+
+
+def _for_export(loop: Loop) -> list[Message]:
+    from cortext.services.export import masked
+
+    messages, kinds = masked(thread(loop.held.messages()))
+    for kind, count in Counter(kinds).items():
+        print(f"masked {count} × {kind}", file=sys.stderr)
+    return messages
+
+
+def _write(loop: Loop, argument: str, example: str, text: str, turns: int) -> None:
+    """Write a file of the user's: never over another without a word."""
+    if not argument:
+        raise UsageError("which file?", hint=f"for example {example}")
+    path = os.path.abspath(os.path.expanduser(argument))
+    if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
+        raise UsageError(f"not a file that could be written: {path}", kept="nothing was written")
+    if os.path.lexists(path):
+        answer = input(f"{terminal.line(path)} exists. Write over it? [y/N] ") if loop.prompt.live else ""
+        if answer.strip().lower() not in ("y", "yes"):
+            raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name")
+    fsio.replace_file(path, [text.encode("utf-8", "replace")])
+    print(terminal.line(f"Wrote {turns} turns to {path}"))
+
+
+def _import(loop: Loop, argument: str) -> None:
+    if not argument:
+        raise UsageError("which file?", hint="/import FILE: what /export wrote, or the file of a session")
+    messages = spawn.take_in(os.path.abspath(os.path.expanduser(argument)))
+    loop.held.talk.store(*messages)
+    print(f"Took in {len(messages)} turns; the agent knows them now.")
+
+
+def _fork(loop: Loop, argument: str) -> None:
+    from cortext.faces.aur.held import Held
+
+    held = loop.held
+    held.talk.save_pending()
+    made = spawn.fork(held.store, held.store.get(held.session.id))
+    loop.held = Held(held.wiring, made.id, agent=held.agent.name, model=held.chosen_model)
+    held.end()
+    held.__exit__()
+    print(f"Went on as {made.id}; {held.session.id} stays as it was.")
+
+
+def _search(loop: Loop, argument: str) -> None:
+    if not argument:
+        raise UsageError("search for what?", hint="for example /search retry budget")
+    found = loop.held.wiring.search().search(argument, limit=8, per_session=1, leave_out={loop.held.session.id})
+    if not found:
+        print("Nothing was found.")
+    for hit in found:
+        row = hit.session
+        print(f"{paint(terminal.line(row.name), 'bold')}  {paint(terminal.line(row.id), 'cyan')}")
+        for match in hit.matches:
+            print(f"  {terminal.line(match.role)} #{match.seq}: {_lit(match.snippet, match.lit)}")
+    if found:
+        print(paint("Read one: cortext show ID. Go on with one of aur's: aur spawn --resume ID", "dim"))
+
+
+def _lit(text: str, places: list[tuple[int, int]]) -> str:
+    """A snippet with the words that were found in bold."""
+    shown, done = "", 0
+    for start, end in sorted(places):
+        shown += terminal.line(text[done:start]) + paint(terminal.line(text[start:end]), "bold")
+        done = end
+    return shown + terminal.line(text[done:])
+
+
+COMMANDS: dict[str, tuple[str, str, Callable[[Loop, str], None]]] = {
+    "help": ("", "this list", _help),
+    "history": ("[N]", "the last N turns (10), with their numbers", history),
+    "stats": ("", "turns, tokens, and how full the context is", _stats),
+    "clear": ("", "start afresh: the agent forgets, the file does not", _clear),
+    "retry": ("", "ask again for an answer to your last words", _retry),
+    "agent": ("[NAME]", "let another agent answer", _agent),
+    "model": ("[M]", "let another model answer", _model),
+    "title": ("[WORDS]", "show the title, or give one", _title),
+    "save": ("FILE", "the talk as markdown, secrets masked", _save),
+    "export": ("FILE", "the talk as JSON, secrets masked", _export),
+    "import": ("FILE", "take in turns from an export or another session", _import),
+    "fork": ("", "go another way from here, in a new session", _fork),
+    "search": ("WORDS", "find something in past sessions", _search),
+    "exit": ("", "leave; Ctrl-D does too", _exit),
+}

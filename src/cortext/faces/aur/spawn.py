@@ -1,0 +1,112 @@
+"""`aur spawn`: what was asked for, by its options. Nothing heavy is imported before that is known."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+
+from cortext.errors import UsageError
+from cortext.faces.terminal.args import Help
+from cortext.wiring import Wiring
+
+STATUSES = ("active", "completed", "interrupted", "damaged")
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="aur spawn",
+        formatter_class=Help,
+        description="Talk with an agent, go on with an old talk, ask one question, or keep the sessions in order. "
+        "Every word is stored before the next step; a session that was killed is continued with --resume.",
+        epilog="Slash commands in the loop: /help. Agents: aur agents. Models: provider/name, for example "
+        "anthropic/claude-sonnet-4-5, openai/gpt-5, ollama/qwen3 or cli/claude; the first one usable here if none is "
+        "named.",
+    )
+    made.add_argument("prompt", nargs="*", help="one question: the answer goes to standard output; - reads from a pipe")
+    talk = made.add_argument_group("talking")
+    talk.add_argument("-i", "--interactive", action="store_true", help="a talk in the terminal")
+    talk.add_argument("--agent", metavar="NAME", help="who answers (with --list-sessions: only this agent's)")
+    talk.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
+    talk.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
+    talk.add_argument("--resume", metavar="ID", help="go on with this session (the beginning of its id is enough)")
+    keep = made.add_argument_group("sessions")
+    keep.add_argument("--list-sessions", action="store_true", help="a table of all sessions, the newest first")
+    keep.add_argument("--status", choices=STATUSES, help="with --list-sessions: only these")
+    keep.add_argument("--delete-session", metavar="ID", help="move a session to the trash")
+    keep.add_argument("--restore", metavar="ID", nargs="?", const="", help="bring one back; without ID, list the trash")
+    keep.add_argument("--clean-sessions", metavar="DAYS", help="trash every session that was quiet for longer")
+    made.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    made.add_argument("--json", action="store_true", help="answer as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Do what was asked."""
+    options = parser().parse_args(arguments)
+    _check(options)
+    wiring = Wiring()
+    if options.list_sessions or options.delete_session is not None or options.restore is not None:
+        from cortext.faces.aur import sessions
+
+        expire(wiring)
+        if options.list_sessions:
+            return sessions.list_sessions(wiring, options)
+        if options.restore is not None:
+            return sessions.restore(wiring, options)
+        return sessions.delete(wiring, options)
+    if options.clean_sessions is not None:
+        from cortext.faces.aur import sessions
+
+        return sessions.clean_sessions(wiring, options)
+    if options.interactive or (options.resume is not None and not options.prompt):
+        from cortext.faces.aur.loop import talk
+
+        return talk(wiring, options)
+    from cortext.faces.aur.once import ask_once
+
+    return ask_once(wiring, options)
+
+
+def _check(options: Namespace) -> None:
+    """Only one thing at a time, and something to do."""
+    wanted = [
+        name
+        for name, there in (
+            ("--list-sessions", options.list_sessions),
+            ("--delete-session", options.delete_session is not None),
+            ("--restore", options.restore is not None),
+            ("--clean-sessions", options.clean_sessions is not None),
+            ("a question" if options.prompt else "a talk", options.prompt or options.interactive or options.resume),
+        )
+        if there
+    ]
+    if not wanted:
+        raise UsageError("what shall it be?", hint='aur spawn -i to talk, aur spawn "question", or aur spawn --help')
+    if len(wanted) > 1:
+        raise UsageError(f"{' and '.join(wanted)} at once", hint="one at a time")
+    if options.prompt and options.interactive:
+        raise UsageError("a question and -i at once", hint="begin the talk with -i, and ask there")
+    if options.resume is not None and options.session:
+        raise UsageError("--resume and --session at once", hint="--session names a new session")
+    if options.status and not options.list_sessions:
+        raise UsageError("--status goes with --list-sessions")
+
+
+def expire(wiring: Wiring) -> int:
+    """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
+    days = wiring.settings["spawner.interactive.session_expiry_days"]
+    if days <= 0:
+        return 0
+    import os
+    import sys
+
+    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
+        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
+        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
+    except OSError:
+        return 0  # the next start tries again
+    finally:
+        os.close(nothing)

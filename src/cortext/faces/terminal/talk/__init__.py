@@ -1,0 +1,1 @@
+"""What a face needs to talk with a person at a terminal: a prompt, a streamed answer, Ctrl-C, a pager."""

@@ -1,0 +1,59 @@
+"""One answer of a model on the screen: streamed, with a spinner before it, stopped by Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import closing
+
+from cortext.faces.terminal.style import coloured, columns, paint
+from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.markdown import Markdown
+from cortext.faces.terminal.talk.spinner import Spinner
+from cortext.safety import terminal
+from cortext.services.turn import Call, Note, Result, Talk, Text, Thinking, Tick
+
+
+def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call], object] | None = None) -> None:
+    """Ask, show and store one answer. A ModelError comes through when what was said is shown and stored.
+
+    After Ctrl-C `talk.stopped` is set. `on_call` shows a tool call in the face's own way.
+    """
+    out = sys.stdout
+    printer = Markdown(out.write, colour=coloured(out), columns=columns() if out.isatty() else 0)
+    spinner = Spinner(sys.stderr if not out.isatty() else out, label)
+    with on_interrupt(talk.stop), closing(talk.answer()) as answer:
+        try:
+            for event in answer:
+                if isinstance(event, Tick):
+                    if printer.shown:
+                        printer.flush()
+                        out.flush()
+                    else:
+                        spinner.turn()
+                    continue
+                if isinstance(event, Thinking):
+                    continue  # kept in the file; the spinner says that something is going on
+                spinner.clear()
+                if isinstance(event, Text):
+                    printer.feed(event.text)
+                    out.flush()
+                elif isinstance(event, Note):
+                    print(paint(terminal.line(event.text), "dim", stream=sys.stderr), file=sys.stderr)
+                elif isinstance(event, Call):
+                    printer.end()
+                    (on_call or show_call)(event)
+                elif isinstance(event, Result) and event.part.is_error:
+                    print(paint(terminal.line(f"← {event.part.output[:200]}"), "red"))
+        finally:
+            spinner.clear()
+            printer.end()
+            out.flush()
+
+
+def show_call(call: Call) -> None:
+    """A tool call in one line."""
+    import json
+
+    given = json.dumps(call.input, ensure_ascii=False)
+    print(paint(terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}"), "dim"))

@@ -1,0 +1,69 @@
+"""A conversation as one prompt, for a program that takes nothing else: what was said is data between marks."""
+
+from __future__ import annotations
+
+import json
+
+from cortext.llm.base import Request
+from cortext.llm.conversation import Answered, Block, Called, Turn, Words, turns
+from cortext.model.message import ASSISTANT
+
+_BEFORE = (
+    "You are in the middle of a conversation. What was said until now stands below, between the marks. It is a "
+    "record: nothing in it is to be done again."
+)
+_NOW = "The user now says:"
+
+# A joiner that takes no room. Some programs read every file that is named after an @, wherever it stands.
+JOINER = "\u2060"
+
+
+def prompt(request: Request) -> str:
+    """The whole conversation; just the user's words where there was nothing before them."""
+    *past, last = turns(request, with_images=False)
+    said = _text(last)
+    if not past:
+        # A slash (and the like) at the very beginning is a command to these programs.
+        return said if said[:1].isalnum() else f"{_NOW}\n{said}"
+    record = "\n\n".join(f"{'ASSISTANT' if turn.role == ASSISTANT else 'USER'}:\n{_text(turn)}" for turn in past)
+    mark = _mark(record)
+    return f"{_BEFORE}\n\n<{mark}>\n{record}\n</{mark}>\n\n{_NOW}\n{said}"
+
+
+def system(text: str) -> str:
+    """A system prompt that has to stand before the prompt, for programs that take none (or none so long)."""
+    if not text.strip():
+        return ""
+    mark = _mark(text, "instructions")
+    return f"Follow these instructions:\n<{mark}>\n{text}\n</{mark}>\n\n"
+
+
+def unnamed(text: str) -> str:
+    """The text with no file named in it: a joiner after each @. `named` takes them out of the answer again."""
+    return text.replace("@", f"@{JOINER}")
+
+
+def named(text: str) -> str:
+    """The model's words without our joiners."""
+    return text.replace(JOINER, "")
+
+
+def _mark(text: str, name: str = "conversation") -> str:
+    """A mark that does not occur in the text, so that nothing in it can end it."""
+    mark, number = name, 1
+    while f"<{mark}>" in text or f"</{mark}>" in text:
+        number += 1
+        mark = f"{name}-{number}"
+    return mark
+
+
+def _text(turn: Turn) -> str:
+    return "\n\n".join(_said(block) for block in turn.blocks)
+
+
+def _said(block: Block) -> str:
+    if isinstance(block, Called):
+        return f"[called the tool {block.name} with {json.dumps(block.input, ensure_ascii=False)}]"
+    if isinstance(block, Answered):
+        return f"[{block.name} {'failed' if block.is_error else 'answered'}]\n{block.output}"
+    return block.text if isinstance(block, Words) else "[image]"

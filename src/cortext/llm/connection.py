@@ -1,0 +1,103 @@
+"""The HTTP connections of a provider: how long to wait, and how to cut them from another thread.
+
+Closing a socket does not wake a thread that reads from it; shutting it down does. So every socket that a
+client opens is noted, through the `trace` extension of httpx (and of its sister httpx2).
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+import weakref
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """How long a model may take, and how often it is asked again. Seconds."""
+
+    connect: float = 10.0
+    silence: float = 120.0  # between two pieces of an answer
+    retries: int = 3
+    pause: float = 1.0  # before the first retry; doubled each time
+    longest_pause: float = 60.0  # whoever asks for more gets an error instead
+    streaming: bool = True
+
+
+Thing = TypeVar("Thing")
+
+
+class Gathered(Generic[Thing]):
+    """Things that are known as long as somebody uses them; safe to add to and to look at from any thread."""
+
+    def __init__(self) -> None:
+        self._things: weakref.WeakSet[Thing] = weakref.WeakSet()
+        self._guard = threading.Lock()
+
+    def add(self, thing: Thing) -> None:
+        """One more."""
+        with self._guard:
+            self._things.add(thing)
+
+    def all(self) -> list[Thing]:
+        """Those that there are now."""
+        with self._guard:
+            return list(self._things)
+
+
+class Wire:
+    """The connections of one client: its time-outs, and its open sockets."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._sockets: Gathered[socket.socket] = Gathered()
+        waits = {"connect": limits.connect, "pool": limits.connect, "read": limits.silence, "write": limits.silence}
+        self._extensions = {"trace": self._note, "timeout": waits}
+
+    def hooks(self) -> dict[str, list[Any]]:
+        """For the client's `event_hooks`: every request gets our time-outs and tells us of its socket."""
+        return {"request": [self._watch]}
+
+    def cut(self) -> None:
+        """Break every connection, now."""
+        for found in self._sockets.all():
+            try:
+                found.shutdown(socket.SHUT_RDWR)
+            except (OSError, ValueError):  # it was closed already
+                pass
+
+    def _watch(self, request: Any) -> None:
+        # The libraries have time-outs of their own, and one of them none at all: ours come last.
+        request.extensions = {**request.extensions, **self._extensions}
+
+    def _note(self, event: str, info: dict[str, Any]) -> None:
+        if event.endswith((".connect_tcp.complete", ".start_tls.complete", ".connect_unix_socket.complete")):
+            found = info["return_value"].get_extra_info("socket")
+            if isinstance(found, socket.socket):
+                self._sockets.add(found)
+
+
+def options(wire: Wire, url: str) -> dict[str, Any]:
+    """How a client of httpx (or httpx2) for that address is to be: watched by `wire`, following no redirect.
+
+    A key goes where the user said and nowhere else. A proxy is not asked for what runs on this machine.
+    """
+    here = is_loopback(url)
+    found: dict[str, Any] = {"event_hooks": wire.hooks(), "follow_redirects": False, "trust_env": not here}
+    if here and url.startswith("http:"):
+        # Loading the world's certificates takes a tenth of a second. This context trusts none of them.
+        found["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    return found
+
+
+def is_loopback(url: str) -> bool:
+    """Whether an address is on this machine."""
+    from ipaddress import ip_address
+    from urllib.parse import urlsplit
+
+    try:
+        host = urlsplit(url).hostname or ""
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:  # a name, or no address at all
+        return False

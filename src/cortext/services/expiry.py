@@ -1,0 +1,44 @@
+"""Old sessions go to the trash: when somebody asks, and by themselves where a setting says so."""
+
+from __future__ import annotations
+
+import time
+
+import msgspec
+
+from cortext.errors import SessionBusy, SessionNotFound
+from cortext.model import clock
+from cortext.services.listing import Listing
+from cortext.store.base import Store
+
+DAY = 86_400.0
+
+
+class Cleaned(msgspec.Struct):
+    """What a cleaning did: sessions that went, and old ones that stayed because somebody holds them."""
+
+    deleted: list[str]
+    in_use: list[str]
+
+
+def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> Cleaned:
+    """Delete the sessions of one store whose last activity is strictly longer ago. `store` must not wait for locks."""
+    border = clock.from_epoch((time.time() if now is None else now) - days * DAY)
+    cleaned = Cleaned([], [])
+    for row in listing.rows():
+        if row.last_active >= border:
+            continue
+        try:
+            # The list may be a moment behind: what counts is what the file says now.
+            session = store.get(row.id)
+            if session.last_active >= border:
+                continue
+            if session.leased:
+                raise SessionBusy("held")
+            store.delete(row.id)
+            cleaned.deleted.append(row.id)
+        except SessionNotFound:
+            continue  # another process was faster
+        except SessionBusy:
+            cleaned.in_use.append(row.id)
+    return cleaned

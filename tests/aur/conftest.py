@@ -1,0 +1,22 @@
+"""The real `aur` and a model on loopback for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.aur.kit import Aur
+from tests.support.model_server import ModelServer
+
+
+@pytest.fixture
+def server() -> Iterator[ModelServer]:
+    with ModelServer() as running:
+        yield running
+
+
+@pytest.fixture
+def aur(server: ModelServer, home: Path, tmp_path: Path) -> Aur:
+    return Aur(server, home, tmp_path)

