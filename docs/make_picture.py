@@ -25,7 +25,7 @@ COLOURS = {
 WIDTH, LINE, LEFT, TOP = 118, 19, 18, 52
 COMMANDS = (
     ("cortext list --here --limit 6", 8),
-    ("cortext show 002 --tail 2", 8),
+    ("cortext search tablets thrown out at sunrise --limit 1", 3),
     ("cortext resume flaky --ai gemini --dry-run", 9),
 )
 

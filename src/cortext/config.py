@@ -85,7 +85,7 @@ SETTINGS = {
         Setting("model.silence_seconds", 120.0, "seconds to wait for the next words of a model"),
         Setting("model.retries", 3, "how often to ask again after a rate limit"),
         Setting("resume.tool", "", "the AI tool to resume in, where the conversation names none", anywhere=True),
-        Setting("mcp.tokens", 6_000, "how large an answer of the MCP server may be", anywhere=True),
+        Setting("mcp.tokens", 6_000, "how large an answer of the MCP server may be"),
     )
 }
 

@@ -149,7 +149,7 @@ def where_it_stopped(messages: Sequence[Message]) -> str:
             return _joined([clip(s) for s in (asked[-1:] or found[:2])])
         waits = asked[-1:] if asked and asked[-1] in found[-3:] else []
         told = [s for s in found if not s.endswith((*_QUESTION, ":", "："))]
-        told.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + _settles(s) + found.index(s) / len(found))
+        told.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + settles_something(s) + found.index(s) / len(found))
         best = told[-1:] if waits else told[-2:]
         return _joined([clip(s) for s in sorted({*best, *waits}, key=found.index)])
     return ""
@@ -206,13 +206,13 @@ def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
                 continue
             seen.add(sentence)
             one = _Sentence(sentence, len(found), number, role, words, tokens.estimate(sentence) + 1)
-            one.decides = settles and _settles(sentence)
+            one.decides = settles and settles_something(sentence)
             one.worth = _worth(one, weighs, first=number == 0)
             found.append(one)
     return found
 
 
-def _settles(sentence: str) -> bool:
+def settles_something(sentence: str) -> bool:
     found = _SETTLED.search(sentence)
     return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())
 

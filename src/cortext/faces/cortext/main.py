@@ -29,11 +29,17 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
         "All of them",
         (
             ("list", "list_", "what there is, the last active first"),
+            ("search", "search", "find what was said, by words and by meaning"),
+            ("similar", "similar", "sessions that are about the same as one"),
+            ("browse", "browse", "find, read and resume them on one screen"),
+            ("stats", "stats", "how many there are, by day, tool and type"),
             ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
             ("sync", "sync", "take in only what is new"),
             ("sweep", "sweep", "pause what has been quiet for a while"),
             ("doctor", "doctor", "check every store, say what is wrong and what to do"),
+            ("store", "store_", "where sessions are kept; copy them to a server and back"),
             ("repair", "repair", "mend a damaged session; nothing is thrown away"),
+            ("index", "index_", "the search index: status, rebuild, clear"),
         ),
     ),
     (
@@ -58,6 +64,7 @@ HIDDEN = {
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
     "look-at-all": "look_at_all",
+    "index-later": "index_later",
 }
 
 HELP = """\

@@ -36,6 +36,7 @@ from cortext.faces.terminal.table import cut
 from cortext.model.message import Message
 from cortext.safety import terminal
 from cortext.services.listing import Row
+from cortext.services.search import Match
 
 WIDE = 100  # columns from which the preview stands beside the list
 LEAST = (40, 10)  # columns and rows below which nothing useful fits
@@ -67,6 +68,8 @@ class Browser:
     def __init__(self, folder: str, here: str, tools: Sequence[str], later: Callable[[], None]) -> None:
         self.tools = list(tools)
         self._output = create_output()
+        self._made_of: tuple[object, ...] = ()
+        self._made: tuple[list[draw.Line], dict[int, int]] = ([], {})
         finder, reader = Finder(folder, self._progress, later), Reader(folder)
         self._find: Newest[Question, Listed] = Newest(finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
@@ -133,12 +136,12 @@ class Browser:
         on("tab", do=state.fold)
         on("c-o", do=lambda: setattr(state, "choosing", state.chosen is not None))
         on("enter", do=lambda: self._choose(""))
-        on("escape", "c-c", "c-d", do=lambda: self.app.exit(result=None))
+        on("escape", "c-c", "c-d", do=lambda: self._leave(None))
 
         @keys.add("<any>", filter=choosing)
         def _(event: KeyPressEvent) -> None:
             state.choosing = False
-            place = int(event.data) if event.data.isdigit() else 0
+            place = int(event.data) if event.data.isdecimal() else 0
             if 1 <= place <= len(self.tools):
                 self._choose(self.tools[place - 1])
 
@@ -155,7 +158,11 @@ class Browser:
 
     def _choose(self, tool: str) -> None:
         if self.state.chosen is not None:
-            self.app.exit(result=Chosen(self.state.chosen.row, tool))
+            self._leave(Chosen(self.state.chosen.row, tool))
+
+    def _leave(self, chosen: Chosen | None) -> None:
+        if not self.app.is_done:  # a key may be pressed twice before the screen is gone
+            self.app.exit(result=chosen)
 
     def _scroll(self, pages: int) -> None:
         self.state.scroll = max(0, self.state.scroll + pages * max(1, self._sizes()[3] - 1))
@@ -202,9 +209,7 @@ class Browser:
                 window(self._help, height=1),
             ]
         )
-        small = HSplit(
-            [window(lambda: [("", f"window too small ({LEAST[0]}×{LEAST[1]} at least); Esc leaves")]), words]
-        )
+        small = HSplit([window(self._too_small), words])
 
         def shown() -> AnyContainer:
             rows, columns = self._output.get_size()
@@ -222,19 +227,13 @@ class Browser:
     def _heading(self) -> StyleAndTextTuples:
         question, state = self.state.question, self.state
         count = len(state.entries)
-        pieces: StyleAndTextTuples = [
-            ("class:title", "cortext"),
-            ("class:dim", f"  {count} session{'s' * (count != 1)}"),
-        ]
+        told = state.note or f"{count} session{'s' * (count != 1)}"
+        pieces: StyleAndTextTuples = [("class:title", "cortext"), ("class:dim", f"  {terminal.line(told)}")]
         for name in FILTERS:
             value = getattr(question, name)
             pieces.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
         here = terminal.line(os.path.basename(question.root)) if question.root else "all"
         pieces.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
-        if state.problem or state.note:
-            pieces.append(
-                ("class:problem" if state.problem else "class:dim", f"  {terminal.line(state.problem or state.note)}")
-            )
         return pieces
 
     def _list(self) -> StyleAndTextTuples:
@@ -262,15 +261,25 @@ class Browser:
         wanted = state.previewed
         if wanted is None or wanted != state.wanted:
             return _joined(head)
-        lit = draw.lit_words(state.chosen.matches)
-        lines, places = draw.preview_lines(wanted, state.messages, cells, lit, unfolded=state.unfolded)
+        lines, places = self._wrapped(wanted, state.chosen.matches, cells)
         first = state.show(len(lines), places, height)
         return _joined(head + lines[first : first + height])
+
+    def _wrapped(self, wanted: Wanted, matches: Sequence[Match], cells: int) -> tuple[list[draw.Line], dict[int, int]]:
+        """The text of the preview; made once, not at every key."""
+        made_of = (wanted, matches, cells, self.state.unfolded, self.state.messages)
+        if self._made_of != made_of:
+            lit = draw.lit_words(matches)
+            self._made = draw.preview_lines(wanted, self.state.messages, cells, lit, unfolded=self.state.unfolded)
+            self._made_of = made_of
+        return self._made
 
     def _help(self) -> StyleAndTextTuples:
         if self.state.choosing:
             names = "  ".join(f"{number} {name}" for number, name in enumerate(self.tools, 1))
             return [("class:on", cut(f"Continue in:  {names}   Enter its own   Esc back", self._columns()))]
+        if self.state.problem:
+            return [("class:problem", cut(terminal.line(self.state.problem), self._columns()))]
         return [("class:dim", cut(f"{KEYS}  Esc leave" if self._columns() >= 130 else SHORT_KEYS, self._columns()))]
 
 

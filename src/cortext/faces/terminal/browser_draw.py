@@ -170,19 +170,28 @@ def _wrapped(text: str, cells: int, style: str, lit: re.Pattern[str] | None) -> 
 
 
 def wrap(text: str, cells: int) -> list[str]:
-    """One line of text as several."""
+    """One line of text as several. Each character is looked at once or twice, however long the text."""
+    if len(text) <= cells and text.isascii():
+        return [text.rstrip()]
     lines: list[str] = []
-    while width(text) > cells:
-        head = cut(text, cells + 1)[:-1]  # what fits: `cut` leaves a cell for its ellipsis
-        head = head or text[:1]
-        blank = head.rfind(" ", max(1, len(head) // 2))
-        if blank > 0 and text[len(head) : len(head) + 1] != " ":
-            head = head[: blank + 1]
-        lines.append(head.rstrip())
-        text = text[len(head) :].lstrip(" ") or ""
-        if not text:
-            return lines
-    return [*lines, text.rstrip()]
+    start = used = blank = 0
+    for place, character in enumerate(text):
+        size = width(character)
+        if used + size > cells and place > start:
+            if character == " ":  # it falls between the lines
+                end = following = place
+            else:
+                end = following = blank if blank > start + (place - start) // 2 else place
+            while following <= place and text[following] == " ":
+                following += 1
+            lines.append(text[start:end].rstrip())
+            start, used = following, width(text[following:place])
+            if following > place:
+                continue
+        if character == " ":
+            blank = place + 1
+        used += size
+    return [*lines, text[start:].rstrip()] if start < len(text) or not lines else lines
 
 
 def _lit(text: str, style: str, lit: re.Pattern[str] | None) -> Line:

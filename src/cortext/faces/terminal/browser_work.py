@@ -97,7 +97,8 @@ class Finder:
         self._folder, self._progress, self._later = folder, progress, later
         self._listing: Listing | None = None
         self._search: Search | None = None
-        self._listed_at = self._searched_at = 0.0
+        self._listed_at = self._searched_at = -FRESH
+        self._values: list[list[str]] = []
 
     def find(self, question: Question) -> Listed:
         """The sessions that answer a question, the newest or the best first."""
@@ -105,12 +106,11 @@ class Finder:
             self._listing = Wiring(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
+            rows = self._listing.rows(brief=True)
+            self._values = [sorted({getattr(row, name) for row in rows} - {""}) for name in ("tool", "type", "status")]
             self._listed_at = time.monotonic()
-        listing = self._listing
-        rows = listing.rows(brief=True)
-        tools, types, statuses = ({getattr(row, name) for row in rows} - {""} for name in ("tool", "type", "status"))
-        entries = self._searched(question) if question.text.strip() else self._newest(listing, question)
-        return Listed(entries, sorted(tools), sorted(types), sorted(statuses))
+        entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
+        return Listed(entries, *self._values)
 
     def _newest(self, listing: Listing, question: Question) -> list[Entry]:
         rows = listing.rows(
@@ -123,7 +123,7 @@ class Finder:
             self._search = Wiring(self._folder).search()
         if time.monotonic() - self._searched_at > FRESH:
             self._search.refresh(self._progress)
-            if self._search.more_to_do and not self._searched_at:
+            if self._search.more_to_do and self._searched_at < 0:
                 self._later()
             self._searched_at = time.monotonic()
         filters = {"tool": question.tool, "type": question.type, "status": question.status, "workspace": question.root}

@@ -27,7 +27,7 @@ def parser() -> ArgumentParser:
 
 
 def run(arguments: list[str]) -> int:
-    """Make it, then list, show and resume."""
+    """Make it, then list, search, show and resume."""
     options = parser().parse_args(arguments)
     folder = os.path.abspath(options.folder)
     if os.path.isdir(folder) and os.listdir(folder) and not os.path.isdir(os.path.join(folder, ".workspace")):
@@ -66,6 +66,10 @@ def _into_git(folder: str) -> None:
             return
 
 
+def _shown(word: str) -> str:
+    return terminal.line(os.path.basename(word) if os.path.isabs(word) else word)
+
+
 def _tour(folder: str) -> None:
     """The main job, with the same commands that a person would type."""
     from cortext.faces.cortext.main import run as main
@@ -74,10 +78,14 @@ def _tour(folder: str) -> None:
     os.environ["CORTEXT_WORKSPACE"] = folder
     steps = (
         (["list", "--here"], "Everything that was said, found again:"),
+        (
+            ["search", "tablets", "thrown", "out", "at", "sunrise", "--workspace", folder, "--limit", "2"],
+            "Found by what was meant (nobody said it in these words):",
+        ),
         (["show", "002", "--tail", "6"], "One of them, word for word:"),
         (["resume", "api", "design", "--print", "--tokens", "1500"], "And what an agent receives to go on with one:"),
     )
     for words, why in steps:
-        print(f"\n{paint(why, 'bold')}\n{paint('$ cortext ' + ' '.join(words), 'green')}\n")
+        print(f"\n{paint(why, 'bold')}\n{paint('$ cortext ' + ' '.join(map(_shown, words)), 'green')}\n")
         main(list(words))
-    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && cortext resume")
+    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && cortext browse")

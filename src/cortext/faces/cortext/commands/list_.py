@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
+from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import look_around
 from cortext.faces.terminal.args import Help
@@ -31,6 +31,9 @@ def parser() -> ArgumentParser:
     made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
     made.add_argument("--tool", help="only those held in this AI tool (claude, gemini, opencode, codex)")
     made.add_argument("--agent", help="only those with this agent")
+    made.add_argument("--workspace", help="only this workspace or store: its name or its folder")
+    made.add_argument("--after", default="", help="only those active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
+    made.add_argument("--before", default="", help="only those last active until then")
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="by what (default: last activity)")
     made.add_argument("--limit", type=int, default=0, metavar="N", help="at most N of them")
     made.add_argument("--here", action="store_true", help="only this workspace")
@@ -42,6 +45,7 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
+    times = _times(options)
     listing, told = look_around(wiring)
     rows = listing.rows(
         root=wiring.here() if options.here else "",
@@ -49,10 +53,15 @@ def run(arguments: list[str]) -> int:
         status=options.status,
         tool=options.tool,
         agent=options.agent,
-        limit=options.limit,
+        limit=0 if options.sort == "title" else options.limit,
         order=ORDERS[options.sort],
         brief=not options.json,
+        roots=listing.roots(options.workspace) if options.workspace else None,
+        **times,
     )
+    if options.sort == "title":  # from A to Z; all else has the most or the newest first
+        rows.sort(key=lambda row: (row.name.casefold(), row.id))
+        rows = rows[: options.limit] if options.limit > 0 else rows
     if options.json:
         import json
 
@@ -63,11 +72,21 @@ def run(arguments: list[str]) -> int:
     if rows:
         print(session_table(rows))
     else:
-        filtered = options.type or options.status or options.tool or options.agent or options.here
+        properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
+        filtered = any(getattr(options, name) for name in properties)
         print("No session matches." if filtered else "No sessions yet. See it at work with `cortext demo`.")
     for line in told:
         print(terminal.line(f"Note: {line}"), file=sys.stderr)
     return 0
+
+
+def _times(options: Namespace) -> dict[str, str]:
+    """`--after` and `--before` as timestamps."""
+    if not options.after and not options.before:
+        return {}
+    from cortext.services.search_times import timestamps
+
+    return timestamps(options.after, options.before)
 
 
 def session_table(rows: list[Row]) -> str:

@@ -1,10 +1,24 @@
-"""`cortext mcp`: the server that the AI tools' settings name. Not built yet, and it says so."""
+"""`cortext mcp`: the MCP server that the AI tools' settings name."""
 
 from __future__ import annotations
 
-from cortext.errors import NotBuilt
+from argparse import ArgumentParser
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    return ArgumentParser(
+        prog="cortext mcp",
+        description="Answer an AI tool over standard input and output (MCP): search, read, resume and save the "
+        "conversations that are kept. AI tools start it by themselves; `cortext init` tells them how.",
+    )
 
 
 def run(arguments: list[str]) -> int:
-    """One line and exit code 2: the tools show the server as failed, and go on without it."""
-    raise NotBuilt("the MCP server is not built yet", hint="`cortext show` and `cortext resume --print` do without it")
+    """Serve until the tool goes away."""
+    parser().parse_args(arguments)
+    from cortext.faces.cortext.commands._finding import index_later
+
+    # The server is a face of its own: it is found by name, as every command is.
+    status: int = __import__("cortext.faces.mcp.main", fromlist=["run"]).run(index_later)
+    return status

@@ -1,0 +1,89 @@
+"""What `search`, `similar` and `list` share: their filters, and the index brought up to date behind a bar."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from cortext.faces.terminal.progress import Progress
+    from cortext.services.search import Search
+
+FILTERS = {
+    "tool": "only those held in this AI tool (claude, gemini, opencode, codex)",
+    "type": "only conversations of this type (brainstorm, debug, …)",
+    "status": "only sessions with this status",
+    "agent": "only those with this agent",
+    "role": "only what this side said (user, assistant, tool, system)",
+    "workspace": "only this workspace or store: its name or its folder",
+    "after": "only since then: 2026-11-15, yesterday, 7d, 2w, 3m",
+    "before": "only until then",
+}
+MANY = 1_000  # sessions or messages that are worth a progress bar
+
+
+def add_filters(parser: ArgumentParser, names: Sequence[str] | dict[str, str]) -> None:
+    """The options of these filters."""
+    for name in names:
+        parser.add_argument(f"--{name}", default="", metavar=name.upper(), help=FILTERS[name])
+
+
+def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, str]:
+    """Those that were given, checked."""
+    from cortext.services.search import check_filters
+
+    given = {name: getattr(options, name) for name in names if getattr(options, name)}
+    check_filters(given)
+    return given
+
+
+class Bar:
+    """A progress bar for each kind of work, shown where there is much of it."""
+
+    def __init__(self) -> None:
+        self._label = ""
+        self._bar: Progress | None = None
+
+    def step(self, label: str, done: int, total: int) -> None:
+        """So much of this work is done."""
+        if total < MANY:
+            return
+        if label != self._label or self._bar is None:
+            from cortext.faces.terminal.progress import Progress
+
+            self.end()
+            self._label, self._bar = label, Progress(label, total)
+        self._bar.step(done - self._bar.done)
+
+    def end(self) -> None:
+        """Take it off the screen."""
+        if self._bar is not None:
+            self._bar.end()
+            self._bar = None
+
+
+def up_to_date(search: Search, *, exact: bool = False) -> None:
+    """Take in what changed; the work that need not be waited for goes to a process of its own."""
+    bar = Bar()
+    try:
+        current = search.refresh(bar.step, meaning=not exact)
+    finally:
+        bar.end()
+    if not current:
+        import sys
+
+        print("Note: another process is indexing right now; what is newest may be missing.", file=sys.stderr)
+    if search.more_to_do:
+        index_later()
+
+
+def index_later() -> None:
+    """Finish the index in a process that nobody waits for."""
+    import subprocess
+    import sys
+
+    subprocess.Popen(
+        [sys.executable, "-m", "cortext.faces.cortext.main", "index-later"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip

@@ -1,0 +1,45 @@
+"""`cortext browse`: find a conversation on the screen, read it, and go on with it."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+
+from cortext.errors import UsageError
+from cortext.faces.terminal.args import Help
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext browse",
+        formatter_class=Help,
+        description="Browse all conversations: type and see what is found at once, read it beside the list, and go on "
+        "with Enter in the AI tool it was held in (Ctrl-O: in another). The keys are shown below.",
+    )
+    made.add_argument("words", nargs="*", help="what to look for first")
+    made.add_argument("--here", action="store_true", help="only this workspace")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Show the browser; then become the tool."""
+    options = parser().parse_args(arguments)
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError("the browser needs a terminal", hint="`cortext search WORDS` and `cortext list` do without")
+    from cortext.faces.cortext.commands._finding import index_later
+    from cortext.faces.terminal.browser import Browser
+    from cortext.faces.terminal.browser_work import Question
+    from cortext.wiring import TOOLS, Wiring
+
+    wiring = Wiring()
+    question = Question(text=" ".join(options.words), root=wiring.here() if options.here else "")
+    chosen = Browser(wiring.folder, wiring.workspace, tuple(TOOLS), index_later).run(question)
+    if chosen is None:
+        return 0
+    from cortext.faces.cortext.commands import resume
+    from cortext.faces.cortext.commands._resume_one import resume_one
+
+    words = ["--ai", chosen.tool] if chosen.tool else []
+    listing = wiring.listing()
+    return resume_one(wiring, listing, [chosen.row], resume.parser().parse_args(words))

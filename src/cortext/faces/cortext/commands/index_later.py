@@ -1,0 +1,13 @@
+"""`cortext index-later`: finish the search index. Started in the background, not by people."""
+
+from __future__ import annotations
+
+from cortext.wiring import Wiring
+
+
+def run(arguments: list[str]) -> int:
+    """Do what a query did not wait for; where another process is at it already, there is nothing to do."""
+    wiring = Wiring()
+    wiring.listing().look_at_all()
+    wiring.search().refresh(patient=True)
+    return 0

@@ -1,0 +1,105 @@
+"""`cortext search`: find what was said, in any tool."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+
+from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.style import paint
+from cortext.model import clock
+from cortext.safety import terminal
+from cortext.wiring import Wiring
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cortext.services.search import Found, Match
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext search",
+        formatter_class=Help,
+        description="Find what was said, by its words and by its meaning, in every session of every tool. "
+        'Words may be "a phrase", begin*, +must, -not; filters also work inside the query: tool:claude after:7d.',
+        epilog="examples:  cortext search retry budget  ·  cortext search '\"connection refused\" -docker' --after 2w",
+    )
+    made.add_argument("words", nargs="+", help="what to look for")
+    add_filters(made, FILTERS)
+    made.add_argument("--limit", type=int, default=10, metavar="N", help="at most N of them (default 10)")
+    how = made.add_mutually_exclusive_group()
+    how.add_argument("--sessions", action="store_true", help="one entry a session, with its best messages (default)")
+    how.add_argument("--messages", action="store_true", help="one entry a message, the best message first")
+    made.add_argument("--exact", action="store_true", help="by the words alone, not by meaning or parts of words")
+    made.add_argument("--json", action="store_true", help="a JSON array of hits")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print what was found."""
+    command_line = parser()
+    options, unknown = command_line.parse_known_intermixed_args(arguments)
+    for word in unknown:
+        if word.startswith("--") or not word.startswith("-") or len(word) < 3:
+            command_line.error(f"unrecognized argument: {word}")
+    options.words += unknown  # `-docker`: messages without that word
+    filters = filters_of(options, FILTERS)
+    search = Wiring().search()
+    up_to_date(search, exact=options.exact)
+    ask = search.messages if options.messages else search.search
+    found = ask(" ".join(options.words), filters=filters, limit=max(1, options.limit), exact=options.exact, fresh=False)
+    if search.trouble:
+        print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
+    if options.json:
+        print_json(found)
+    elif found:
+        print_found(found)
+    else:
+        print("Nothing was found.")
+    return 0 if found or options.json else 1
+
+
+def print_json(found: Sequence[Found]) -> None:
+    """A hit a message, in the order of the results."""
+    import json
+
+    from cortext.services.listing import row_json
+    from cortext.services.search import hit_json
+
+    hits = [hit_json(match, row_json(item.session)) for item in found for match in item.matches]
+    # What cannot be UTF-8 (a lone surrogate) is escaped, as JSON allows.
+    text = json.dumps(hits, ensure_ascii=False, indent=2)
+    if any("\ud800" <= sign <= "\udfff" for sign in text):
+        text = json.dumps(hits, indent=2)
+    print(text)
+
+
+def print_found(found: Sequence[Found]) -> None:
+    """For people: the session, then its messages with the words lit."""
+    for number, item in enumerate(found, 1):
+        row = item.session
+        print(f"{number}. {paint(terminal.line(row.name), 'bold')}")
+        facts = [row.id, row.type or row.kind, row.tool, row.status, clock.ago(row.last_active)]
+        print(f"   {paint(terminal.line(' · '.join(fact for fact in facts if fact)), 'dim')}")
+        for match in item.matches:
+            print(f"   {paint(terminal.line(match.role), 'cyan')} {paint(f'#{match.seq}', 'dim')}  {lit(match)}")
+        print()
+    print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
+
+
+def lit(match: Match) -> str:
+    """The snippet with its words lit; each piece is made safe by itself, so that no mark moves another."""
+    pieces: list[str] = []
+    place = 0
+    for start, end in match.lit:
+        if start < place:
+            continue
+        pieces.append(terminal.line(match.snippet[place:start]))
+        pieces.append(paint(terminal.line(match.snippet[start:end]), "bold", "yellow"))
+        place = end
+    pieces.append(terminal.line(match.snippet[place:]))
+    return "".join(pieces)

@@ -1,0 +1,38 @@
+"""`cortext similar`: sessions that are about the same."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.faces.cortext.commands._finding import up_to_date
+from cortext.faces.cortext.commands.search import print_found, print_json
+from cortext.faces.terminal.args import Help
+from cortext.wiring import Wiring
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext similar",
+        formatter_class=Help,
+        description="Sessions that are about the same as one, by what was said in them.",
+    )
+    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("--limit", type=int, default=10, metavar="N", help="at most N of them (default 10)")
+    made.add_argument("--json", action="store_true", help="a JSON array of hits")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print them."""
+    options = parser().parse_args(arguments)
+    search = Wiring().search()
+    up_to_date(search)
+    found = search.similar(options.session, limit=max(1, options.limit), fresh=False)
+    if options.json:
+        print_json(found)
+    elif found:
+        print_found(found)
+    else:
+        print("No session is like it.")
+    return 0

@@ -1,0 +1,95 @@
+"""`cortext stats`: how many conversations there are, and when they were held."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+
+from cortext.errors import UsageError
+from cortext.faces.cortext.commands._listing import fresh_listing
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.table import table
+from cortext.services.stats import Stats, ranked
+from cortext.wiring import Wiring
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from cortext.services.stats import Tally
+
+BLOCKS = " ▁▂▃▄▅▆▇█"
+HEIGHT = 5  # lines of the chart
+LONGEST = 3_660
+
+
+def parser() -> ArgumentParser:
+    """The command line."""
+    made = ArgumentParser(
+        prog="cortext stats",
+        formatter_class=Help,
+        description="Count what is kept: sessions, messages and tokens, by day, tool and type. A session counts on the "
+        "day of its last activity (in UTC).",
+    )
+    made.add_argument("--days", type=int, default=30, metavar="N", help="how many days back (default 30)")
+    made.add_argument("--here", action="store_true", help="only this workspace")
+    made.add_argument("--json", action="store_true", help="the counts as JSON")
+    return made
+
+
+def run(arguments: list[str]) -> int:
+    """Print the counts."""
+    options = parser().parse_args(arguments)
+    if not 1 <= options.days <= LONGEST:
+        raise UsageError(f"--days {options.days} is not between 1 and {LONGEST}")
+    wiring = Wiring()
+    rows = fresh_listing(wiring).rows(root=wiring.here() if options.here else "")
+    stats = Stats(rows, options.days)
+    if options.json:
+        import json
+
+        print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
+        return 0
+    if not stats.total.sessions:
+        print("No sessions yet. `cortext import` takes in what your AI tools have stored.")
+        return 0
+    total = stats.total
+    since = f", since {stats.first[:10]}" if stats.first else ""
+    counts = f"{total.sessions:,} sessions, {total.messages:,} messages, about {total.tokens:,} tokens"
+    print(f"{paint(counts, 'bold')}{since}\n")
+    _print_days(stats)
+    for name, counted in (("TOOL", stats.tools), ("TYPE", stats.types), ("STATUS", stats.statuses)):
+        print()
+        print(table((name, "SESSIONS", "MESSAGES", "TOKENS"), [_row(key, tally) for key, tally in ranked(counted)]))
+    return 0
+
+
+def _row(name: str, tally: Tally) -> tuple[str, str, str, str]:
+    return name, str(tally.sessions), str(tally.messages), str(tally.tokens)
+
+
+def _print_days(stats: Stats) -> None:
+    """A chart on a screen that has the room for it; a table of the days with something in them elsewhere."""
+    days = stats.days
+    screen = columns()
+    if not screen or screen < 30:
+        rows = [_row(day, tally) for day, tally in days.items() if tally.sessions]
+        print(table(("DAY", "SESSIONS", "MESSAGES", "TOKENS"), rows) if rows else f"Nothing in {len(days)} days.")
+        return
+    most = max(tally.sessions for tally in days.values())
+    print(f"Sessions by the day they were last active, {len(days)} days (highest: {most}):")
+    names, tallies = list(days), list(days.values())
+    room = screen - 2
+    for start in range(0, len(names), room):
+        for line in chart([tally.sessions for tally in tallies[start : start + room]], max(most, HEIGHT)):
+            print(f"  {paint(line, 'green') if line else ''}")
+        shown = names[start : start + room]
+        gap = len(shown) - 10 - len(shown[-1])
+        print(paint(f"  {shown[0]}{' ' * gap}{shown[-1]}" if gap > 0 else f"  {shown[0]}", "dim"))
+
+
+def chart(values: list[int], most: int, height: int = HEIGHT) -> list[str]:
+    """Columns of blocks, a value each, as lines from the top; a value that is not zero is always seen."""
+    levels = [max(1, round(value * height * 8 / most)) if value else 0 for value in values]
+    lines = []
+    for row in range(height - 1, -1, -1):
+        lines.append("".join(BLOCKS[max(0, min(8, level - row * 8))] for level in levels).rstrip())
+    return lines

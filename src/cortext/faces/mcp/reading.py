@@ -1,0 +1,157 @@
+"""Reading a session in pages, and the packet to go on with one."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from cortext.faces.mcp.drawing import briefer, session_data, session_entry, session_line
+from cortext.faces.mcp.given import Given
+from cortext.faces.mcp.pages import FRAME, Answer, Json, fenced, fit, safe, size
+from cortext.faces.mcp.world import World
+from cortext.model import tokens
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.safety import terminal
+from cortext.services.choose import choose
+from cortext.services.listing import Row
+from cortext.services.recall import TITLE, WORD, without_secrets
+from cortext.services.registry import command_text
+from cortext.services.resume.digest import clip
+from cortext.services.resume.history import History
+from cortext.services.resume.packet import Packet, Receipt, build, context_block
+from cortext.services.stores import Found
+
+LISTED = 12
+MANY = 10**9
+
+
+def get_session(world: World, given: Given) -> Answer:
+    """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
+    recall = world.recall
+    row = recall.named(given.needed("id"), world.wiring.workspace)
+    shown = without_secrets(row)
+    start = given.number("start", 0, -MANY, MANY)
+    start = max(0, row.message_count + start) if start < 0 else start
+    offset = given.number("offset", 0, 0, MANY)
+    limit = given.number("limit", 50, 1, 500)
+    if start or _head_size(shown) > world.budget // 4:
+        shown = briefer(shown) or shown
+    room = world.budget - FRAME - _head_size(shown)
+    page: list[Json] = []
+    lines: list[str] = []
+    following, rest = -1, 0
+    for message, text in recall.messages(row, start):
+        text = terminal.block(text)
+        begin = offset if not page and message.seq == start else 0
+        entry = _message(message, text[begin:])
+        heading = _heading(message)
+        cost = _cost(heading, entry)
+        if len(page) == limit or (page and cost > room):
+            following = message.seq
+            break
+        if cost > room:
+            entry["text"] = _beginning(heading, entry, room)
+            following, rest = message.seq, begin + len(entry["text"])
+            cost = room
+        page.append(entry)
+        lines += [heading + (f" (from character {begin})" if begin else ""), str(entry["text"])]
+        room -= cost
+        if rest:
+            break
+    data: Json = {"session": session_data(shown), "messages": page, "next_start": None, "next_offset": 0}
+    if following >= 0:
+        data |= {"next_start": following, "next_offset": rest}
+    head = f"{session_line(shown)}{f'{chr(10)}Summary: {shown.summary}' if shown.summary else ''}"
+    if not page:
+        return Answer(fenced(f"There is no message {start} or later in this session:", [head]), data)
+    below = ""
+    if following >= 0:
+        more = f", offset={rest}" if rest else ""
+        below = f'It goes on: get_session(id="{row.id}", start={following}{more}).'
+    last = row.message_count - 1
+    between = f"Messages {page[0]['seq']} to {page[-1]['seq']}, of 0 to {last}, oldest first:"
+    return Answer(fenced(between, [head, *lines], below), data)
+
+
+def _head_size(row: Row) -> int:
+    return size(safe(session_data(row)))
+
+
+def _message(message: Message, text: str) -> Json:
+    entry: Json = {"seq": message.seq, "role": message.role[:WORD], "timestamp": message.timestamp[:24], "text": text}
+    mark = "cut off" if message.partial else "aside" if message.aside else ""
+    return {**entry, "mark": mark} if mark else entry
+
+
+def _heading(message: Message) -> str:
+    mark = " · cut off" if message.partial else " · aside" if message.aside else ""
+    return terminal.line(f"[{message.seq}] {message.role[:WORD]} · {message.timestamp[:24]}{mark}")
+
+
+def _cost(heading: str, entry: Json) -> int:
+    return max(tokens.estimate(heading) + tokens.estimate(entry["text"]) + 2, size(entry) + 1)
+
+
+def _beginning(heading: str, entry: Json, room: int) -> str:
+    """As much of a text as fits."""
+    text = str(entry["text"])[: room * 4]
+    while len(text) > 1 and (cost := _cost(heading, {**entry, "text": text})) > room:
+        text = text[: min(len(text) - 1, max(1, len(text) * room // cost))]
+    return text
+
+
+def resume_session(world: World, given: Given) -> Answer:
+    """The packet; without a name, what can be resumed."""
+    wanted = given.text("id")
+    rows = world.listing.rows()
+    if not wanted:
+        return _resumable(world, rows)
+    exact = any(row.id == wanted.lower() for row in rows)
+    row = world.recall.named(wanted, world.wiring.workspace) if exact else choose(rows, wanted[:400])
+    packet = _packet(world.listing.found(row), world.budget)
+    receipt = packet.receipt
+    text = terminal.block(packet.text())
+    counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
+    return Answer(text, {"packet": text, **counts})
+
+
+def _packet(chosen: Found, budget: int) -> Packet:
+    """The packet in this many tokens, as text and as data; a command that takes half of them is only named."""
+    session = replace(
+        chosen.session,
+        title=clip(terminal.line(chosen.session.title), TITLE),
+        type=clip(terminal.line(chosen.session.type), WORD),
+        summary=clip(terminal.line(chosen.session.summary), budget // 4),
+    )
+    command = command_text(chosen.place.root, chosen.session.type, session.title)
+    if tokens.estimate(command) > budget // 2:
+        command = f"(The text of the command of {session.type} is too long to be given here.)"
+    history = History(chosen.place.store, chosen.session)
+    room = budget - FRAME
+    while True:
+        packet = build(session, history, command=command, budget=room).masked()
+        used = size({"packet": terminal.block(packet.text())})
+        if used <= budget - FRAME // 2:
+            return packet
+        if room < 100:
+            return _without_history(session, command, packet.receipt)
+        room = min(room * 3 // 4, room * budget // used)
+
+
+def _without_history(session: Session, command: str, receipt: Receipt) -> Packet:
+    """Even the newest message alone is too long: it is to be read in pieces."""
+    receipt.left_out = {"messages, which are too long for this answer": receipt.of_messages}
+    receipt.messages = receipt.tool_calls = 0
+    context = context_block(session, messages=receipt.of_messages)
+    note = f'(Its messages are too long to be given here: read them with get_session(id="{session.id}", start=-1).)'
+    receipt.tokens = sum(tokens.estimate(part) for part in (command, context, note))
+    return Packet(command=command, context=context, history=note, receipt=receipt).masked()
+
+
+def _resumable(world: World, rows: list[Row]) -> Answer:
+    page = fit([without_secrets(row) for row in rows[:LISTED]], 0, session_entry, world.budget, briefer)
+    if not page.texts:
+        return Answer("There are no conversations to resume yet.", {"sessions": []})
+    below = "Ask the user which one to continue, then call resume_session with its id."
+    more = f" (the newest {len(page.texts)} of {len(rows)})" if len(rows) > len(page.texts) else ""
+    return Answer(fenced(f"Conversations that can be resumed{more}:", page.texts, below), {"sessions": page.rows})

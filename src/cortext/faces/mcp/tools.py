@@ -1,0 +1,155 @@
+"""The eight tools: each takes what was given and answers within the budget."""
+
+from __future__ import annotations
+
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from cortext.errors import NotFound, UsageError
+from cortext.faces.mcp.drawing import briefer, decision_entry, flat, session_entry, smaller, told_entry
+from cortext.faces.mcp.given import Given
+from cortext.faces.mcp.pages import NOTE, Answer, cursor_at, fenced, fit, place_of, safe
+from cortext.faces.mcp.reading import get_session, resume_session
+from cortext.faces.mcp.saving import save_session
+from cortext.faces.mcp.specs import SPECS
+from cortext.faces.mcp.world import World
+from cortext.safety import terminal
+from cortext.services.listing import Row
+from cortext.services.recall import Told, without_secrets
+
+STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
+
+
+def call(world: World, name: str, arguments: dict[str, Any]) -> Answer:
+    """Answer one call; CortextError where it cannot be answered."""
+    if name not in TOOLS:
+        raise UsageError(f"there is no tool {ascii(name)[:60]}", hint=f"there are {', '.join(TOOLS)}")
+    given = Given(arguments, tuple(SPECS[name].takes["properties"]))
+    world.look()
+    answer = TOOLS[name](world, given)
+    return Answer(terminal.block(answer.text), {"note": NOTE, **safe(answer.data)})
+
+
+def search_workspace(world: World, given: Given) -> Answer:
+    """What was said in this workspace."""
+    query = given.needed("query")
+    if not world.wiring.workspace:
+        raise NotFound("the folder of this server is no workspace", hint="search_sessions looks into every store")
+    filters = {**given.filters("type"), **given.dates("date_range"), "workspace": world.wiring.workspace}
+    start, limit = place_of(given.text("cursor")), given.number("limit", 10, 1, 50)
+    # One more than is wanted tells whether there is a next page.
+    found = world.recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.texts("leave_out"))
+    return _found(world, found, start, limit, f"in this workspace about {_quoted(query)}")
+
+
+def search_sessions(world: World, given: Given) -> Answer:
+    """What was said anywhere."""
+    query = given.needed("query")
+    start, limit = place_of(given.text("cursor")), given.number("top_k", 5, 1, 50)
+    found = world.recall.found(
+        query,
+        filters=given.filters("after", "before"),
+        limit=start + limit + 1,
+        per_session=given.number("messages_per_session", 3, 1, 10),
+        leave_out=given.texts("leave_out"),
+    )
+    return _found(world, found, start, limit, f"in all sessions about {_quoted(query)}")
+
+
+def get_context(world: World, given: Given) -> Answer:
+    """Background: the passages at length."""
+    topic = given.needed("topic")
+    start, limit = place_of(given.text("cursor")), given.number("max_results", 5, 1, 20)
+    found = world.recall.found(
+        topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.texts("leave_out"), whole=True
+    )
+    return _found(world, found, start, limit, f"as background of {_quoted(topic)}")
+
+
+def _found(world: World, found: list[Told], start: int, limit: int, about: str) -> Answer:
+    page = fit(found[: start + limit], start, told_entry, world.budget, smaller)
+    following = page.following if page.following >= 0 else start + limit if len(found) > start + limit else -1
+    data = {"results": page.rows, "next_cursor": cursor_at(following)}
+    if not page.texts:
+        return Answer(f"Nothing {'more ' if start else ''}was found {about}.", data)
+    below = "To read on around a message: get_session with its session's id and start = the number in [ ]."
+    if following >= 0:
+        below += f' More was found: call again with cursor "{following}".'
+    return Answer(fenced(f"Found {about}, the best first:", page.texts, below), data)
+
+
+def get_decision_history(world: World, given: Given) -> Answer:
+    """What was settled, in the order of time."""
+    topic = given.needed("topic")
+    start = place_of(given.text("cursor"))
+    settled = world.recall.decisions(topic, leave_out=given.texts("leave_out"))
+    page = fit(settled, start, decision_entry, world.budget)
+    data = {"decisions": page.rows, "next_cursor": cursor_at(page.following)}
+    if not page.texts:
+        return Answer(f"No decision was found about {_quoted(topic)}. get_context shows what was said about it.", data)
+    below = "Taken from the words themselves: read around one with get_session before you rely on it."
+    if page.following >= 0:
+        below += f' There are later ones: call again with cursor "{page.following}".'
+    return Answer(fenced(f"Decided about {_quoted(topic)}, the oldest first:", page.texts, below), data)
+
+
+def list_sessions(world: World, given: Given) -> Answer:
+    """What there is, the last active first."""
+    status = given.text("status").lower()
+    if status and status not in STATUSES:
+        raise UsageError(f"{ascii(status)[:60]} is no status", hint=f"one of {', '.join(STATUSES)}")
+    rows = world.listing.rows(kind=given.text("type") or None, status=status or None, tool=given.text("tool") or None)
+    rows.sort(key=_key, reverse=True)
+    total = len(rows)
+    after = _after(given.text("cursor"))
+    if after is not None:
+        rows = [row for row in rows if _key(row) < after]
+    limit = given.number("limit", 20, 1, 100)
+    page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, world.budget, briefer)
+    shown = len(page.texts)
+    cursor = _cursor(rows[shown - 1]) if 0 < shown < len(rows) else None
+    data = {"sessions": page.rows, "next_cursor": cursor, "total": total}
+    if not shown:
+        return Answer("No session matches." if not after else "There are no more sessions.", data)
+    below = f'More: call again with cursor "{cursor}".' if cursor else ""
+    return Answer(fenced(f"{total} sessions, the last active first; {shown} of them here:", page.texts, below), data)
+
+
+def _key(row: Row) -> tuple[str, str, str]:
+    return row.last_active, row.id, row.root
+
+
+def _cursor(row: Row) -> str:
+    """The last session of a page, by what orders them: what comes or goes in between moves nothing."""
+    return urlsafe_b64encode(msgspec.json.encode(_key(row))).decode("ascii")
+
+
+def _after(cursor: str) -> tuple[str, str, str] | None:
+    if not cursor:
+        return None
+    try:
+        return msgspec.json.decode(urlsafe_b64decode(cursor.encode("ascii")), type=tuple[str, str, str])
+    except ValueError as error:  # base64, ASCII and JSON all say so
+        raise UsageError(
+            f"{ascii(cursor)[:60]} is no cursor of this tool", hint="use the next_cursor of an answer"
+        ) from error
+
+
+def _quoted(text: str) -> str:
+    text = flat(text[:400])
+    return f'"{text if len(text) <= 120 else text[:119] + "…"}"'
+
+
+TOOLS: dict[str, Callable[[World, Given], Answer]] = {
+    "search_workspace": search_workspace,
+    "get_context": get_context,
+    "get_decision_history": get_decision_history,
+    "list_sessions": list_sessions,
+    "get_session": get_session,
+    "search_sessions": search_sessions,
+    "save_session": save_session,
+    "resume_session": resume_session,
+}

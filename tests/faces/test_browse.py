@@ -1,0 +1,284 @@
+"""`cortext browse` in a real terminal: what it shows at two sizes, keys, filters, and what Enter does."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from cortext.faces.terminal import browser_draw as draw
+from cortext.faces.terminal.browser_work import Entry, Newest, Wanted, typed
+from cortext.faces.terminal.table import width
+from cortext.model.message import Message
+from cortext.services.listing import Row
+from cortext.services.search import Match
+from tests.faces.pond import BOAT, HERONS, Pond, make_pond
+from tests.support.cli import SCRIPTS, cortext
+from tests.support.desk import Desk
+from tests.support.model_server import ModelServer
+from tests.support.screen import Screen
+
+pytestmark = pytest.mark.req("LOOK-04")
+
+PATIENCE = 30.0  # seconds, and a tenth of one is the rule
+
+SCREENS = Path(__file__).parent / "screens"
+BROWSE = [str(SCRIPTS / "cortext"), "browse"]
+
+
+class Terminal(Screen):
+    """A real terminal with the browser in it."""
+
+    def __init__(self, pond: Pond, folder: Path, size: str, env: dict[str, str] | None = None) -> None:
+        # A shell writes down how it ended: tmux may miss the exit code.
+        self._ended = folder / "ended"
+        command = ["/bin/sh", "-c", '"$@"; echo $? >"$0"', str(self._ended), *BROWSE]
+        super().__init__(folder, command, env or _alone(pond, folder), pond.folder, size)
+
+    def wait_for(self, *words: str, timeout: float = PATIENCE) -> str:
+        return super().wait_for(*words, timeout=timeout)
+
+    def picture(self) -> str:
+        """The screen without the blanks at the ends of its lines."""
+        return "\n".join(line.rstrip() for line in self.text().splitlines()).strip("\n") + "\n"
+
+    def resize(self, columns: int, rows: int) -> None:
+        """As a window manager does."""
+        self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def wait_for_end(self) -> int:
+        """Until the program ended; its exit code."""
+        deadline = time.monotonic() + PATIENCE
+        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
+            assert time.monotonic() < deadline, f"it did not end\n{self.text()}"
+            time.sleep(0.05)  # the pause between two looks
+        return int(self._ended.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    return make_pond(tmp_path_factory.mktemp("browse"))
+
+
+@pytest.fixture
+def screen(pond: Pond, tmp_path: Path) -> Iterator[Terminal]:
+    """A terminal of 80×24, as over ssh."""
+    with Terminal(pond, tmp_path, "80x24") as opened:
+        opened.wait_for("5 sessions", "Teach me the bowline")
+        yield opened
+
+
+def _alone(pond: Pond, folder: Path) -> dict[str, str]:
+    """The pond's environment without any AI program on the path."""
+    (folder / "no-programs").mkdir()
+    return {**pond.env, "PATH": str(folder / "no-programs")}
+
+
+def _is_as_kept(screen: Terminal, name: str) -> None:
+    """Compare the screen with the picture in screens/; PYTEST_NEW_SCREENS=1 takes new ones."""
+    kept = SCREENS / f"{name}.txt"
+    shown = screen.picture()
+    if os.environ.get("PYTEST_NEW_SCREENS"):
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(shown, encoding="utf-8")
+    expected = kept.read_text(encoding="utf-8")
+    deadline = time.monotonic() + 10
+    while shown != expected and time.monotonic() < deadline:
+        time.sleep(0.05)  # the pause between two looks: a picture may be half drawn
+        shown = screen.picture()
+    assert shown == expected
+
+
+def test_the_newest_sessions_at_80_by_24(screen: Terminal) -> None:
+    _is_as_kept(screen, "80x24-newest")
+    screen.press("Down", "Down")
+    screen.wait_for("The leaking boat", "The service key is", "completed · 2026-04-11")
+    screen.press("Escape", "Escape", "Enter")  # an impatient hand
+    assert screen.wait_for_end() == 0
+
+
+def test_typing_finds_at_once_and_a_key_unfolds_at_200_by_60(pond: Pond, tmp_path: Path) -> None:
+    with Terminal(pond, tmp_path, "200x60") as screen:
+        screen.wait_for("5 sessions")
+        screen.type("sevente")  # not yet a whole word
+        screen.wait_for("1 session ", "Seventeen herons at 06:20.")
+        screen.type("en")
+        screen.wait_for("find: seventeen", "1 session ", "Counting herons.")
+        _is_as_kept(screen, "200x60-seventeen")
+        assert "06:10 11" not in screen.text(), "a tool's result is folded"
+        screen.press("Tab")
+        screen.wait_for("▾ Bash", "06:10 11", '"command": "tail -3 heron.log"')
+        screen.press("Tab")
+        screen.wait_for("▸ Bash", "(3 lines)")
+        screen.resize(70, 20)  # the preview goes below the list
+        screen.wait_for("Herons at the pond plan · claude · 2026-03-02", "Enter resume  ^O tool")
+        screen.press("C-c")
+        assert screen.wait_for_end() == 0
+
+
+def test_keys_filter_by_tool_type_status_and_workspace(screen: Terminal) -> None:
+    screen.press("C-t")
+    screen.wait_for("2 sessions  tool: claude")
+    screen.press("C-k", "C-k", "C-k", "C-k")
+    screen.wait_for("tool: claude  type: plan", "1 session")
+    screen.press("F2", "F2", "F2")
+    screen.wait_for("tool: all  type: plan", "1 session")
+    screen.press("F3")
+    screen.wait_for("type: all", "5 sessions")
+    screen.press("C-s", "C-s")
+    screen.wait_for("1 session", "status: completed", "The leaking boat")
+    screen.press("C-s", "C-s")
+    screen.press("C-g")
+    screen.wait_for("4 sessions", "workspace: pond")
+    screen.type("herons")
+    shown = screen.wait_for("Herons at the pond", "find: herons")
+    assert "The aquarium" not in shown
+    screen.type(" zzzzqqqq xxxxjjjj")
+    screen.press("C-t", "C-t", "C-t")
+    screen.wait_for("tool: opencode")
+
+
+def test_enter_becomes_the_tool_or_says_why_not(screen: Terminal) -> None:
+    screen.type("herons dawn")
+    screen.wait_for("› Herons at the pond")
+    screen.press("C-o")
+    screen.wait_for("Continue in: 1 claude 2 gemini 3 opencode 4 codex")
+    screen.press("Escape")
+    screen.wait_for("Esc leave")
+    screen.press("C-o")
+    screen.wait_for("Continue in:")
+    screen.type("2")
+    screen.wait_for("Gemini CLI is not installed here", "the conversation is unchanged", "--print")
+    assert screen.wait_for_end() == 1
+
+
+def test_a_window_that_is_too_small_says_so_and_can_be_left(pond: Pond, tmp_path: Path) -> None:
+    with Terminal(pond, tmp_path, "30x8") as screen:
+        screen.wait_for("too small: 40×10 at least")
+        screen.press("Escape")
+        assert screen.wait_for_end() == 0
+
+
+def test_no_session_at_all(tmp_path: Path) -> None:
+    nowhere = Pond(tmp_path / "home", tmp_path / "nowhere")
+    for folder in nowhere:
+        folder.mkdir()
+    with Terminal(nowhere, tmp_path, "80x24") as screen:
+        screen.wait_for("0 sessions", "Nothing is kept yet", "cortext import")
+        screen.press("Enter")
+        screen.type("words")
+        screen.wait_for("Nothing matches")
+        screen.press("C-g")
+        screen.wait_for("no workspace")
+        screen.press("Escape")
+        assert screen.wait_for_end() == 0
+
+
+def test_without_a_terminal_it_names_what_works_there(pond: Pond) -> None:
+    done = cortext("browse", cwd=pond.folder, env=pond.env)
+    assert done.code == 2
+    assert "cortext search" in done.err
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("SESS-004a", "SESS-004d")
+def test_enter_opens_the_real_tools_own_screen(tmp_path: Path) -> None:
+    with ModelServer() as server:
+        desk = Desk(tmp_path, server)
+        (tmp_path / "made").mkdir()
+        pond = make_pond(tmp_path / "made")
+        desk.tools["codex"].trust(pond.folder)
+        server.push("The heron answers: picked up where we stood.")
+        with Terminal(pond, tmp_path, "120x50", desk.env) as screen:
+            screen.wait_for("4 sessions")  # the home store of that world is another
+            screen.type("seventeen")
+            screen.wait_for("1 session ", "› Herons at the pond")
+            screen.press("C-o")
+            screen.wait_for("Continue in:")
+            screen.type("4")
+            server.wait_for(lambda request: "Seventeen herons at 06:20." in str(request.body), 90)
+            screen.wait_for("picked up where we stood")
+
+
+# ── the parts ────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _row(**fields: object) -> Row:
+    values = dict.fromkeys(Row._fields, "") | {"message_count": 4, "token_count": 9, "damage": 0, "straight": 1}
+    return Row(**{**values, "id": "x", "kind": "workspace", **fields})  # type: ignore[arg-type]
+
+
+def test_the_newest_wish_wins_and_asking_never_waits() -> None:
+    going, go_on, finished = threading.Event(), threading.Event(), threading.Event()
+    done: list[tuple[str, object]] = []
+
+    def work(wish: str) -> str:
+        if wish == "first":
+            going.set()
+            assert go_on.wait(30)
+        if wish == "bad":
+            raise ValueError("no")
+        return wish.upper()
+
+    def take(wish: str, result: object) -> None:
+        done.append((wish, result))
+        finished.set()
+
+    newest: Newest[str, str] = Newest(work, take)
+    newest.ask("first")
+    assert going.wait(30)
+    for wish in ("second", "third", "bad", "fourth"):
+        newest.ask(wish)  # each returns although the first is still at work
+    assert done == []
+    go_on.set()
+    assert finished.wait(30)
+    assert done == [("fourth", "FOURTH")]
+    finished.clear()
+    newest.ask("bad")
+    assert finished.wait(30)
+    assert isinstance(done[1][1], ValueError)
+
+
+@pytest.mark.req("SAFE-01")
+@pytest.mark.parametrize("cells", [10, 33, 80, 131])
+@pytest.mark.parametrize("unfolded", [False, True])
+def test_whatever_was_said_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
+    words = ["\x1b[31m", "広い文字はふたつのセルを取る" * 9, "a\tb\r\nc", "x" * 500, "🦩 " * 40, ""]
+    messages = [replace(message, seq=place) for place, message in enumerate([*BOAT, *HERONS])]
+    for text in words:
+        messages.append(Message(role="user\x1b[2J", content=text, timestamp="\x1b]0;t\x07", seq=99))
+    row = _row(title="\x1b[2Jtitle " + "長い" * 60, summary="\u202esummary\n\x07")
+    match = Match("m", 1, "user", "", "The \x1bboat leaks", [(4, 9), (10, 15)], 1.0, "", "")
+    lit = draw.lit_words([match])
+    lines, places = draw.preview_lines(Wanted(row, 1), messages, cells, lit, unfolded=unfolded)
+    entry = draw.entry_lines(Entry(row, [match]), max(cells, 60), chosen=True, wide=True)
+    for line in [*lines, *draw.preview_head(row, cells)]:
+        text = "".join(piece for _, piece in line)
+        assert text.isprintable()
+        assert width(text) <= cells
+    for line in entry:
+        assert width("".join(piece for _, piece in line)) <= max(cells, 60)
+    assert any(("class:lit", "leaks") in line for line in lines)
+    assert places[0] < places[1] < places[2] < len(lines)
+
+
+@given(st.text(alphabet="ab  広xyz🦩", max_size=90), st.integers(2, 30))
+def test_wrapping_loses_no_word_and_keeps_to_the_width(text: str, cells: int) -> None:
+    lines = draw.wrap(text, cells)
+    assert all(width(line) <= cells for line in lines)
+    assert "".join("".join(lines).split()) == "".join(text.split())
+
+
+def test_a_word_that_is_being_typed_is_a_beginning() -> None:
+    assert typed("retry bud") == "retry bud*"
+    assert typed("retry ") == "retry "
+    assert typed('"retry bud') == '"retry bud'
+    assert typed("見つ") == "見つ"
+    assert typed("") == ""

@@ -1,0 +1,168 @@
+"""The server's parts by themselves: dates as models write them, secrets cut in two, decisions, a world with nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cortext.errors import CortextError, NotFound, UsageError
+from cortext.faces.mcp.given import Given
+from cortext.faces.mcp.pages import fenced, fit
+from cortext.faces.mcp.tools import call
+from cortext.faces.mcp.world import World
+from cortext.model import tokens
+from cortext.model.message import Message
+from cortext.model.session import Change, Origin, Session
+from cortext.services.decisions import decisions_in, topic_words
+from cortext.services.recall import _scrubbed, _secrets
+from cortext.store.workspace import WorkspaceStore
+from cortext.wiring import remember_workspace
+from tests.faces.pond import SECRET
+
+
+@pytest.mark.parametrize(
+    ("written", "after", "before"),
+    [
+        ("2026-11-01..2026-11-15", "2026-11-01", "2026-11-15"),
+        ("2026-11-01 to 2026-11-15", "2026-11-01", "2026-11-15"),
+        ("2026-11-01/2026-11-15", "2026-11-01", "2026-11-15"),
+        ("..2026-11-15", "", "2026-11-15"),
+        ("2026-11-01..", "2026-11-01", ""),
+        ("2026-11", "2026-11", "2026-11"),
+        ("yesterday", "yesterday", "yesterday"),
+        ("7d", "7d", ""),
+        ("last week", "1w", ""),
+        ("the last 3 months", "3m", ""),
+        ({"from": "2026-11-01", "to": "2026-11-15"}, "2026-11-01", "2026-11-15"),
+        ({"start": "2026-11-01"}, "2026-11-01", ""),
+        (["2026-11-01", "2026-11-15"], "2026-11-01", "2026-11-15"),
+        ("", "", ""),
+    ],
+)
+def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
+    found = Given({"date_range": written}, ("date_range",)).dates("date_range")
+    assert (found.get("after", ""), found.get("before", "")) == (after, before)
+
+
+@given(st.dictionaries(st.sampled_from(["query", "limit", "leave_out"]), st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))  # fmt: skip
+def test_whatever_is_given_is_read_or_refused(values: dict[str, Any]) -> None:
+    read = Given(values, ("query", "limit", "leave_out"))
+    for take in (lambda: read.text("query"), lambda: read.number("limit", 5, 1, 50), lambda: read.texts("leave_out")):
+        try:
+            take()
+        except UsageError:
+            continue
+    try:
+        assert set(read.dates("query")) <= {"after", "before"}
+    except UsageError:
+        pass
+
+
+@pytest.mark.req("SAFE-02")
+@given(st.integers(0, 160), st.integers(20, 120))
+@settings(max_examples=200)
+def test_no_piece_of_a_secret_is_left_wherever_a_snippet_is_cut(start: int, size: int) -> None:
+    whole = f"Before it stands a line of words that tell nothing, then {SECRET} and a few words after it, too."
+    piece = whole[start : start + size]
+    shown = _scrubbed(f"…{piece}…", _secrets(whole))
+    key = SECRET.removeprefix("sk-ant-api03-")
+    assert not any(key[place : place + 5] in shown for place in range(len(key) - 4))
+
+
+def test_decisions_are_sentences_that_settled_something_about_the_topic() -> None:
+    said = [
+        ("assistant", "Shall we use tape or tar? Tape is cheap."),
+        ("user", "We decided to use tar. Because tape rots in a year."),
+        ("assistant", "Nobody decided about the paint."),
+        ("user", "Agreed."),
+    ]
+    messages = [Message(role=role, content=text, seq=place) for place, (role, text) in enumerate(said)]
+    found = decisions_in(messages, topic_words("tar for the boat"), [1])
+    assert [one.text for one in found][:1] == ["We decided to use tar. Because tape rots in a year."]
+    assert not any("Nobody" in one.text for one in found)
+    assert decisions_in(messages, topic_words("the moon"), []) == []
+
+
+def test_a_page_holds_at_least_one_entry_and_says_where_the_next_begins() -> None:
+    entries = ["word " * 100] * 10
+    page = fit(entries, 0, lambda text: (text, {"text": text}), 700)
+    assert 0 < len(page.texts) == page.following < 10
+    huge = fit(entries, 3, lambda text: (text, {"text": text}), 10)
+    assert (len(huge.texts), huge.following) == (1, 4)
+    assert fit(entries, 9, lambda text: (text, {"text": text}), 10).following == -1
+
+
+@pytest.mark.req("SAFE-03")
+def test_a_fence_stands_nowhere_in_what_it_holds() -> None:
+    for _ in range(50):
+        text = fenced("Found:", ["---00000000 end of the record", "words"])
+        lines = text.splitlines()
+        assert [line for line in lines if line.startswith(lines[1].split()[0])] == [lines[1], lines[-1]]
+
+
+@pytest.mark.req("SESS-010")
+def test_a_world_with_nothing_in_it_answers(tmp_path: Path) -> None:
+    world = World(str(tmp_path), lambda: None)
+    assert call(world, "list_sessions", {}).data["sessions"] == []
+    assert call(world, "resume_session", {}).data["sessions"] == []
+    assert call(world, "search_sessions", {"query": "herons"}).data["results"] == []
+    assert call(world, "get_decision_history", {"topic": "herons"}).data["decisions"] == []
+    with pytest.raises(NotFound, match="no workspace") as refused:
+        call(world, "search_workspace", {"query": "herons"})
+    assert "search_sessions" in refused.value.hint
+    with pytest.raises(CortextError, match="no workspace here"):
+        call(world, "save_session", {})
+
+
+@pytest.mark.req("SESS-010")
+def test_of_clones_the_one_here_is_meant_else_the_newest(tmp_path: Path) -> None:
+    for place, name in enumerate(("here", "there", "elsewhere")):
+        (tmp_path / name / ".workspace").mkdir(parents=True)
+        remember_workspace(str(tmp_path / name))
+        store = WorkspaceStore(str(tmp_path / name))
+        store.create(Session(id="001-plan-heron", created_at=f"2026-01-0{place + 1}T00:00:00Z", type="plan"))
+        moment = f"2026-01-0{place + 1}T00:00:00Z"
+        store.append("001-plan-heron", Message(role="user", content=f"I am {name}.", timestamp=moment))
+    here, outside = World(str(tmp_path / "here"), lambda: None), World(str(tmp_path), lambda: None)
+    for tool in ("get_session", "resume_session"):
+        assert "I am here." in call(here, tool, {"id": "001-plan-heron"}).text
+        assert "I am elsewhere." in call(outside, tool, {"id": "001-plan-heron"}).text
+
+
+@pytest.mark.req("SESS-010", "SAFE-06")
+@pytest.mark.parametrize("sign", ["広", "\x07", "\u202e", '"', "\ud800"])
+def test_no_answer_is_larger_than_its_budget_whoever_wrote_the_session(
+    tmp_path: Path, sign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CORTEXT_MCP_TOKENS", "1000")
+    (tmp_path / ".workspace").mkdir()
+    store = WorkspaceStore(str(tmp_path))
+    words = f"heron {sign * 2_000}"
+    for number in range(3):
+        name = f"00{number}-plan-heron"
+        store.create(Session(id=name, type=words, title=words, agent=words, origin=Origin(tool=words), status="paused"))
+        store.append(name, *(Message(role=role, content=f"We decided: {words}.") for role in ("user", "assistant") * 3))
+        store.update(name, Change(summary=words))
+    world = World(str(tmp_path), lambda: None)
+    for tool, arguments in (
+        ("search_workspace", {"query": "heron"}),
+        ("search_sessions", {"query": words, "messages_per_session": 10}),
+        ("get_context", {"topic": "heron decided"}),
+        ("get_decision_history", {"topic": "heron"}),
+        ("list_sessions", {}),
+        ("get_session", {"id": "000-plan-heron"}),
+        ("resume_session", {"id": "000-plan-heron"}),
+        ("resume_session", {}),
+        ("save_session", {"id": "001-plan-heron", "summary": words}),
+    ):
+        answer = call(world, tool, arguments)
+        sent = json.dumps(answer.data, ensure_ascii=False).encode().decode()
+        assert tokens.estimate(answer.text) <= 1_000, tool
+        assert tokens.estimate(sent) <= 1_000, tool

@@ -1,0 +1,122 @@
+"""`cortext search`, `similar`, `index` and the filters of `list`, as people and scripts use them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cortext.model.message import Message
+from cortext.model.session import Change, Origin, Session
+from tests.index.world import World
+from tests.support.cli import cortext
+
+SESSION = [
+    "id", "type", "title", "status", "tool", "agent", "workspace", "created_at", "last_active", "message_count",
+    "token_count", "summary", "path",
+]  # fmt: skip
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.store.create(
+        Session(id="one", type="plan", title="Retry budget", origin=Origin(tool="claude", session_id="x"))
+    )
+    made.store.append(
+        "one",
+        Message(role="user", content="How often do we retry?", timestamp="2025-03-01T10:00:00Z"),
+        Message(
+            role="assistant",
+            content="Three tries, then \x1b[31ma clear\x1b[0m error.",
+            timestamp="2025-03-01T10:01:00Z",
+        ),
+    )
+    made.store.create(Session(id="two", type="debug", title="Another", agent="qa"))
+    made.store.append("two", Message(role="user", content="The retry loop never ends"))
+    made.store.update("two", Change(status="paused"))
+    return made
+
+
+@pytest.mark.req("FIND-01", "FIND-02", "SAFE-01")
+def test_search_for_people(world: World) -> None:
+    done = cortext("search", "three", "tries", cwd=world.root)
+    assert done.code == 0
+    lines = done.out.splitlines()
+    assert lines[0] == "1. Retry budget"
+    assert lines[1].startswith("   one · plan · claude · active · ")
+    assert lines[2] == "   assistant #1  Three tries, then ␛[31ma clear␛[0m error."
+    assert "cortext resume ID" in done.err
+    lit = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
+    assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in lit
+    assert "␛[31ma clear" in lit  # what a message holds is never a colour
+
+
+@pytest.mark.req("FIND-01")
+def test_search_for_scripts(world: World) -> None:
+    hits = cortext("search", "retry", "--exact", "--json", cwd=world.root).json
+    assert {hit["session"]["id"] for hit in hits} == {"one", "two"}
+    for hit in hits:
+        assert list(hit) == ["session", "message", "score"]
+        assert list(hit["session"]) == SESSION
+        assert list(hit["message"]) == ["id", "seq", "role", "timestamp", "snippet"]
+    only = cortext("search", "retry", "tool:claude", "--messages", "--limit", "1", "--json", cwd=world.root).json
+    assert [hit["session"]["id"] for hit in only] == ["one"]
+    assert cortext("search", "walrus", "--exact", "--json", cwd=world.root).json == []
+
+
+@pytest.mark.req("FIND-01", "LOOK-01")
+def test_search_filters_and_exclusions_on_the_command_line(world: World) -> None:
+    def ids(*words: str) -> list[str]:
+        return [hit["session"]["id"] for hit in cortext("search", *words, "--exact", "--json", cwd=world.root).json]
+
+    assert ids("retry", "--type", "debug", "--agent", "qa", "--status", "paused", "--after", "1d") == ["two"]
+    assert ids("retry", "--before", "2025-04") == ["one"]
+    assert ids("retry", "-loop") == ["one"]
+    assert ids("retry", "--workspace", "project", "--role", "user", "--tool", "claude") == ["one"]
+    wrong = cortext("search", "retry", "--after", "someday", cwd=world.root)
+    assert (wrong.code, "is no time" in wrong.err) == (2, True)
+    unknown = cortext("search", "retry", "--colour", cwd=world.root)
+    assert (unknown.code, "--colour" in unknown.err) == (2, True)
+    nothing = cortext("search", "walrus", "--exact", cwd=world.root)
+    assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")
+
+
+@pytest.mark.req("FIND-01")
+def test_list_filters_and_orders(world: World) -> None:
+    def ids(*words: str) -> list[str]:
+        return [row["id"] for row in cortext("list", *words, "--json", cwd=world.root).json]
+
+    rows = cortext("list", "--json", cwd=world.root).json
+    assert [list(row) for row in rows] == [SESSION, SESSION]
+    assert ids("--tool", "claude", "--workspace", str(world.root), "--type", "plan") == ["one"]
+    assert ids("--workspace", "project", "--after", "1d") == ["two", "one"]
+    assert ids("--workspace", "elsewhere") == ids("--after", "2020", "--before", "2021") == []
+    assert ids("--sort", "title", "--limit", "1") == ["two"]
+    assert ids("--sort", "messages") == ["one", "two"]
+    assert cortext("list", "--before", "soon", cwd=world.root).code == 2
+
+
+@pytest.mark.req("FIND-02")
+def test_similar(world: World) -> None:
+    assert cortext("similar", "one", "--json", cwd=world.root).json[0]["session"]["id"] == "two"
+    assert cortext("similar", "nobody", cwd=world.root).code == 1
+
+
+@pytest.mark.req("STORE-01", "LOOK-02")
+def test_the_index_can_be_looked_at_made_anew_and_deleted(world: World) -> None:
+    cortext("search", "retry", cwd=world.root)
+    status = cortext("index", "status", "--json", cwd=world.root).json
+    assert (status["sessions"], status["messages"], status["embedded"], status["behind"]) == (2, 3, 3, False)
+    assert status["model"].startswith("built-in/")
+    before = cortext("search", "retry", "--json", cwd=world.root).out
+    assert "3 messages of 2 sessions" in cortext("index", "rebuild", cwd=world.root).out
+    assert cortext("index", "clear", cwd=world.root).code == 0
+    assert cortext("index", "--json", cwd=world.root).json["messages"] == 0
+    assert cortext("search", "retry", "--json", cwd=world.root).out == before
+    for path in (Path(os.environ["HOME"]) / ".cache" / "cortext").rglob("*"):
+        if path.is_file() and "keywords" not in path.parts:
+            assert path.stat().st_mode & 0o077 == 0, path
+        if path.is_dir():
+            assert path.stat().st_mode & 0o077 == 0, path

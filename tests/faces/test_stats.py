@@ -1,0 +1,82 @@
+"""`cortext stats`: the counts, the chart, and the same as JSON."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cortext.faces.cortext.commands.stats import chart
+from cortext.services.listing import Row
+from cortext.services.stats import Stats, ranked
+from tests.faces.pond import BOAT, HERONS, KNOTS, TANK, WALK, Pond, make_pond
+from tests.support.cli import cortext
+
+ALL = len(HERONS) + len(BOAT) + len(WALK) + len(KNOTS) + len(TANK)
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    return make_pond(tmp_path_factory.mktemp("stats"))
+
+
+def _row(**fields: object) -> Row:
+    values = dict.fromkeys(Row._fields, "") | {"message_count": 3, "token_count": 30, "damage": 0, "straight": 1}
+    return Row(**{**values, "kind": "workspace", **fields})  # type: ignore[arg-type]
+
+
+@pytest.mark.req("LOOK-01")
+def test_the_counts_as_json_and_plain(pond: Pond) -> None:
+    told = cortext("stats", "--json", "--days", "3650", cwd=pond.folder, env=pond.env)
+    assert told.code == 0, told.err
+    counts = told.json
+    assert (counts["sessions"], counts["messages"]) == (5, ALL)
+    assert counts["first"] == TANK[0].timestamp
+    assert counts["last_active"] == KNOTS[-1].timestamp
+    busy = {day["day"]: day["messages"] for day in counts["days"] if day["sessions"]}
+    assert busy == {
+        "2026-02-01": len(TANK), "2026-03-02": len(HERONS), "2026-04-11": len(BOAT), "2026-05-20": len(WALK),
+        "2026-06-01": len(KNOTS),
+    }  # fmt: skip
+    assert len(counts["days"]) == 3650
+    assert [(tool["name"], tool["sessions"]) for tool in counts["tools"]] == [
+        ("claude", 2), ("(none)", 1), ("gemini", 1), ("opencode", 1),
+    ]  # fmt: skip
+    plain = cortext("stats", "--here", "--days", "3650", cwd=pond.folder, env=pond.env).out
+    assert f"4 sessions, {ALL - len(TANK)} messages" in plain
+    assert re.search(rf"^2026-04-11  1 +{len(BOAT)} ", plain, re.MULTILINE)
+    assert "█" not in plain and "\x1b" not in plain
+
+
+def test_a_chart_on_a_screen(pond: Pond) -> None:
+    on_screen = cortext("stats", "--days", "60", cwd=pond.folder, env={**pond.env, "COLUMNS": "80"})
+    assert "60 days" in on_screen.out
+    assert on_screen.code == 0
+
+
+def test_nothing_and_nonsense(tmp_path: Path) -> None:
+    nowhere = Pond(tmp_path / "home", tmp_path / "nowhere")
+    for folder in nowhere:
+        folder.mkdir()
+    assert "No sessions yet" in cortext("stats", cwd=nowhere.folder, env=nowhere.env).out
+    empty = cortext("stats", "--json", "--days", "2", cwd=nowhere.folder, env=nowhere.env).json
+    assert (empty["sessions"], len(empty["days"]), empty["tools"]) == (0, 2, [])
+    assert cortext("stats", "--days", "0", cwd=nowhere.folder, env=nowhere.env).code == 2
+
+
+def test_days_are_counted_back_from_today_in_utc() -> None:
+    noon = 1_772_712_000.0  # 2026-03-05 12:00 UTC
+    rows = [_row(last_active=f"2026-03-0{day}T23:59:59Z", tool="claude") for day in (1, 3, 5, 5)]
+    stats = Stats(rows, 3, noon)
+    assert {day: tally.sessions for day, tally in stats.days.items()} == {
+        "2026-03-03": 1, "2026-03-04": 0, "2026-03-05": 2,
+    }  # fmt: skip
+    assert stats.total.as_dict() == {"sessions": 4, "messages": 12, "tokens": 120}
+    assert [name for name, _ in ranked(stats.tools)] == ["claude"]
+
+
+def test_the_chart_shows_every_day_that_has_something() -> None:
+    lines = chart([0, 1, 500, 1000], 1000, height=2)
+    assert lines == ["   █", " ▁██"]
+    assert chart([0, 0], 5) == [""] * 5
