@@ -14,6 +14,7 @@ from tests.store.conformance.extras import *  # noqa: E402, F403
 from tests.store.conformance.kit import ANNOTATES, COMPACTS, Backend, again, store  # noqa: E402, F401
 from tests.store.conformance.messages import *  # noqa: E402, F403
 from tests.store.conformance.sessions import *  # noqa: E402, F403
+from tests.support import postgres  # noqa: E402
 from tests.support.memory_store import MemoryStore  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("no_flush")
@@ -22,6 +23,7 @@ BACKENDS = [
     Backend("spawn", lambda p: SpawnStore(str(p)), lambda _, p: SpawnStore(str(p)), frozenset({COMPACTS, ANNOTATES})),
     Backend("chat", lambda p: ChatStore(str(p)), lambda _, p: ChatStore(str(p))),
     Backend("memory", lambda _: MemoryStore(), lambda same, _: same),
+    Backend("postgres", lambda _: postgres.new_store(), lambda same, _: postgres.same_store(same)),
 ]
 
 

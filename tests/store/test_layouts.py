@@ -168,6 +168,7 @@ def test_a_chat_session_is_a_folder_of_small_files_and_two_logs(tmp_path: Path) 
     summary = json.loads(found[f"{ID}/summary.json"])
     assert list(summary) == [
         "session_id", "summary_text", "embedding", "message_count", "created_at", "last_summarized", "covers", "by",
+        "version",
     ]  # fmt: skip
     assert (summary["summary_text"], summary["message_count"], summary["covers"]) == ("They talked.", 2, 2)
 

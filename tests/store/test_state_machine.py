@@ -1,7 +1,7 @@
 """A session driven at random, two processes in turn, some of them dying, against a plain list of messages.
 
-Each layout is one machine. The processes are two store objects, so that what one remembers is stale after
-what the other did. A death is a call to the kernel that never returns (faults.KillAt).
+Each backend is one machine. The processes are two store objects, so that what one remembers is stale after
+what the other did. A death is a call to the kernel (faults.KillAt), or to the server, that never returns.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -27,6 +29,8 @@ from cortext.store.base import TORN, UNREADABLE
 from tests.store.crash import invariants
 from tests.store.crash.faults import Counting, Dead, KillAt, installed
 from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
+from tests.support import postgres
+from tests.support.postgres_faults import DieAt, ServerActor
 
 # At which call the process dies (0: it lives), and whether that is in the middle of a write.
 deaths = st.tuples(st.sampled_from([0, 3, 0, 4, 2, 6, 0, 5, 8, 12, 20]), st.booleans())
@@ -45,10 +49,20 @@ class SessionMachine(RuleBasedStateMachine):
         super().__init__()
         self.root = tempfile.mkdtemp(prefix="cortext-machine-")
         self.ledger = Ledger()
-        self.actors = [Actor(self.layout, self.root, self.ledger.add, lock_timeout=0) for _ in range(2)]
+        self.actors = [self.new_actor() for _ in range(2)]
         self.place = "absent"
         self.written = 0
         self.torn = False
+
+    def new_actor(self) -> Actor:
+        return Actor(self.layout, self.root, self.ledger.add, lock_timeout=0)
+
+    def new_store(self) -> Any:
+        """The store as a process sees it that comes anew."""
+        return LAYOUTS[self.layout](self.root)
+
+    def dying(self, death: tuple[int, bool]) -> AbstractContextManager[object]:
+        return installed(KillAt(death[0], half=death[1]))
 
     def teardown(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
@@ -57,7 +71,7 @@ class SessionMachine(RuleBasedStateMachine):
         """Whether the process lived to see its step done. What a dead one left is looked at, and holds from now on."""
         lived = True
         try:
-            with installed(KillAt(death[0], half=death[1])):
+            with self.dying(death):
                 act(self.actors[actor])
         except Dead:
             lived = False
@@ -70,7 +84,7 @@ class SessionMachine(RuleBasedStateMachine):
 
     def settle(self) -> None:
         """Hold what is there against the ledger; what was not promised and is there is there for good."""
-        store = LAYOUTS[self.layout](self.root)
+        store = self.new_store()
         self.place = invariants.place(store)
         assert self.place in self.ledger.places
         self.ledger.places = {self.place}
@@ -125,12 +139,12 @@ class SessionMachine(RuleBasedStateMachine):
         if self.do(actor, death, lambda it: it.title(title)):
             assert self.ledger.titles == {title}
 
-    @precondition(lambda self: self.place == "here" and self.layout in COMPACTING)
+    @precondition(lambda self: self.place == "here" and self.layout in (*COMPACTING, "postgres"))
     @rule(actor=actors, death=deaths, keep=st.integers(0, 6))
     def compact(self, actor: int, death: tuple[int, bool], keep: int) -> None:
         numbers = [seq for _, seq in self.ledger.acked.values()]
         before = numbers[-keep] if 0 < keep <= len(numbers) else (numbers[-1] + 1 if numbers and not keep else 0)
-        store = LAYOUTS[self.layout](self.root)
+        store = self.new_store()
         if UNREADABLE not in [item.kind for item in store.check(SESSION)]:
             self.do(actor, death, lambda it: it.compact(before))
 
@@ -150,7 +164,7 @@ class SessionMachine(RuleBasedStateMachine):
         if self.do(actor, death, Actor.restore):
             assert self.place == "here"
 
-    @precondition(lambda self: self.place == "here")
+    @precondition(lambda self: self.place == "here" and self.layout in LAYOUTS)
     @rule(junk=st.sampled_from(JUNK))
     def another_program_writes_junk(self, junk: bytes) -> None:
         self.do(0, (0, False), lambda it: it.tear(junk))
@@ -160,8 +174,9 @@ class SessionMachine(RuleBasedStateMachine):
     @rule(actor=actors, death=deaths)
     def repair(self, actor: int, death: tuple[int, bool]) -> None:
         if self.do(actor, death, Actor.repair):
-            store = LAYOUTS[self.layout](self.root)
-            assert store.check(SESSION) == [] and invariants.unreadable(store) == []
+            store = self.new_store()
+            assert store.check(SESSION) == []
+            assert self.layout not in LAYOUTS or invariants.unreadable(store) == []
             self.torn = False
 
     @rule(actor=actors)
@@ -176,6 +191,9 @@ class SessionMachine(RuleBasedStateMachine):
             messages = invariants.whole_reading(actor.store)
             assert {m.content.partition("|")[0]: (m.id, m.seq) for m in messages} == self.ledger.acked
             damage = actor.store.check(SESSION)
+            if self.layout not in LAYOUTS:
+                assert damage == []
+                continue
             assert {item.kind for item in damage} <= {TORN, UNREADABLE}, damage
             invariants.check_reported(invariants.unreadable(actor.store), damage)
             if not damage:
@@ -205,11 +223,38 @@ class ChatMachine(SessionMachine):
     layout = "chat"
 
 
+class PostgresMachine(SessionMachine):
+    layout = "postgres"
+
+    def __init__(self) -> None:
+        self.space = postgres.new_space()
+        self.watcher = postgres.store_of(self.space, lease=0.1)
+        super().__init__()
+
+    def new_actor(self) -> Actor:
+        return ServerActor(self.space, self.ledger.add)
+
+    def new_store(self) -> Any:
+        return self.watcher  # it remembers nothing but how to connect
+
+    def teardown(self) -> None:
+        for actor in self.actors:
+            assert isinstance(actor, ServerActor)
+            actor.server.close()
+        self.watcher.close()
+        super().teardown()
+
+    def dying(self, death: tuple[int, bool]) -> AbstractContextManager[object]:
+        return DieAt(death[0], after=death[1])
+
+
 @pytest.mark.req("STORE-01", "STORE-03", "STORE-06", "STORE-08", "STORE-10")
-@pytest.mark.parametrize("machine", [WorkspaceMachine, SpawnMachine, ChatMachine])
+@pytest.mark.parametrize("machine", [WorkspaceMachine, SpawnMachine, ChatMachine, PostgresMachine])
 def test_whatever_is_done_and_whoever_dies_the_session_is_the_list_that_was_promised(
     machine: type[SessionMachine],
 ) -> None:
     machine.lived = machine.died = 0
-    run_state_machine_as_test(machine, settings=SETTINGS)
+    # A server takes longer for each step, and there is less that can go wrong in it.
+    few = machine is PostgresMachine
+    run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=20) if few else SETTINGS)
     assert machine.lived > 150 and machine.died > 50, "too little happened to say anything"

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -28,10 +29,21 @@ class FileFacts:
 
     def __init__(self, path: str) -> None:
         self._file = RecordFile(path)
+        self._known: dict[str, Fact] = {}
+        self._records: list[dict[str, Any]] = []  # those that `_known` was made of, and how many of them
+        self._taken = 0
+        self._one = threading.Lock()  # several talks of one process remember at once
 
     def all(self) -> list[Fact]:
-        facts: dict[str, Fact] = {}
-        for record in self._file.read():
+        with self._one:
+            return self._all()
+
+    def _all(self) -> list[Fact]:
+        records = self._file.read()
+        if records is not self._records or len(records) < self._taken:
+            self._known, self._records, self._taken = {}, records, 0
+        facts = self._known
+        for record in records[self._taken :]:
             name = record.get("id")
             if not isinstance(name, str):
                 continue
@@ -39,6 +51,7 @@ class FileFacts:
                 facts.pop(name, None)
             elif isinstance(record.get("text"), str) and record["text"]:
                 facts[name] = _fact(record)
+        self._taken = len(records)
         return list(facts.values())
 
     def add(self, fact: Fact) -> Fact:
@@ -108,6 +121,7 @@ class FileUpdates:
         self._lock = fsio.Lock(os.path.join(folder, f".{name}.bot.lock"))
         self._seen: dict[int, str] = {}
         self._open: dict[int, Taken] = {}
+        self._one = threading.Lock()  # several chats are answered at once, in threads of this process
 
     def hold(self) -> None:
         """Become the one process that serves this bot, and read what the one before left."""
@@ -121,6 +135,7 @@ class FileUpdates:
                 hint="one process serves a bot: stop the other one first",
             ) from None
         self._seen, self._open = {}, {}
+        self._file.hold()
         records = self._file.read()
         for record in records:
             self._replay(record)
@@ -129,34 +144,39 @@ class FileUpdates:
 
     def release(self) -> None:
         """Let another process serve the bot."""
+        self._file.let_go()
         self._lock.release()
 
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
         fresh: list[Taken] = []
         numbers: set[int] = set()
-        for update, chat, body in arrived:
-            if update not in self._seen and update not in numbers:
-                numbers.add(update)
-                fresh.append(Taken(update=update, chat=chat, at=clock.now(), body=body))
-        self._file.append(*(_taken_record(taken) for taken in fresh))
-        for taken in fresh:
-            self._seen[taken.update] = taken.at
-            self._open[taken.update] = taken
+        with self._one:
+            for update, chat, body in arrived:
+                if update not in self._seen and update not in numbers:
+                    numbers.add(update)
+                    fresh.append(Taken(update=update, chat=chat, at=clock.now(), body=body))
+            self._file.append(*map(_taken_record, fresh))
+            for taken in fresh:
+                self._seen[taken.update] = taken.at
+                self._open[taken.update] = taken
         return fresh
 
     def sent(self, update: int, message: int) -> None:
-        self._file.append({"type": "sent", "update": update, "message": message})
-        self._open[update].sent.append(message)
+        with self._one:
+            self._file.append({"type": "sent", "update": update, "message": message})
+            self._open[update].sent.append(message)
 
     def note(self, update: int, facts: Mapping[str, Any]) -> None:
-        self._file.append({"type": "note", "update": update, "facts": dict(facts)})
-        self._open[update].facts.update(facts)
+        with self._one:
+            self._file.append({"type": "note", "update": update, "facts": dict(facts)})
+            self._open[update].facts.update(facts)
 
     def done(self, update: int) -> None:
-        self._file.append({"type": "done", "update": update, "at": clock.now()})
-        self._open.pop(update, None)
-        if not self._open and _size(self._file.path) > LARGE:
-            self._shrink()
+        with self._one:
+            self._file.append({"type": "done", "update": update, "at": clock.now()})
+            self._open.pop(update, None)
+            if not self._open and _size(self._file.path) > LARGE:
+                self._shrink()
 
     def waiting(self) -> list[Taken]:
         return list(self._open.values())

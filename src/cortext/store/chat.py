@@ -245,6 +245,8 @@ def _annotations_of(path: str) -> Iterator[tuple[bytes, dict[str, object]]]:
     try:
         for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
             for raw in split_lines(piece or b""):
+                if b'"message_id"' not in raw:  # most lines are messages: they need not be decoded to know that
+                    continue
                 try:
                     record = decode_value(raw)
                     if not coerce(record).role:

@@ -6,6 +6,7 @@ They are not sessions: no numbers, no archive. A line that cannot be read is pas
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterable
 from typing import Any
 
@@ -23,6 +24,8 @@ class RecordFile:
         self._lock_timeout = lock_timeout
         self._records: list[dict[str, Any]] = []
         self._inode, self._read = -1, 0
+        self._reading = threading.Lock()
+        self._held: fsio.AppendFile | None = None
 
     def lock(self) -> fsio.Lock:
         """The lock of this file, not yet taken."""
@@ -34,10 +37,28 @@ class RecordFile:
         lines = b"".join(encode(record) + b"\n" for record in records)
         if not lines:
             return
+        if self._held is not None:
+            self._held.append(lines)
+            return
         fsio.ensure_folder(os.path.dirname(self.path))
         with self.lock() as lock:
             lock.acquire(self._lock_timeout, self.path)
             fsio.append_once(self.path, lines)
+
+    def hold(self) -> None:
+        """Keep the file open: for the one process that writes it, which then needs one flush a record and no lock."""
+        self.let_go()
+        fsio.ensure_folder(os.path.dirname(self.path))
+        file = fsio.AppendFile(self.path)
+        if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
+            file.append(b"\n")  # what a crash left of the last record stands by itself
+        self._held = file
+
+    def let_go(self) -> None:
+        """No longer keep it open."""
+        if self._held is not None:
+            self._held.close()
+            self._held = None
 
     def rewrite(self, records: Iterable[dict[str, Any]]) -> None:
         """Put these records in place of all that is there, atomically. The caller knows that nothing is lost."""
@@ -45,12 +66,18 @@ class RecordFile:
         with self.lock() as lock:
             lock.acquire(self._lock_timeout, self.path)
             fsio.replace_file(self.path, (encode(record) + b"\n" for record in records))
+        if self._held is not None:
+            self.hold()
 
     def read(self) -> list[dict[str, Any]]:
-        """Every record, in order."""
+        """Every record, in order. The same list each time, as long as the file only grew."""
+        with self._reading:
+            return self._read_on()
+
+    def _read_on(self) -> list[dict[str, Any]]:
         try:
             descriptor = fsio.open_file(self.path, os.O_RDONLY)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             self._forget(-1)
             return self._records
         try:

@@ -1,0 +1,29 @@
+"""Copies one store into the server, as a process that can be killed: it says each step, and waits for a word to go on.
+
+Its words: a folder, an address, a space, and how many messages are written at once.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from cortext.services import copying
+from cortext.store.chat import ChatStore
+from cortext.store.postgres import PostgresStore
+
+
+def main(folder: str, url: str, space: str, batch: str) -> None:
+    copying.BATCH = int(batch)
+    target = PostgresStore(url, space)
+    report = copying.copy_store(ChatStore(folder), target, step)
+    print(f"copied {report.copied} there {report.there} failed {len(report.failed)}", flush=True)
+    target.close()
+
+
+def step(done: int) -> None:
+    print(done, flush=True)
+    sys.stdin.readline()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

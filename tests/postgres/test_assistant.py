@@ -1,0 +1,123 @@
+"""What an assistant keeps beside its sessions, on the server; and work that is done once by one of many workers."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from cortext.errors import InvalidId, NotFound, SessionBusy
+from cortext.store.assistant import Fact
+from cortext.store.claims import Claim
+from cortext.store.postgres import PostgresStore
+from tests.support import postgres
+
+
+@pytest.mark.req("STORE-14")
+def test_a_fact_is_kept_once_and_forgotten_for_good(store: PostgresStore) -> None:
+    facts, again = store.facts(), postgres.same_store(store).facts()
+    first = facts.add(Fact(id="", text="Likes tea.", kind="preference", by="user"))
+    assert again.add(Fact(id="", text=" likes  TEA")) == first
+    second = again.add(Fact(id="", text="Likes tea.", expires_at="2030-01-01T00:00:00Z"))
+    assert [fact.id for fact in facts.all()] == [first.id, second.id]
+    other = facts.add(Fact(id=first.id, text="Something else"))
+    assert other.id not in (first.id, "") and facts.forget(other.id) == other
+    assert again.forget(first.id, by="model") == first
+    with pytest.raises(NotFound):
+        facts.forget(first.id)
+    assert [fact.id for fact in facts.all()] == [second.id]
+    assert facts.add(Fact(id="", text="likes tea")).id != first.id
+    assert postgres.new_store().facts().all() == []
+
+
+@pytest.mark.req("STORE-14")
+def test_each_chat_has_its_own_active_session(store: PostgresStore) -> None:
+    chats = store.chats()
+    assert chats.active("tg_1") is None
+    chats.activate("tg_1", "sess_a")
+    chats.activate("tg_2", "sess_b")
+    chats.activate("tg_1", "sess_c")
+    again = postgres.same_store(store).chats()
+    assert (again.active("tg_1"), again.active("tg_2")) == ("sess_c", "sess_b")
+    chats.activate("tg_1", "")
+    assert again.active("tg_1") == ""
+    for chat, session_id in (("../x", "sess_a"), ("tg_1", "../x")):
+        with pytest.raises(InvalidId):
+            chats.activate(chat, session_id)
+
+
+@pytest.mark.req("STORE-14")
+def test_an_update_is_taken_once_whoever_hears_it(store: PostgresStore) -> None:
+    bot = int.from_bytes(store.space.encode()[-4:], "big")
+    one, other = store.updates(bot), postgres.same_store(store).updates(bot)
+    body = {"text": "hi \u0000 \ud800"}
+    [first] = one.take([(7, "tg_1", body)])
+    assert (first.update, first.chat, first.body) == (7, "tg_1", body)
+    assert [taken.update for taken in other.take([(7, "tg_1", body), (8, "tg_1", {}), (8, "tg_1", {})])] == [8]
+    one.sent(7, 100)
+    one.sent(7, 101)
+    one.sent(7, 101)
+    one.note(7, {"session": "s"})
+    one.note(7, {"seq": 3})
+    waiting = other.waiting()
+    assert [(taken.update, taken.sent, taken.facts) for taken in waiting] == [
+        (7, [100, 101], {"session": "s", "seq": 3}),
+        (8, [], {}),
+    ]
+    assert waiting[0].body == body
+    other.done(7)
+    assert [taken.update for taken in one.waiting()] == [8]
+    assert one.take([(7, "tg_1", body)]) == []
+
+
+@pytest.mark.req("STORE-14")
+def test_one_process_asks_for_a_bots_updates(store: PostgresStore) -> None:
+    bot = int.from_bytes(store.space.encode()[-4:], "big")
+    one, other = store.updates(bot), postgres.same_store(store).updates(bot)
+    one.hold()
+    with pytest.raises(SessionBusy):
+        other.hold()
+    one.release()
+    other.hold()
+    other.release()
+
+
+@pytest.mark.req("STORE-14")
+def test_of_many_workers_one_gets_the_work_and_a_late_one_cannot_finish_it(store: PostgresStore) -> None:
+    claims = store.claims()
+    key = store.space
+    got: list[Claim | None] = []
+    ready = threading.Barrier(6)
+
+    def worker() -> None:
+        ready.wait(10)
+        got.append(claims.claim("summary", key, 60))
+
+    threads = [threading.Thread(target=worker) for _ in range(6)]
+    run_all(threads)
+    [winner] = [claim for claim in got if claim is not None]
+    assert claims.renew(winner, 0.0), "it is ours"
+    # Its time is up: another takes over, and what the first says now does not count.
+    second = wait_for(lambda: claims.claim("summary", key, 60))
+    assert second.fence > winner.fence
+    assert not claims.renew(winner, 60) and not claims.finish(winner, version=5)
+    assert claims.finish(second, version=5)
+    assert claims.claim("summary", key, 60, version=5) is None, "finished up to here: not made twice"
+    assert claims.claim("summary", key, 60, version=6) is not None
+    assert claims.claim("embed", key, 60) is not None, "other work on the same session"
+
+
+def run_all(threads: list[threading.Thread]) -> None:
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+
+
+def wait_for(attempt: Callable[[], Claim | None]) -> Claim:
+    for _ in range(10_000):
+        got = attempt()
+        if got is not None:
+            return got
+    raise AssertionError("never free")

@@ -1,0 +1,121 @@
+"""One setting, and every command works with a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cortext import config
+from cortext.errors import ConfigError
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.store.chat import ChatStore
+from cortext.store.postgres import PostgresStore
+from cortext.wiring import Wiring
+from tests.support.cli import Ran, cortext
+from tests.support.postgres import PASSWORD, shared
+
+
+@pytest.fixture
+def url(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The address of a database of this test's own, as the setting."""
+    address = shared().database()
+    monkeypatch.setenv("CORTEXT_STORE", address)
+    return address
+
+
+def ran(*words: str, code: int = 0) -> Ran:
+    done = cortext(*words)
+    assert done.code == code, done.err
+    assert PASSWORD not in done.out + done.err
+    return done
+
+
+@pytest.mark.req("STORE-14")
+def test_one_line_in_the_settings_is_enough(home: Path) -> None:
+    address = shared().database()
+    folder = home / ".config" / "cortext"
+    folder.mkdir(parents=True)
+    for text in (f'store = "{address}"\n', f'[store]\nurl = "{address}"\nlock_timeout = 2\n'):
+        (folder / "config.toml").write_text(text, encoding="utf-8")
+        assert "tables of version" in ran("store", "status").out
+    (folder / "config.toml").write_text('store = "files"\n', encoding="utf-8")
+    assert "PostgreSQL" not in ran("store", "status").out
+
+
+@pytest.mark.req("SAFE-04", "STORE-14")
+def test_a_repository_cannot_send_sessions_to_a_server(tmp_path: Path) -> None:
+    (tmp_path / ".workspace").mkdir()
+    for text in ('store = "postgresql://evil/x"\n', '[store]\nurl = "postgresql://evil/x"\n'):
+        (tmp_path / ".workspace" / "config.toml").write_text(text, encoding="utf-8")
+        settings = Wiring(str(tmp_path)).settings
+        assert config.server(settings) == "" and "store.url" in settings.ignored
+
+
+def test_a_setting_that_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CORTEXT_STORE", f"mysql://me:{PASSWORD}@db/x")
+    with pytest.raises(ConfigError) as caught:
+        Wiring().places()
+    assert PASSWORD not in caught.value.message + caught.value.hint
+
+
+@pytest.mark.req("STORE-14")
+def test_files_are_copied_to_the_server_and_back_and_every_command_knows_them(url: str, home: Path) -> None:
+    files = ChatStore(str(home / ".local" / "share" / "alfred" / "sessions"))
+    files.create(Session(id="sess_tea", title="About tea"))
+    files.append("sess_tea", Message(role="user", content="the unmistakable taste of lapsang"))
+    assert "copies them" in ran("store", "status").out
+    assert "1 sessions" in ran("store", "copy", "files", "server").out
+    assert "0 messages copied, 1 found" in ran("store", "copy", "files", "server").out
+    rows = ran("list", "--json").json
+    assert [(row["id"], row["message_count"]) for row in rows] == [("sess_tea", 1)]
+    assert rows[0]["workspace"].endswith("#chat") and rows[0]["path"].endswith("#chat/sess_tea")
+    assert "lapsang" in ran("show", "sess_tea").out
+    assert "sess_tea" in ran("search", "unmistakable lapsang").out
+    ran("title", "sess_tea", "All about tea")
+    assert "All about tea" in ran("list").out
+    assert "All is well" in ran("doctor").out
+    ran("delete", "sess_tea")
+    assert "sess_tea" not in ran("list").out
+    key = next(iter(PostgresStore(url, "chat").trash())).key
+    assert "sess_tea" in ran("restore", key).out
+    assert "sess_tea" in ran("list").out
+    back = home / "back"
+    back.mkdir()
+    ran("store", "copy", "alfred", f"chat:{back}")
+    assert [message.content for message in ChatStore(str(back)).read("sess_tea")] == [
+        "the unmistakable taste of lapsang"
+    ]
+
+
+@pytest.mark.req("STORE-14")
+def test_doctor_tells_what_is_wrong_with_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = PostgresStore(url, "home")
+    store.create(Session(id="talk"))
+    store.append("talk", Message(role="user", content="hi"))
+    store.close()
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("UPDATE cortext.sessions SET message_count = 7")
+    assert "cortext repair talk" in ran("doctor", code=3).out
+    ran("repair", "talk")
+    assert "All is well" in ran("doctor").out
+    monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
+    assert "no answer from postgresql://cortext@127.0.0.1:1/x" in ran("list", code=9).err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("nowhere", "home"), "no store is called"),
+        (("home", "home"), "one and the same"),
+        (("files", "server"), "no server is set"),
+        (("chat:/nowhere/at/all", "home"), "there is no store at"),
+    ],
+)
+def test_a_copy_that_makes_no_sense_is_explained(words: tuple[str, str], told: str, home: Path) -> None:
+    (home / ".local" / "share" / "cortext" / "home").mkdir(parents=True)
+    done = cortext("store", "copy", *words)
+    assert done.code == 2 and told in done.err

@@ -1,0 +1,99 @@
+"""Servers that die, lines that break, writers that are stopped: the short versions (`long.py` has the long ones)."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cortext.model.session import Session
+from cortext.store.postgres import PostgresStore
+from tests.postgres.bots import serve
+from tests.postgres.faults import accidents
+from tests.postgres.proxy import Proxy
+from tests.support.postgres import Postgres, new_space, shared
+
+
+@pytest.mark.req("STORE-03", "STORE-14")
+def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing() -> None:
+    server = Postgres()
+    try:
+
+        def crash() -> None:
+            server.kill()
+            server.start()
+
+        accidents(server, server.url, crash, 5, pause=0.15)
+    finally:
+        server.stop()
+
+
+@pytest.mark.req("STORE-03", "STORE-14")
+def test_lines_that_are_cut_anywhere_lose_and_double_nothing() -> None:
+    server = shared()
+    proxy = Proxy(server.port)
+    chance = random.Random(25)
+    try:
+        accidents(server, server.at(proxy.port), lambda: proxy.cut_soon(chance), 25, pause=0.04)
+        assert proxy.cuts >= 15, "too few were cut to say anything"
+    finally:
+        proxy.close()
+
+
+@pytest.mark.req("STORE-05", "STORE-14")
+@pytest.mark.parametrize("between", ["another writer", "an append alone", "a change of the title", "nobody"])
+def test_a_writer_that_was_stopped_for_longer_than_its_lease_writes_only_if_nobody_came(between: str) -> None:
+    store = PostgresStore(shared().url, new_space(), lock_timeout=10)
+    store.create(Session(id="talk"))
+    words = [sys.executable, "-m", "tests.postgres.sleeper", shared().url, store.space]
+    worker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert worker.stdin is not None and worker.stdout is not None
+        assert worker.stdout.readline() == "stored 0\n"
+        os.kill(worker.pid, signal.SIGSTOP)
+        took_over(store, between)
+        worker.stdin.write("go on\n")
+        worker.stdin.flush()
+        os.kill(worker.pid, signal.SIGCONT)
+        answer = worker.stdout.readline()
+        contents = [message.content for message in store.read("talk")]
+        if between == "nobody":
+            assert answer == "stored 1\n" and contents == ["before", "after"]
+        else:
+            assert answer.startswith("busy: session talk was taken over"), answer
+            assert "after" not in contents
+    finally:
+        worker.kill()
+        worker.wait(10)
+        for pipe in (worker.stdin, worker.stdout):
+            if pipe is not None:
+                pipe.close()
+        store.close()
+
+
+def took_over(store: PostgresStore, between: str) -> None:
+    """Do this as soon as the lease of the stopped one has run out: until then, it is waited for."""
+    from cortext.model.message import Message
+    from cortext.model.session import Change
+
+    said = Message(role="user", content="meanwhile")
+    if between == "another writer":
+        with store.open("talk") as writer:
+            writer.append(said)
+    elif between == "an append alone":
+        store.append("talk", said)
+    elif between == "a change of the title":
+        store.update("talk", Change(title="meanwhile"))
+    else:
+        free = "SELECT held_until < now() FROM cortext.sessions WHERE session_id = 'talk' AND space = %s"
+        while shared().sql(free, store.space) != [(True,)]:
+            pass
+
+
+@pytest.mark.req("STORE-03", "STORE-14")
+def test_every_update_is_answered_once_and_in_order_by_workers_that_are_killed() -> None:
+    serve(shared(), workers=3, chats=5, messages=6, kills=2)

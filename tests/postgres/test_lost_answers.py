@@ -1,0 +1,191 @@
+"""Answers that never arrive: the connection breaks at any statement, before or after the server has done it.
+
+Whatever the store does then, the caller sees what would have happened without the accident, once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import psycopg
+import pytest
+
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.store.postgres import PostgresStore
+from tests.postgres.said import plains, talk
+from tests.support import postgres
+
+ID = "talk"
+BREAKS = range(1, 8)
+
+
+class Broken:
+    """The connection breaks at the n-th statement; the ones after it are on a new connection and work."""
+
+    def __init__(self, number: int, *, after: bool) -> None:
+        self._number, self._after = number, after
+        self._thread = threading.get_ident()
+        self.calls = 0
+
+    def _breaking(self, call: Callable[..., Any], connection_of: Callable[[Any], Any]) -> Callable[..., Any]:
+        def breaking(this: Any, *words: Any, **options: Any) -> Any:
+            if threading.get_ident() != self._thread:
+                return call(this, *words, **options)
+            self.calls += 1
+            if self.calls != self._number:
+                return call(this, *words, **options)
+            if self._after:
+                call(this, *words, **options)
+            connection_of(this).close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        return breaking
+
+    def __enter__(self) -> None:
+        own = self._breaking(psycopg.Connection.execute, lambda connection: connection)
+        many = self._breaking(psycopg.Cursor.executemany, lambda cursor: cursor.connection)
+        leave = self._breaking_commit(psycopg.Transaction.__exit__)
+        self._patches = [
+            mock.patch.object(psycopg.Connection, "execute", own),
+            mock.patch.object(psycopg.Cursor, "executemany", many),
+            mock.patch.object(psycopg.Transaction, "__exit__", leave),
+        ]
+        for patch in self._patches:
+            patch.start()
+
+    def _breaking_commit(self, leave: Callable[..., Any]) -> Callable[..., Any]:
+        """A commit counts as a statement too: it is the one that matters."""
+
+        def leaving(this: Any, *error: Any) -> Any:
+            self.calls += 1
+            if self.calls != self._number or error[0] is not None:
+                return leave(this, *error)
+            if self._after:
+                leave(this, *error)
+            else:
+                leave(this, psycopg.OperationalError, psycopg.OperationalError("cut"), None)
+            this.connection.close()
+            raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+        return leaving
+
+    def __exit__(self, *error: object) -> None:
+        for patch in self._patches:
+            patch.stop()
+
+
+def looked(store: PostgresStore) -> dict[str, Any]:
+    """Everything that can be seen, without what differs from run to run."""
+    seen: dict[str, Any] = {"trash": [item.session_id for item in store.trash()]}
+    for session in store.sessions():
+        messages = plains(store.read(session.id))
+        for message in messages:
+            message.pop("timestamp", None)
+        seen[session.id] = (
+            messages,
+            list(store.annotations(session.id)),
+            (session.title, session.status, session.message_count, session.token_count, session.straight),
+            store.check(session.id),
+        )
+    return seen
+
+
+def said(count: int, start: int = 0) -> list[Message]:
+    messages = talk(count, start)
+    for number, message in enumerate(messages, start):
+        message.id = f"id-{number}"
+    return messages
+
+
+def held(store: PostgresStore) -> None:
+    with store.open(ID) as writer:
+        writer.append(*said(1, 3))
+        writer.update(Change(title="held"))
+        writer.append(*said(2, 4))
+
+
+def note(number: int) -> dict[str, object]:
+    return {"type": "note", "message_id": "id-0", "n": number}
+
+
+def restore(store: PostgresStore) -> None:
+    store.restore(next(iter(store.trash())).key)
+
+
+Work = Callable[[PostgresStore], object]
+WORKS: dict[str, tuple[Work, Work]] = {
+    "create": (lambda store: None, lambda store: store.create(Session(id="another", title="new"))),
+    "append one": (lambda store: None, lambda store: store.append(ID, *said(1, 3))),
+    "append many": (lambda store: None, lambda store: store.append(ID, *said(3, 3))),
+    "append again": (lambda store: store.append(ID, *said(2, 3)), lambda store: store.append(ID, *said(3, 3))),
+    "a writer": (lambda store: None, held),
+    "update": (lambda store: None, lambda store: store.update(ID, Change(status="paused", title="t"))),
+    "delete": (lambda store: None, lambda store: store.delete(ID)),
+    "restore": (lambda store: store.delete(ID), restore),
+    "compact": (lambda store: None, lambda store: store.compact(ID, 2)),
+    "annotate": (
+        lambda store: store.annotate(ID, note(1)),
+        lambda store: store.annotate(ID, note(1), note(2)),
+    ),
+    "rewrite": (lambda store: None, lambda store: store.rewrite(ID, lambda record: {**record, "model": "m"})),
+}
+
+
+@pytest.mark.req("STORE-03", "STORE-14")
+@pytest.mark.parametrize("name", WORKS)
+def test_work_whose_connection_breaks_anywhere_is_done_once(name: str) -> None:
+    prepare, work = WORKS[name]
+
+    def done(broken: Broken | None) -> dict[str, Any]:
+        store = postgres.new_store(lease=0.2)
+        store.create(Session(id=ID))
+        store.append(ID, *said(3))
+        prepare(store)
+        if broken is None:
+            work(store)
+        else:
+            with broken:
+                work(store)
+        seen = looked(store)
+        store.close()
+        return seen
+
+    meant = done(None)
+    reached = 0
+    for number in BREAKS:
+        for after in (False, True):
+            broken = Broken(number, after=after)
+            assert done(broken) == meant, f"{name}, broken {'after' if after else 'before'} statement {number}"
+            reached += broken.calls >= number
+        if broken.calls < number:
+            break  # it has no more statements
+    assert reached >= 2, "nothing broke"
+
+
+@pytest.mark.req("STORE-03")
+def test_without_the_question_a_message_would_be_there_twice() -> None:
+    """The control: a store that just tries again, with no id to ask for, doubles. So the test above can fail."""
+    store = postgres.new_store()
+    store.create(Session(id=ID))
+    url = postgres.shared().url
+    with psycopg.connect(url) as one, psycopg.connect(url) as another:
+        with Broken(1, after=True), pytest.raises(psycopg.OperationalError):
+            one.autocommit = True
+            naive(one, store.space)
+        naive(another, store.space)
+    assert len(list(store.read(ID))) == 2
+    store.close()
+
+
+def naive(connection: psycopg.Connection[Any], space: str) -> None:
+    connection.execute(
+        b"INSERT INTO cortext.messages (session_id, life, seq, id, role, said_at, tokens, content) "
+        b"SELECT s.session_id, s.life, count(m.seq), gen_random_uuid(), 'user', '2026-01-01T00:00:00Z', 1, 'x' "
+        b"FROM cortext.sessions s LEFT JOIN cortext.messages m USING (session_id, life) "
+        b"WHERE s.space = %s GROUP BY 1, 2",
+        (space,),
+    )

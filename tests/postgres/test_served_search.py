@@ -1,0 +1,88 @@
+"""Search and the assistant where the sessions are on a server."""
+
+from __future__ import annotations
+
+import pytest
+
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.services.served_search import ServedSearch
+from cortext.store.postgres import PostgresStore
+from cortext.wiring import Wiring
+from tests.support.postgres import shared
+
+
+@pytest.fixture
+def wiring(monkeypatch: pytest.MonkeyPatch) -> Wiring:
+    """As a user has it whose settings name a server."""
+    monkeypatch.setenv("CORTEXT_STORE", shared().database())
+    return Wiring()
+
+
+def talk(wiring: Wiring, name: str, *said: str) -> None:
+    store = wiring.home_store().store
+    store.create(Session(id=name, type="debug"))
+    for words in said:
+        store.append(name, Message(role="user", content=words, timestamp="2026-05-01T10:00:00Z"))
+
+
+@pytest.mark.req("STORE-14")
+@pytest.mark.parametrize("vectors", [True, False], ids=["pgvector", "no pgvector"])
+def test_words_and_meaning_are_found_on_the_server(
+    wiring: Wiring, vectors: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not vectors:
+        monkeypatch.setattr(PostgresStore, "has_vectors", lambda self: False)
+    talk(wiring, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
+    talk(wiring, "money", "the invoice was paid from the wrong bank account")
+    search = wiring.search()
+    [found] = search.search("sailor boat", limit=1)
+    [match] = found.matches[:1]
+    assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
+    assert [match.snippet[start:end] for start, end in match.lit] == ["sailor", "boat"]
+    # No word is the same: only the meaning is.
+    assert [item.session.id for item in search.search("ships on the ocean water", limit=1)] == ["ocean"]
+    assert [item.session.id for item in search.messages("payment of a bill", limit=1)] == ["money"]
+    assert isinstance(search, ServedSearch)
+    assert set(search.meaning_by().values()) == {"server" if vectors else "recent sessions, here"}
+
+
+@pytest.mark.req("STORE-14")
+def test_filters_hold_on_the_server_too(wiring: Wiring) -> None:
+    talk(wiring, "ocean", "the sailor steered his boat")
+    search = wiring.search()
+    for wanted in ("type:debug", "role:user", "after:2026-04", "before:2026-06", "workspace:home", "status:active"):
+        assert [found.session.id for found in search.search(f"sailor {wanted}")] == ["ocean"], wanted
+    for unwanted in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
+        assert search.search(f"sailor {unwanted}") == [], unwanted
+    assert search.search("sailor", leave_out={"ocean"}) == []
+
+
+@pytest.mark.req("STORE-14")
+def test_the_vectors_of_a_session_are_made_once(wiring: Wiring) -> None:
+    talk(wiring, "ocean", "the sailor steered his boat", "and was glad")
+    for _ in range(3):
+        wiring.search().search("sailor")
+    store = wiring.home_store().store
+    assert isinstance(store, PostgresStore)
+    assert len(list(store.annotations("ocean"))) == 2
+    store.append("ocean", Message(role="user", content="a third message"))
+    wiring.search().search("sailor")
+    assert len(list(store.annotations("ocean"))) == 3
+
+
+@pytest.mark.req("STORE-14")
+def test_the_assistant_keeps_everything_on_the_server(wiring: Wiring) -> None:
+    assistant = wiring.assistant()
+    session_id, made = assistant.sessions.ensure("tg_1")
+    assert made and assistant.sessions.ensure("tg_1") == (session_id, False)
+    assistant.store.append(session_id, Message(role="user", content="hello"))
+    assistant.memory.remember("Likes tea")
+    other = Wiring().assistant()
+    assert other.sessions.active("tg_1") == session_id
+    assert [(row.id, row.message_count, row.kind) for row in other.sessions.rows()] == [(session_id, 1, "chat")]
+    assert "Likes tea" in str(other.memory.all())
+    updates = wiring.bot_updates(7)
+    updates.hold()
+    assert [taken.update for taken in updates.take([(1, "tg_1", {"text": "x"})])] == [1]
+    updates.release()
