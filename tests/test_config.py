@@ -56,7 +56,7 @@ def test_the_workspace_wins_over_the_user_and_the_environment_over_both(
 def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
     setting: config.Setting, workspace_file: Path, tmp_path: Path
 ) -> None:
-    table, key = setting.name.split(".")
+    table, _, key = setting.name.rpartition(".")
     value: config.Value = "x"
     if isinstance(setting.default, bool):
         value = not setting.default

@@ -7,7 +7,7 @@ import sqlite3
 
 from cortext import fsio
 
-SCHEMA = 4
+SCHEMA = 5
 
 _TABLES = """
 -- Which transcript of which tool is kept in which session, and how far it was read.
@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS session (
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
+CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_active DESC);
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
 -- Sessions that went away since.
 CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;

@@ -169,15 +169,14 @@ class SessionIndex:
         """(store, id) of every session."""
         return set(self._database.execute("SELECT root, id FROM session"))
 
-    def named(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Row]:
+    def named(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
         """The sessions with these (store, id); those that are gone are left out."""
+        query = f"SELECT {', '.join(COLUMNS)} FROM session WHERE root = ? AND id = ?"
         found: dict[tuple[str, str], Row] = {}
-        for start in range(0, len(pairs), 200):
-            lot = pairs[start : start + 200]
-            query = f"SELECT {', '.join(COLUMNS)} FROM session WHERE (root, id) IN (VALUES {','.join(['(?,?)'] * len(lot))})"
-            for row in self._database.execute(query, [value for pair in lot for value in pair]):
-                made = Row._make(row)
-                found[made.root, made.id] = made
+        for pair in pairs:  # each by its key: SQLite looks at every row for a list of pairs
+            row = self._database.execute(query, pair).fetchone()
+            if row:
+                found[pair] = Row._make(row)
         return found
 
     def close(self) -> None:
@@ -249,7 +248,8 @@ class _Refresh:
                     folders = [top, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]
             except FileNotFoundError:
                 folders = [root]
-        signs = {os.path.relpath(path, root): os.stat(path).st_mtime_ns for path in folders}
+        begin = len(root) + 1  # every one of them lies below the root: no need for relpath, which costs a stat
+        signs = {path[begin:] or ".": os.stat(path).st_mtime_ns for path in folders}
         for name in ("HEAD", "index", "ORIG_HEAD", "logs/HEAD"):
             try:
                 signs[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
@@ -346,21 +346,26 @@ def _signs_of(kind: str, path: str) -> str:
     return " ".join(signs)
 
 
+def _text(text: str) -> str:
+    """As SQLite takes it: half a surrogate pair, which a file may hold, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
     return (
         root,
         session.id,
         kind,
-        session.type,
-        session.title,
-        session.status,
-        session.origin.tool,
-        session.agent,
+        _text(session.type),
+        _text(session.title),
+        _text(session.status),
+        _text(session.origin.tool),
+        _text(session.agent),
         session.created_at,
         session.last_active,
         session.message_count,
         session.token_count,
-        session.summary,
+        _text(session.summary),
         session.path,
         session.damage,
         int(session.straight),

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
+from cortext.safety.addresses import is_address
 from cortext.services.stores import NamedStore
 from cortext.store.base import Damage, RepairReport
+from cortext.store.served import ServerState
 
 MOUNTS = "/proc/self/mounts"
+CLOCKS = 60.0  # seconds that two clocks may differ before it is worth a word
 # File systems on which flock may not reach other hosts, or not be honest.
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
@@ -43,7 +47,9 @@ class Examined(msgspec.Struct, kw_only=True):
 
 
 def examine(place: NamedStore) -> Examined:
-    """Check every session of a store, and the folder that it lies in."""
+    """Check every session of a store, and the folder (or the server) that it lies in."""
+    if is_address(place.root):
+        return _examine_server(place)
     findings = list(_folder_findings(place))
     sessions = messages = 0
     for session in place.store.sessions():
@@ -74,6 +80,38 @@ def examine(place: NamedStore) -> Examined:
     return Examined(
         store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
     )
+
+
+def _examine_server(place: NamedStore) -> Examined:
+    """How the server is, and whether its counts are those of its rows. The rows themselves it looks after."""
+    store: Any = place.store
+    examined = Examined(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
+
+    def add(level: str, what: str, todo: str, session: str = "") -> None:
+        examined.findings.append(Finding(store=place.label, level=level, what=what, todo=todo, session=session))
+
+    try:
+        state: ServerState = store.server()
+        examined.sessions, examined.messages = state.sessions, state.messages
+        if abs(state.clock_ahead_s) > CLOCKS:
+            add(
+                "warning",
+                f"the server's clock is {state.clock_ahead_s:+.0f} s from ours",
+                "let both follow a time server",
+            )
+        if not state.encrypted and not _is_near(state.address):
+            add("warning", "the words travel to the server unencrypted", "add ?sslmode=verify-full to the address")
+        for session_id in store.miscounted():
+            add("damage", "its counts are not those of its rows", f"cortext repair {session_id}", session_id)
+    except CortextError as error:
+        add("damage", error.message, error.hint)
+    return examined
+
+
+def _is_near(address: str) -> bool:
+    """Whether a server is on this machine."""
+    host = address.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    return host.startswith(("127.", "localhost", "[::1]")) or not host
 
 
 def _folder_findings(place: NamedStore) -> Iterator[Finding]:

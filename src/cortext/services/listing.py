@@ -15,8 +15,9 @@ __all__ = ["Listing", "Row", "row_json"]
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
+    from cortext.model.message import Message
     from cortext.services.served import ServerSource
     from cortext.services.stores import Found, NamedStore
 
@@ -49,18 +50,33 @@ class Listing:
         wanted = place.casefold()
         return [
             root
-            for root in self.sources
+            for root in (*self.sources, *self.servers)
             if root == path or wanted in (self.labels.get(root, "").casefold(), os.path.basename(root).casefold())
         ]
 
     def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
-        """(store, id) of the sessions with these properties; `wanted` are tool, type, agent and status."""
+        """(store, id) of sessions by tool, type, agent, status, and `after` and `before` as timestamps."""
         status = wanted.pop("status", "")
         if status in ("", "paused", "completed"):
             where = [*wanted.items(), *([("status", status)] if status else [])]
             return self._index.pairs(roots, where)
         rows = self.rows(kind=wanted.get("type"), tool=wanted.get("tool"), agent=wanted.get("agent"), status=status)
         return [(row.root, row.id) for row in rows if row.root in roots]
+
+    def one(self, wanted: str) -> Row:
+        """The session with this id, or the only one whose id begins so."""
+        from cortext.services.choose import choose
+
+        rows = self.rows()
+        return choose([row for row in rows if row.id == wanted][:1] or rows, wanted)
+
+    def messages(self, row: Row) -> Iterator[Message]:
+        """What was said in a session."""
+        if row.root in self.sources:
+            from cortext.index.reading import messages
+
+            return messages(self.sources[row.root], row.id, row.path)
+        return iter(self.place(row.root).store.read(row.id))
 
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
@@ -81,23 +97,34 @@ class Listing:
         limit: int = 0,
         order: str = "last_active",
         brief: bool = False,
+        roots: Sequence[str] | None = None,
+        after: str = "",
+        before: str = "",
     ) -> list[Row]:
-        """Sessions by these properties, the newest first. A status that is only shown is looked up here."""
+        """Sessions by these properties, the newest first. A status that is only shown is looked up here.
+
+        `roots` are the stores to list (None: all), `after` and `before` timestamps of the last activity.
+        """
+        times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
         if status:
             # What is shown as interrupted is stored as active, where its holder died.
             stored = ACTIVE if status == INTERRUPTED else status
             wanted.append(("damage", "") if status == "damaged" else ("status", stored))
-        roots = [root] if root else [*self.sources, *self.servers]
+        if roots is None:
+            roots = [root] if root else [*self.sources, *self.servers]
         brief = brief and order != "created_at"
-        rows = self._index.rows(roots, wanted, limit=0 if status else limit, order=order, brief=brief)
+        rows = self._index.rows(roots, [*times, *wanted], limit=0 if status else limit, order=order, brief=brief)
         served = [server for server in self.servers.values() if server.root in roots]
         if served:
             for server in served:
-                rows += server.rows(wanted, limit=0 if status else limit, order=order)
+                theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
+                rows += [
+                    row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)
+                ]
             rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)
         if status == INTERRUPTED:
-            rows += self._index.rows(roots, [*wanted[:-1], ("status", INTERRUPTED)], order=order)
+            rows += self._index.rows(roots, [*times, *wanted[:-1], ("status", INTERRUPTED)], order=order)
             for server in served:
                 rows += server.rows([*wanted[:-1], ("status", INTERRUPTED)], order=order)
             rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)

@@ -1,0 +1,1 @@
+"""The built-in embedding: data, how it was made (README.md), and the script that makes it again."""

@@ -1,0 +1,407 @@
+"""The search index of one user: where it lies, who may write it, and what it finds.
+
+It lies in a folder of its own in the cache folder, named by `current`. A rebuild makes a new folder beside it and
+switches the name at the end, so the old one answers meanwhile. One process at a time writes, under a lock; readers
+take no lock and never wait.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+from cortext import fsio
+from cortext.errors import ConfigError, ModelError, SessionBusy
+from cortext.index.ask import Asking, between, restricted_to
+from cortext.index.fuse import fused, in_order
+from cortext.index.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
+from cortext.index.keywords import NAME_PLACE, folder_size
+from cortext.index.query import moment
+from cortext.index.update import KeywordUpdate
+from cortext.index.words import STOP, WORD, clean
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    import tantivy
+
+    from cortext.index.fuse import Scores
+    from cortext.index.models import Models
+    from cortext.index.query import Query
+    from cortext.index.sessions import SessionIndex, StoreSource
+
+    Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+
+SCHEMA = 1  # of everything in the folder
+FEW_KEYS = 1_500  # sessions that a query can be restricted to; of more, the results are sorted out afterwards
+CANDIDATES = 300
+AT_ONCE = 20_000  # vectors that a query waits for
+MOST = 20_000
+FAR = 0.25  # a cosine below this says nothing
+
+
+class Engine:
+    """The index in the cache folder."""
+
+    def __init__(self, cache: str, sources: Mapping[str, StoreSource], models: Models) -> None:
+        self.folder = os.path.join(cache, "search")
+        self.sources = sources
+        self.models = models
+        self.trouble = ""  # why the last query was answered without meaning
+        self.more_to_do = False  # whether the last update left something for a process that nobody waits for
+        self._generation: Generation | None = None
+        self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
+
+    # ── which folder ─────────────────────────────────────────────────────────────────────────────────
+
+    def _current(self) -> str:
+        """The folder that `current` names; empty where there is none of our schema."""
+        return self._named("current")
+
+    def _named(self, pointer: str) -> str:
+        try:
+            with open(os.path.join(self.folder, pointer), encoding="ascii", errors="replace") as file:
+                name = file.read().strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        folder = os.path.join(self.folder, os.path.basename(name))
+        return folder if name.startswith(f"{SCHEMA}-") and os.path.isdir(folder) else ""
+
+    def _point(self, pointer: str, folder: str) -> None:
+        fsio.replace_file(os.path.join(self.folder, pointer), [os.path.basename(folder).encode("ascii") + b"\n"])
+
+    def _new_folder(self) -> str:
+        fsio.ensure_folder(self.folder)
+        return os.path.join(self.folder, f"{SCHEMA}-{os.urandom(6).hex()}")
+
+    def generation(self) -> Generation | None:
+        """The index that answers now; None where there is none yet."""
+        folder = self._current()
+        if self._generation is not None and self._generation.folder != folder:
+            self._generation.close()
+            self._generation = None
+        if self._generation is None and folder:
+            try:
+                self._generation = Generation(folder)
+            except BROKEN:
+                return None
+        return self._generation
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+    def behind(self, listed: SessionIndex, *, meaning: bool = True) -> bool:
+        """Whether the list of sessions holds something that the index has not seen."""
+        there = self.generation()
+        if there is None or seen(there.state) != listed.counter() or there.state.pending():
+            return True
+        if meaning and there.state.fact(f"seen {self.models.wanted}") != mark_of(there.state):
+            return True
+        return any(root in self.sources for root in skipped(there.state))
+
+    def update(
+        self,
+        listed: SessionIndex,
+        progress: Progress | None = None,
+        *,
+        meaning: bool = True,
+        patient: bool = False,
+        wait: float = 0.0,
+    ) -> bool:
+        """Take in what changed. False where another process is at it: then the answers are as new as it got.
+
+        Very many vectors, or those of a slow model, are made only by who is `patient`.
+        """
+        self.more_to_do = False
+        if not self.behind(listed, meaning=meaning):
+            return True
+        lock = self._lock(wait)
+        if lock is None:
+            return False
+        with lock:
+            try:
+                self._bring_up(listed, progress, meaning=meaning, patient=patient)
+            except BROKEN as error:
+                check_space(error)
+                self._let_go("current")  # what cannot be read is made anew
+                self._bring_up(listed, progress, meaning=meaning, patient=patient)
+            self._sweep()
+        return True
+
+    def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> None:
+        there = self.generation()
+        if there is None:
+            fresh = self._new_folder()
+            there = self._generation = Generation(fresh)
+            self._point("current", fresh)
+        self._take_in(there, listed, progress)
+        if meaning:
+            self._embed(there, listed, progress, patient=patient)
+
+    def _let_go(self, *pointers: str) -> None:
+        if self._generation is not None:
+            self._generation.close()
+            self._generation = None
+        for pointer in pointers:
+            path = os.path.join(self.folder, pointer)
+            if os.path.exists(path):
+                fsio.remove(path)
+
+    def rebuild(self, listed: SessionIndex, progress: Progress | None = None, *, wait: float = 5.0) -> None:
+        """Make the index anew beside the old one, then switch. One that was interrupted is gone on with."""
+        lock = self._lock(wait)
+        if lock is None:
+            raise SessionBusy(
+                "the search index is being written by another process",
+                kept="the index as it is",
+                hint="try again when it is done; `cortext index status` shows how far it is",
+            )
+        with lock:
+            folder = self._named("next") or self._new_folder()
+            made = Generation(folder)
+            self._point("next", folder)
+            self._take_in(made, listed, progress)
+            self._embed(made, listed, progress, patient=True)
+            made.close()
+            self._point("current", folder)
+            fsio.remove(os.path.join(self.folder, "next"))
+            self._sweep()
+
+    def clear(self) -> None:
+        """Delete the index; the next query makes it anew."""
+        lock = self._lock(5.0)
+        if lock is None:
+            raise SessionBusy("the search index is being written by another process", kept="the index as it is")
+        with lock:
+            self._let_go("current", "next")
+            self._sweep()
+
+    def discard(self) -> None:
+        """Give up an index that cannot be read. Where another process is writing, it finds out by itself."""
+        self._let_go()
+        lock = self._lock(5.0)
+        if lock is not None:
+            with lock:
+                self._let_go("current")
+
+    def _take_in(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
+        import json
+
+        name, number = listed.counter()
+        known_name, known_number = seen(there.state)
+        left_out = set(skipped(there.state))
+        anew = name != known_name or any(root in self.sources for root in left_out)
+        changed, gone = listed.changes(-1 if anew else known_number)
+        if name != known_name:
+            # Another list than we knew: everything is compared, and what it does not have is gone.
+            gone = sorted(set(there.state.all()) - listed.known())
+        step = (lambda done, total: progress("Indexing messages", done, total)) if progress else None
+        update = KeywordUpdate(there.keywords, there.words, there.state, self.sources)
+        update.run(changed, gone, step)
+        tidy = there.words.tidy(int(there.state.fact("words", "0")))
+        left_out |= {row.root for row, _, _ in changed}
+        there.state.set_facts(
+            list=name,
+            changed=str(number),
+            words=str(tidy),
+            skipped=json.dumps(sorted(left_out - self.sources.keys())),
+        )
+        update.merge()
+
+    def _embed(self, there: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
+        name = self.models.wanted
+        mark = mark_of(there.state)
+        if there.state.fact(f"seen {name}") == mark:
+            return
+        meaning = there.meaning(name)
+        missing = meaning.missing()
+        if missing:
+            if not patient and (missing > AT_ONCE or not self.models.quick):
+                self.more_to_do = True
+                return
+            step = (lambda done, total: progress("Reading their meaning", done, total)) if progress else None
+            meaning.update(self.models.model(name), listed, self.sources, step)
+        there.state.set_facts(**{f"seen {name}": mark})
+        for old in there.state.models():
+            if old != name:  # every message has a vector of the new model: the old ones are done with
+                there.state.forget_model(old)
+                fsio.remove_tree(there.meaning(old).folder)
+
+    def _lock(self, wait: float) -> fsio.Lock | None:
+        fsio.ensure_folder(self.folder)
+        lock = fsio.Lock(os.path.join(self.folder, "lock"))
+        try:
+            lock.acquire(wait, "the search index")
+        except SessionBusy:
+            return None
+        return lock
+
+    def _sweep(self) -> None:
+        """Take away folders that nothing names. Who still reads one keeps its open files."""
+        kept = {os.path.basename(self._named(pointer)) for pointer in ("current", "next")}
+        with os.scandir(self.folder) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
+                    fsio.remove_tree(entry.path)
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+    def find(
+        self,
+        query: Query,
+        *,
+        keys: Collection[int] | None = None,
+        leave_out: Collection[int] = (),
+        limit: int = CANDIDATES,
+        exact: bool = False,
+        like: int = 0,
+    ) -> tuple[Scores, set[str]]:
+        """Scores of messages by (key, number), and the terms that a snippet shows lit.
+
+        `keys` are the sessions to look in (None: all of them). `like` is the key of a session whose meaning is looked
+        for instead of the query's.
+        """
+        there = self.generation()
+        self.trouble = ""
+        if there is None or (keys is not None and not keys):
+            return {}, set()
+        asking = Asking(there.keywords, there.words, exact=exact)
+        restrictions = self._restrictions(there, query, keys, leave_out)
+        asked = asking.build(query, restrictions)
+        if asked is None:
+            return {}, set()
+        newest = not query.wanted
+        hits = there.keywords.search(asked, limit, newest=newest)
+        if keys is not None and len(keys) > FEW_KEYS:
+            allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
+            more = limit
+            kept = [hit for hit in hits if hit[0] in allowed]
+            while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
+                more *= 4
+                hits = there.keywords.search(asked, more, newest=newest)
+                kept = [hit for hit in hits if hit[0] in allowed]
+            hits = kept[:limit]
+        names = {key: score for key, place, score in hits if place >= NAME_PLACE}
+        found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
+        if newest:
+            return in_order(found), asking.lit
+        # Where a word must or must not be there, only what the words found is shown; meaning then only orders it.
+        strict = exact or query.demands
+        near = {} if exact else self._near(there, query.said, like, found, keys, 0 if strict else limit)
+        return fused(found, near, names, strict=strict), asking.lit
+
+    def _near(
+        self,
+        there: Generation,
+        said: str,
+        like: int,
+        found: Collection[tuple[int, int]],
+        keys: Collection[int] | None,
+        limit: int,
+    ) -> dict[tuple[int, int], float]:
+        """How near messages are in meaning: the nearest of all, and those that the words found."""
+        name = self.models.usable(there.state)
+        if not name or not said.strip():
+            return {}
+        vectors = there.meaning(name).vectors()
+        if not len(vectors):
+            return {}
+        mean = vectors.mean(like) if like else None
+        try:
+            query = self.models.model(name).embed([said])[0] if mean is None else mean
+        except (ModelError, ConfigError) as error:
+            self.trouble = f"found by words alone: {error.message}"
+            return {}
+        few = keys if keys is not None and len(keys) <= FEW_KEYS else None
+        nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
+        if limit and keys is not None and few is None:
+            allowed = set(keys)
+            nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
+        near = {(key, place): score for key, place, score in nearest if score >= FAR}
+        near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
+        return near
+
+    def _restrictions(
+        self, there: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
+    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+        from tantivy import Occur
+
+        found: list[tuple[tantivy.Occur, tantivy.Query]] = []
+        if keys is not None and len(keys) <= FEW_KEYS:
+            found.append((Occur.Must, restricted_to(there.keywords, "session", list(keys))))
+        if leave_out:
+            found.append((Occur.MustNot, restricted_to(there.keywords, "session", list(leave_out))))
+        role = query.filters.get("role")
+        if role:
+            found.append((Occur.Must, restricted_to(there.keywords, "role", [role])))
+        after, before = query.filters.get("after", ""), query.filters.get("before", "")
+        if after or before:
+            first = moment(after) if after else 0
+            last = moment(before, end=True) if before else 99991231235959
+            found.append((Occur.Must, between(there.keywords, first, last)))
+        return found
+
+    # ── for those who show what was found ────────────────────────────────────────────────────────────
+
+    def sessions(self, keys: Collection[int]) -> dict[int, tuple[str, str, int]]:
+        """(store, id, number of messages) of each key."""
+        there = self.generation()
+        return there.state.by_key(keys) if there else {}
+
+    def keys_of(self, pairs: Collection[tuple[str, str]]) -> list[int]:
+        """The keys of sessions, by (store, id)."""
+        there = self.generation()
+        if there is None:
+            return []
+        if len(pairs) <= FEW_KEYS // 5:
+            return [known.key for known in there.state.of(pairs).values()]
+        version = f"{there.folder} {mark_of(there.state)}"
+        if self._keys[0] != version:
+            self._keys = (version, there.state.keys())
+        keys = self._keys[1]
+        return [keys[pair] for pair in pairs if pair in keys]
+
+    def strangers(self) -> bool:
+        """Whether the index holds sessions of stores that are not ours to show."""
+        there = self.generation()
+        return there is not None and not there.state.roots() <= self.sources.keys()
+
+    def tokens(self, text: str) -> list[tuple[str, int, int]]:
+        """The terms of a text as the index has them, with their places; rows of signs as they stand."""
+        there = self._generation  # the one that was just asked
+        return there.keywords.tokens(text) if there else []
+
+    def stems(self, text: str) -> list[str]:
+        """The terms of a text, in order."""
+        there = self._generation or self.generation()
+        return there.keywords.stems(text) if there else []
+
+    def rarest(self, text: str, most: int) -> list[str]:
+        """The words of a text that say most about it: said in few messages, and often in the text."""
+        there = self.generation()
+        if there is None:
+            return []
+        searcher = there.keywords.searcher()
+        total = max(searcher.num_docs, 1)
+        said: dict[str, list[str]] = {}
+        for word in WORD.findall(clean(text).lower()):
+            if len(word) > 2 and word not in STOP:
+                for stem in there.keywords.stems(word):
+                    said.setdefault(stem, []).append(word)
+        worth = {
+            words[0]: len(words) ** 0.5 * math.log(total / (searcher.doc_freq("body", stem) + 1) + 1)
+            for stem, words in said.items()
+        }
+        return sorted(worth, key=lambda word: (-worth[word], word))[:most]
+
+    def status(self, listed: SessionIndex) -> Status:
+        """What there is."""
+        there = self.generation()
+        if there is None:
+            return Status(self.folder, 0, 0, {}, self.models.wanted, 0, True)
+        sessions, messages = there.state.counts()
+        whole = folder_size(there.folder)
+        vectors = folder_size(os.path.join(there.folder, "vectors"))
+        sizes = {"keywords": whole - vectors, "vectors": vectors}
+        embedded = there.meaning(self.models.wanted).count()
+        return Status(there.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))

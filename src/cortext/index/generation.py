@@ -1,0 +1,87 @@
+"""One folder with a search index in it: keywords, word list, vectors, and how far they are."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from collections import namedtuple
+
+from cortext import fsio
+from cortext.errors import WriteFailed
+from cortext.index.keywords import Keywords
+from cortext.index.state import State
+from cortext.index.wordlist import WordList
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from typing import NamedTuple
+
+    from cortext.index.meaning import Meaning
+
+    class Status(NamedTuple):
+        """What the index holds; `bytes` by what they are for."""
+
+        folder: str
+        sessions: int
+        messages: int
+        bytes: dict[str, int]
+        model: str
+        embedded: int
+        behind: bool
+
+else:
+    Status = namedtuple("Status", "folder sessions messages bytes model embedded behind")  # noqa: PYI024
+
+BROKEN = (ValueError, OSError, sqlite3.DatabaseError)  # what a damaged index is met with
+
+
+class Generation:
+    """One folder with an index in it."""
+
+    def __init__(self, folder: str) -> None:
+        fsio.ensure_folder(folder)
+        self.folder = folder
+        self.state = State(folder)
+        self.words = WordList(folder)
+        self.keywords = Keywords(os.path.join(folder, "keywords"))
+        self._meanings: dict[str, Meaning] = {}
+
+    def meaning(self, model: str) -> Meaning:
+        """The vectors of a model."""
+        from cortext.index.meaning import Meaning
+
+        if model not in self._meanings:
+            self._meanings[model] = Meaning(self.folder, self.state, model)
+        return self._meanings[model]
+
+    def close(self) -> None:
+        self.state.close()
+
+
+def skipped(state: State) -> list[str]:
+    """Stores whose sessions were seen in the list and not taken in, because they were not known here then."""
+    import json
+
+    found: list[str] = json.loads(state.fact("skipped", "[]"))
+    return found
+
+
+def check_space(error: Exception) -> None:
+    """A full disk is no damage: the index is kept as it is, and the user told."""
+    if getattr(error, "errno", 0) == errno.ENOSPC or "os error 28" in str(error).lower() or "No space" in str(error):
+        raise WriteFailed(
+            "could not write the search index: the disk is full",
+            kept="every session, and the index as it was",
+            hint="free some space and search again",
+        ) from error
+
+
+def mark_of(state: State) -> str:
+    """What the vectors of a model have seen, if they have seen all of the keywords."""
+    return ":".join(map(str, seen(state)))
+
+
+def seen(state: State) -> tuple[str, int]:
+    """Which list of sessions was taken in, and up to which lot."""
+    return state.fact("list"), int(state.fact("changed", "-1"))

@@ -1,0 +1,226 @@
+"""How far the search index is: which session has which key, up to which message, and which vectors there are.
+
+A small SQLite database beside the index itself, flushed at every step: it never says more than is true. Keys are
+never used twice, so what an old key still names in some file is nobody's any more.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections import namedtuple
+
+from cortext import fsio
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import NamedTuple
+
+    class Known(NamedTuple):
+        """What is known of one session."""
+
+        key: int
+        root: str
+        id: str
+        indexed: int  # the number after the last message in the index
+        digest: int  # of the texts of all of them
+        signs: str  # of the log's files
+        changed: int  # the lot of the list of sessions that this is from
+        name: str
+
+    class Segment(NamedTuple):
+        """A file of vectors."""
+
+        file: str
+        vectors: int
+
+else:
+    Known = namedtuple("Known", "key root id indexed digest signs changed name")  # noqa: PYI024
+    Segment = namedtuple("Segment", "file vectors")  # noqa: PYI024
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS session (
+    key INTEGER PRIMARY KEY AUTOINCREMENT, root TEXT, id TEXT, indexed INTEGER, digest INTEGER, signs TEXT,
+    changed INTEGER, name TEXT, UNIQUE (root, id)
+);
+-- What `session` will say once the index has made the commit that is under way.
+CREATE TABLE IF NOT EXISTS pending (
+    indexed INTEGER, digest INTEGER, signs TEXT, changed INTEGER, name TEXT, key INTEGER PRIMARY KEY
+);
+-- Keys whose messages are still in the index and must go.
+CREATE TABLE IF NOT EXISTS retired (key INTEGER PRIMARY KEY);
+CREATE TABLE IF NOT EXISTS embedded (model TEXT, key INTEGER, next INTEGER, PRIMARY KEY (model, key)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS segment (model TEXT, file TEXT, count INTEGER, PRIMARY KEY (model, file)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS fact (name TEXT PRIMARY KEY, value TEXT) WITHOUT ROWID;
+"""
+_COLUMNS = "key, root, id, indexed, digest, signs, changed, name"
+
+
+class State:
+    """The database in this folder."""
+
+    def __init__(self, folder: str) -> None:
+        path = os.path.join(folder, "state.db")
+        fresh = not os.path.exists(path)
+        self.connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        if fresh:
+            os.chmod(path, fsio.FILE_MODE)
+            self.connection.execute("PRAGMA journal_mode = WAL")
+            self.connection.executescript(_TABLES)
+        self.connection.execute("PRAGMA synchronous = FULL")
+
+    def fact(self, name: str, default: str = "") -> str:
+        """A fact about the index."""
+        row = self.connection.execute("SELECT value FROM fact WHERE name = ?", (name,)).fetchone()
+        return row[0] if row else default
+
+    def set_facts(self, **facts: str) -> None:
+        """Remember facts."""
+        self.connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", facts.items())
+
+    def all(self) -> dict[tuple[str, str], Known]:
+        """Every session, by (store, id)."""
+        rows = self.connection.execute(f"SELECT {_COLUMNS} FROM session")
+        return {(row[1], row[2]): Known._make(row) for row in rows}
+
+    def of(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Known]:
+        """These sessions, those that are known."""
+        found = {}
+        for root, name in pairs:
+            row = self.connection.execute(
+                f"SELECT {_COLUMNS} FROM session WHERE root = ? AND id = ?", (root, name)
+            ).fetchone()
+            if row:
+                found[root, name] = Known._make(row)
+        return found
+
+    def by_key(self, keys: Iterable[int]) -> dict[int, tuple[str, str, int]]:
+        """(store, id, number of messages) of each key that is in use."""
+        found: dict[int, tuple[str, str, int]] = {}
+        wanted = list(keys)
+        for start in range(0, len(wanted), 500):
+            lot = wanted[start : start + 500]
+            query = f"SELECT key, root, id, indexed FROM session WHERE key IN ({','.join('?' * len(lot))})"
+            for key, root, name, indexed in self.connection.execute(query, lot):
+                found[key] = (root, name, indexed)
+        return found
+
+    def keys(self) -> dict[tuple[str, str], int]:
+        """The keys of all sessions."""
+        return {(root, name): key for root, name, key in self.connection.execute("SELECT root, id, key FROM session")}
+
+    def roots(self) -> set[str]:
+        """The stores that have sessions here."""
+        found: set[str] = set()
+        root = ""
+        while True:  # from one to the next in the index, not through all sessions
+            root = self.connection.execute("SELECT min(root) FROM session WHERE root > ?", (root,)).fetchone()[0]
+            if root is None:
+                return found
+            found.add(root)
+
+    def new_key(self, root: str, session_id: str) -> int:
+        """A key for a session that has none."""
+        made = self.connection.execute(
+            "INSERT INTO session (root, id, indexed, digest, signs, changed, name) VALUES (?, ?, 0, 0, '', -1, '')",
+            (root, session_id),
+        )
+        return int(made.lastrowid or 0)
+
+    def retire(self, key: int) -> None:
+        """A key that names nothing any more."""
+        self.connection.execute("INSERT OR IGNORE INTO retired VALUES (?)", (key,))
+        self.connection.execute("DELETE FROM session WHERE key = ?", (key,))
+        self.connection.execute("DELETE FROM embedded WHERE key = ?", (key,))
+
+    def retired(self) -> list[int]:
+        """Keys whose messages must go from the index."""
+        return [row[0] for row in self.connection.execute("SELECT key FROM retired")]
+
+    def announce(self, rows: Sequence[tuple[int, int, str, int, str, int]], stamp: str) -> None:
+        """What is to be true after the commit that comes next; `stamp` is the index's before it."""
+        self.connection.executemany("INSERT OR REPLACE INTO pending VALUES (?, ?, ?, ?, ?, ?)", rows)
+        self.set_facts(stamp=stamp)
+
+    def settle(self, stamp: str) -> None:
+        """The index has the stamp `stamp`: if that is another than was announced, the commit was made."""
+        self.begin()
+        if stamp != self.fact("stamp"):
+            self.connection.execute(
+                "UPDATE session SET (indexed, digest, signs, changed, name) = (SELECT indexed, digest, signs, changed, "
+                "name FROM pending WHERE pending.key = session.key) WHERE key IN (SELECT key FROM pending)"
+            )
+            self.connection.execute("DELETE FROM retired")
+        self.connection.execute("DELETE FROM pending")
+        self.commit()
+
+    def pending(self) -> bool:
+        """Whether an update was killed before it could settle."""
+        return self.connection.execute("SELECT 1 FROM pending LIMIT 1").fetchone() is not None
+
+    def counts(self) -> tuple[int, int]:
+        """How many sessions and messages are in the index."""
+        row = self.connection.execute("SELECT count(*), coalesce(sum(indexed), 0) FROM session").fetchone()
+        return int(row[0]), int(row[1])
+
+    # ── vectors ──────────────────────────────────────────────────────────────────────────────────────
+
+    def segments(self, model: str) -> list[Segment]:
+        """The files of vectors of a model."""
+        rows = self.connection.execute("SELECT file, count FROM segment WHERE model = ? ORDER BY file", (model,))
+        return [Segment._make(row) for row in rows]
+
+    def models(self) -> list[str]:
+        """The models that there are vectors of."""
+        return [row[0] for row in self.connection.execute("SELECT DISTINCT model FROM segment")]
+
+    def to_embed(self, model: str) -> list[tuple[int, str, str, int, int]]:
+        """(key, store, id, first, end) of the messages that a model has not seen."""
+        rows = self.connection.execute(
+            "SELECT s.key, s.root, s.id, coalesce(e.next, 0), s.indexed FROM session s LEFT JOIN embedded e "
+            "ON e.model = ? AND e.key = s.key WHERE s.indexed > coalesce(e.next, 0) ORDER BY s.key",
+            (model,),
+        )
+        return rows.fetchall()
+
+    def embedded(self, model: str, reached: Sequence[tuple[int, int]]) -> None:
+        """How far a model is with these sessions, by key."""
+        rows = [(model, key, end) for key, end in reached]
+        self.connection.executemany("INSERT OR REPLACE INTO embedded VALUES (?, ?, ?)", rows)
+
+    def add_segment(self, model: str, file: str, count: int) -> None:
+        """A file of vectors."""
+        self.connection.execute("INSERT INTO segment VALUES (?, ?, ?)", (model, file, count))
+
+    def drop_segments(self, model: str, files: Sequence[str]) -> None:
+        """Files of vectors that were merged into another."""
+        rows = [(model, name) for name in files]
+        self.connection.executemany("DELETE FROM segment WHERE model = ? AND file = ?", rows)
+
+    def in_use(self) -> list[int]:
+        """Every key."""
+        return [row[0] for row in self.connection.execute("SELECT key FROM session")]
+
+    def forget_model(self, model: str) -> None:
+        """Nothing of a model's vectors is wanted any more."""
+        self.connection.execute("DELETE FROM segment WHERE model = ?", (model,))
+        self.connection.execute("DELETE FROM embedded WHERE model = ?", (model,))
+
+    def begin(self) -> None:
+        """Several changes at once, until `commit`."""
+        if not self.connection.in_transaction:
+            self.connection.execute("BEGIN IMMEDIATE")
+
+    def commit(self) -> None:
+        """All of them are durable."""
+        if self.connection.in_transaction:
+            self.connection.execute("COMMIT")
+
+    def rollback(self) -> None:
+        """None of them happened."""
+        if self.connection.in_transaction:
+            self.connection.execute("ROLLBACK")
+
+    def close(self) -> None:
+        self.connection.close()

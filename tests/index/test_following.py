@@ -1,0 +1,187 @@
+"""The search index follows the files by itself, in proportion to what changed, and can be deleted or killed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from cortext.index import engine, keywords, reading, update
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from tests.index import killed
+from tests.index.world import World, answers
+
+ROOT = Path(__file__).parents[2]
+ASKED = ("heron river", "retry budget", '"stands still"', "bird*", "engine")
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.talk("birds", "Which bird stands still in the river?", "A heron.")
+    made.talk("retry", "What is the retry budget?", "Three tries.")
+    return made
+
+
+@pytest.mark.req("FIND-03")
+def test_every_kind_of_change_is_seen_at_the_next_query(world: World) -> None:
+    assert world.find("heron") == ["birds"]
+    world.talk("birds", "And the kingfisher?", "It dives.")
+    assert world.find("kingfisher", exact=True) == ["birds"]
+    world.store.update("retry", Change(title="About the walrus"))
+    assert world.find("walrus", exact=True) == ["retry"]
+    world.store.update("retry", Change(title="About nothing"))
+    assert world.find("walrus", exact=True) == []
+    trashed = world.store.delete("birds")
+    assert world.find("kingfisher", exact=True) == []
+    world.store.restore(trashed.key)
+    assert world.find("kingfisher", exact=True) == ["birds"]
+
+
+@pytest.mark.req("FIND-03")
+def test_what_others_write_into_a_log_is_seen(world: World) -> None:
+    assert world.find("ostrich", exact=True) == []
+    log = next(world.root.rglob("birds/.session/messages.jsonl"))
+    with open(log, "a", encoding="utf-8") as file:
+        file.write('{"role": "user", "content": "an ostrich by hand"}\n')
+    assert world.find("ostrich", exact=True) == ["birds"]
+    text = log.read_text(encoding="utf-8")
+    log.write_text(text.replace("heron", "stork").replace("ostrich", "pelican"), encoding="utf-8")  # in place
+    assert world.find("ostrich heron", exact=True) == []
+    assert world.find("stork pelican", exact=True) == ["birds"]
+    log.write_text(text.split("\n")[0] + "\n", encoding="utf-8")  # shorter
+    assert world.find("stork pelican", exact=True) == []
+    assert world.find("bird", exact=True) == ["birds"]
+
+
+@pytest.mark.req("FIND-03")
+def test_only_what_is_new_is_added(world: World) -> None:
+    world.find("heron")
+    with (
+        mock.patch.object(update, "VERIFIED", 0),
+        mock.patch.object(
+            keywords.KeywordWriter, "add", autospec=True, side_effect=keywords.KeywordWriter.add
+        ) as added,
+    ):
+        world.talk("birds", "And the kingfisher?")
+        assert world.find("kingfisher", exact=True) == ["birds"]
+        assert [call.args[2].seq for call in added.call_args_list] == [2]
+        world.find("kingfisher")
+        assert added.call_count == 1
+
+
+@pytest.mark.req("STORE-01", "FIND-03")
+def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
+    for number in range(12):
+        world.talk(f"more-{number}", f"The heron number {number} of the river", "An engine, then.")
+        if number % 3 == 0:
+            world.find("heron")  # so that it came about in many steps
+    before = answers(world.search(), *ASKED)
+    assert before[0]
+    shutil.rmtree(world.cache())
+    assert answers(world.search(), *ASKED) == before
+    world.search().rebuild()
+    assert answers(world.search(), *ASKED) == before
+    for pattern, damage in (("*/state.db", b"no database"), ("*/keywords/meta.json", b"{}"), ("current", b"\xff\xfe")):
+        for path in world.cache().glob(pattern):
+            path.write_bytes(damage)
+        assert answers(world.search(), *ASKED) == before, pattern
+    for path in world.cache().glob("*/vectors/*/*.vectors"):
+        path.write_bytes(b"no vectors")
+    assert answers(world.search(), *ASKED) == before
+
+
+@pytest.mark.req("FIND-03", "LOOK-02")
+def test_a_rebuild_goes_on_where_it_was_interrupted_and_the_old_index_answers(world: World) -> None:
+    before = answers(world.search(), *ASKED)
+    search = world.search()
+    with mock.patch.object(engine.Engine, "_embed", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
+        search.rebuild()
+    assert (world.cache() / "next").exists()
+    assert answers(world.search(), *ASKED) == before
+    named = (world.cache() / "next").read_text(encoding="ascii")
+    world.search().rebuild()
+    assert (world.cache() / "current").read_text(encoding="ascii") == named
+    assert not (world.cache() / "next").exists()
+    assert answers(world.search(), *ASKED) == before
+    assert len([path for path in world.cache().iterdir() if path.is_dir()]) == 1
+
+
+@pytest.mark.req("FIND-03")
+def test_a_reader_keeps_answering_while_the_index_is_made_anew(world: World) -> None:
+    reader = world.search()
+    before = answers(reader, *ASKED)
+    world.search().rebuild()
+    assert answers(reader, *ASKED) == before
+
+
+def test_a_workspace_that_was_not_known_is_taken_in_when_it_is(world: World, tmp_path: Path) -> None:
+    world.find("heron")
+    other = World(tmp_path / "other")
+    other.talk("far", "A heron somewhere else")
+    assert set(other.find("heron", exact=True)) == {"far", "birds"}
+    assert set(world.find("heron", exact=True)) == {"far", "birds"}
+    # Where it is not known (any more), its sessions are not shown; later they are there again.
+    known = Path(os.environ["HOME"]) / ".local/share/cortext/workspaces"
+    kept = known.read_text(encoding="utf-8")
+    known.write_text(f"{world.root}\n", encoding="utf-8")
+    assert world.find("heron", exact=True) == ["birds"]
+    other.talk("farther", "One more heron")
+    known.write_text(kept, encoding="utf-8")
+    assert set(world.find("heron", exact=True)) == {"far", "farther", "birds"}
+
+
+@pytest.mark.req("FIND-03")
+def test_killing_an_update_at_random_moments_never_changes_an_answer(tmp_path: Path) -> None:
+    assert killed.run(tmp_path, kills=12, seed=1) >= 3
+
+
+@pytest.mark.req("FIND-03", "STORE-05")
+def test_four_processes_ask_while_one_writes_and_indexes(tmp_path: Path) -> None:
+    assert killed.crowd(tmp_path, messages=3_000, readers=4) > 0
+
+
+@pytest.mark.req("FIND-03")
+def test_an_update_that_cannot_have_the_lock_answers_from_what_is_there(world: World) -> None:
+    world.find("heron")
+    search = world.search()
+    holder = search._engine._lock(0.0)
+    assert holder is not None
+    with holder:
+        world.talk("late", "A cassowary")
+        assert world.find("heron") == ["birds"]
+        assert world.find("cassowary", exact=True) == []
+    assert world.find("cassowary", exact=True) == ["late"]
+
+
+@pytest.mark.req("FIND-04")
+def test_a_query_reads_what_it_shows_and_nothing_else(world: World) -> None:
+    for number in range(40):
+        world.talk(f"more-{number}", f"The heron number {number}", "An engine.")
+    search = world.search()
+    search.refresh()
+    with mock.patch("cortext.services.search.around", side_effect=reading.around) as looked:
+        assert len(search.search("heron", limit=2, per_session=1)) == 2
+    assert looked.call_count == 2
+    with mock.patch.object(reading, "messages", side_effect=AssertionError("read a whole session")):
+        assert len(search.search("heron engine", limit=3)) == 3
+
+
+def test_a_damaged_session_is_found_by_what_can_be_read(world: World) -> None:
+    world.store.create(Session(id="torn"))
+    world.store.append("torn", Message(role="user", content="an albatross"), Message(role="user", content="a second"))
+    log = next(world.root.rglob("torn/.session/messages.jsonl"))
+    log.write_bytes(log.read_bytes()[:-20])
+    assert world.find("albatross", exact=True) == ["torn"]
+
+
+def test_the_whole_story_in_a_process_of_its_own(world: World) -> None:
+    code = "from cortext.wiring import Wiring; print(Wiring().search().search('heron')[0].session.id)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "birds"

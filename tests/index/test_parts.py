@@ -1,0 +1,278 @@
+"""The parts of search by themselves: queries taken apart, words, vectors and their clusters, fusion, models."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import ClassVar
+from unittest import mock
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cortext.embedding import build
+from cortext.errors import ConfigError, ModelUnreachable
+from cortext.index import clusters, meaning
+from cortext.index.arrays import np
+from cortext.index.embed import StaticModel
+from cortext.index.fuse import fused
+from cortext.index.models import Models
+from cortext.index.query import moment, parse
+from cortext.index.reading import only_grew
+from cortext.index.vectors import Segment, VectorSet, owner, pack, write
+from cortext.index.wordlist import WordList
+from cortext.index.words import Vocabulary, camel_pieces, words_of
+from cortext.services.snippets import WIDTH, snippet
+from tests.index.world import World
+
+
+def test_a_query_taken_apart() -> None:
+    query = parse(
+        'How do we +fix "connection refused" -docker conf* tool:claude http://x.y:80 --amend after:7d after:x'
+    )
+    assert query.filters == {"tool": "claude", "after": "7d"}
+    shown = [(word.text, word.phrase, word.begins, word.must, word.excluded) for word in query.words]
+    assert shown == [
+        ("fix", False, False, True, False),
+        ("connection refused", True, False, False, False),
+        ("docker", False, False, False, True),
+        ("conf", False, True, False, False),
+        ("http://x.y:80", False, False, False, False),
+        ("--amend", False, False, False, False),
+        ("after:x", False, False, False, False),
+    ]
+    assert [word.text for word in parse("who are you").words] == ["who", "are", "you"]  # nothing else is there
+
+
+@given(st.text())
+def test_any_text_is_a_query(text: str) -> None:
+    query = parse(text)
+    assert all(word.text for word in query.words)
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("2026", 20260101000000, 20261231235959),
+        ("2026-11", 20261101000000, 20261131235959),
+        ("2026-11-15", 20261115000000, 20261115235959),
+        ("2026-11-15T09:30:00Z", 20261115093000, 20261115093000),
+        ("2026-11-15T09:30:00+02:00", 20261115073000, 20261115073000),
+        ("2026-13", -1, -1),
+        ("soon", -1, -1),
+    ],
+)
+def test_moments(text: str, first: int, last: int) -> None:
+    assert (moment(text), moment(text, end=True)) == (first, last)
+
+
+def test_moments_that_are_a_while_ago() -> None:
+    assert 0 < moment("1y") < moment("3m") < moment("2w") < moment("7d") < moment("12h") < moment("today", end=True)
+    assert moment("yesterday") < moment("today")
+
+
+def test_words_and_their_pieces() -> None:
+    assert words_of("snake_case a/b.py naïve") == [b"snake", b"case", b"a", b"b", b"py", "naïve".encode()]
+    assert camel_pieces("parseHTTPReply2") == ["parse", "HTTP", "Reply", "2"]
+    assert camel_pieces("plain") == camel_pieces("Plain") == camel_pieces("PLAIN") == []
+    vocabulary = Vocabulary()
+    assert vocabulary.pieces("the getUserName of getUserName") == "get User Name"
+    assert vocabulary.fresh == {"the", "getusername", "of"}
+
+
+def test_the_word_list_finds_pieces_and_stays_short(tmp_path: Path) -> None:
+    words = WordList(str(tmp_path))
+    assert words.holding("fig") == []
+    words.add(["configure", "fig", "reconfigured"])
+    assert words.holding("fig") == ["fig", "configure", "reconfigured"]
+    assert words.holding("con", begins=True) == ["configure"]
+    assert words.holding("xx") == words.holding("zzz") == []
+    with mock.patch("cortext.index.wordlist.SLACK", 10):
+        size = words.tidy(0)
+        for _ in range(10):
+            words.add(["configure", "fig", "reconfigured", "more"])
+        assert words.tidy(size) < 3 * size
+    assert words.holding("fig") == ["fig", "configure", "reconfigured"]
+
+
+@given(st.text(max_size=600), st.sets(st.text(min_size=1, max_size=4)))
+def test_a_snippet_is_a_window_with_its_words_lit(text: str, lit: set[str]) -> None:
+    def tokens(piece: str) -> list[tuple[str, int, int]]:
+        return [(sign, place, place + 1) for place, sign in enumerate(piece)]
+
+    shown, spans = snippet(text, lit, tokens)
+    assert len(shown) <= WIDTH + 2
+    assert all(shown[start:end] in lit for start, end in spans)
+
+
+def test_only_a_log_that_grew_is_read_from_its_tail() -> None:
+    assert only_grew("10.1.7 -", "20.2.7 -")
+    assert not only_grew("20.1.7 -", "10.2.7 -")  # shorter
+    assert not only_grew("10.1.7 -", "20.2.8 -")  # another file
+    assert not only_grew("10.1.7 -", "20.2.7 5.5.5")  # messages moved to the archive
+
+
+def test_the_table_is_the_one_that_was_measured() -> None:
+    assert build.changed() == []
+
+
+def test_one_text_and_many_have_the_same_vectors() -> None:
+    model = StaticModel()
+    said = [
+        "The database connection failed",
+        "cannot connect to postgres",
+        "a sunrise was painted",
+        "",
+        "日本語",
+        "Café",
+    ]
+    one = np.concatenate([model.embed([text]) for text in said])
+    many = model.embed(said * 3)[: len(said)]
+    assert float(np.abs(one - many).max()) < 1e-5
+    near, far = float(one[0] @ one[1]), float(one[0] @ one[2])
+    assert near > far + 0.3
+    assert not one[3].any()
+
+
+def _random(count: int, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
+    chance = np.random.default_rng(seed)
+    middles = chance.normal(size=(40, 32))
+    made = middles[chance.integers(0, 40, count)] + 0.5 * chance.normal(size=(count, 32))
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
+
+
+def test_clusters_find_nearly_what_a_look_at_everything_finds(tmp_path: Path) -> None:
+    vectors = _random(6_000)
+    owners = np.array([owner(1 + row // 50, row % 50) for row in range(len(vectors))], dtype=np.uint64)
+    packed, scales = pack(vectors)
+    number = clusters.save(str(tmp_path), clusters.train(vectors[:3000], 64))
+    found = VectorSet(str(tmp_path), [])
+    nearest = clusters.assign(packed, found.centroids(number))
+    write(str(tmp_path / "a"), owners, scales, packed, nearest, 64, number)
+    write(str(tmp_path / "b"), owners, scales, packed, None, 0, 0)
+    with mock.patch("cortext.index.vectors.LOOKED_AT", 900):
+        sorted_set, plain = VectorSet(str(tmp_path), ["a"]), VectorSet(str(tmp_path), ["b"])
+        shares = []
+        for query in _random(40, seed=1):
+            all_of_them = {item[:2] for item in plain.search(query, 10)}
+            shares.append(len(all_of_them & {item[:2] for item in sorted_set.search(query, 10)}) / 10)
+    assert sum(shares) / len(shares) > 0.85
+    query = vectors[777]
+    key, place = 1 + 777 // 50, 777 % 50
+    assert sorted_set.search(query, 1)[0][:2] == (key, place)
+    assert sorted_set.search(query, 5, keys=[key])[0][:2] == (key, place)
+    assert {item[0] for item in sorted_set.search(query, 20, keys=[3])} == {3}
+    exact = sorted_set.exactly(query, [(key, place), (9_999, 1)])
+    assert [item[:2] for item in exact] == [(key, place)]
+    assert exact[0][2] > 0.99
+    mean = sorted_set.mean(key)
+    assert mean is not None
+    assert sorted_set.mean(9_999) is None
+
+
+def test_a_file_that_is_no_file_of_vectors_is_refused(tmp_path: Path) -> None:
+    for damage in (b"", b"short", b"x" * 100):
+        (tmp_path / "bad").write_bytes(damage)
+        with pytest.raises(ValueError, match="no file of vectors"):
+            Segment(str(tmp_path / "bad"))
+
+
+def test_small_files_of_vectors_are_merged_and_the_dead_drop_out(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    with mock.patch.object(meaning, "MOST_FILES", 3), mock.patch.object(clusters, "WORTH", 20):
+        for number in range(8):
+            world.talk(f"s{number}", *(f"the {word} of bird {number}" for word in ("wing", "nest", "egg", "song")))
+            assert world.find(f"song bird {number}")
+        world.store.delete("s0")
+        world.talk("last", "one more bird", "and its nest")
+        before = [set(world.find(text)) for text in ("bird nest", "song of a wing")]
+        files = list(world.cache().glob("*/vectors/*/*.vectors"))
+        assert 1 <= len(files) <= 4
+        assert list(world.cache().glob("*/vectors/*/centroids-*.npy"))
+    assert world.search().status().embedded >= 30
+    world.search().rebuild()
+    assert [set(world.find(text)) for text in ("bird nest", "song of a wing")] == before
+
+
+def test_neighbours_and_sessions_count() -> None:
+    words = {(1, 10): 4.0, (2, 10): 4.0, (2, 12): 2.0}
+    scores = fused(words, {}, {})
+    assert scores[2, 5] > scores[1, 5]  # the session says more about it
+    assert scores[1, 6] > scores[1, 4] > 0  # what follows is nearer to it than what comes before
+    assert fused(words, {}, {}, strict=True).keys() == {(1, 5), (2, 5), (2, 6)}
+    assert fused({}, {}, {7: 1.0}) == {(7, 0): pytest.approx(0.3)}  # only the name matches
+    assert fused({(1, 11): 4.0}, {}, {})[1, 5] > scores[1, 5] - 0.31  # what the user said
+    meant = fused({(1, 10): 4.0}, {(1, 10): 0.5, (3, 10): 0.9}, {})
+    assert meant[1, 5] > meant[3, 5] > 0
+
+
+class _Endpoint(BaseHTTPRequestHandler):
+    """OpenAI's /embeddings on loopback: a vector by the letters of the text."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        type(self).asked += body["input"]
+        rows = [
+            {"index": place, "embedding": [text.count(letter) + 0.01 for letter in "abcdefgh"]}
+            for place, text in enumerate(body["input"])
+        ]
+        raw = json.dumps({"data": rows[::-1], "model": body["model"]}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(raw)))
+        self.end_headers()
+        self.wfile.write(raw)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def endpoint() -> Iterator[str]:
+    _Endpoint.asked = []
+    with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/v1"
+        server.shutdown()
+        thread.join()
+
+
+@pytest.mark.req("FIND-02", "SAFE-02")
+def test_another_model_by_setting_reads_everything_anew(
+    tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path)
+    world.talk("one", "aaaa bbbb", "key sk-ant-api03-" + "Zx9" * 31 + "AA end")
+    world.find("aaaa")
+    monkeypatch.setenv("CORTEXT_SEARCH_MODEL", "openai/letters")
+    monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", endpoint)
+    search = world.search()
+    assert search.search("aaaa")[0].session.id == "one"  # answered by the old model's vectors
+    assert search.more_to_do
+    assert _Endpoint.asked == []
+    search.refresh(patient=True)
+    assert (search.status().model, search.status().embedded) == ("openai/letters", 2)
+    assert "Zx9Zx9" not in " ".join(_Endpoint.asked)
+    assert search.search("aaaa")[0].session.id == "one"
+    assert _Endpoint.asked[-1] == "aaaa"
+    assert len(list(world.cache().glob("*/vectors/*"))) == 1  # the old model's are gone
+    monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", "http://127.0.0.1:9/v1")
+    world.talk("two", "cccc")
+    with pytest.raises(ModelUnreachable):
+        world.search().refresh(patient=True)
+    search = world.search()
+    assert search.search("cccc")[0].session.id == "two"  # by its words
+    assert "words alone" in search.trouble
+
+
+def test_a_model_that_is_none_is_told() -> None:
+    with pytest.raises(ConfigError, match="no model that reads meaning"):
+        Models("magic/thing")
+    with pytest.raises(ConfigError, match="sentence-transformers"):
+        Models("sentence-transformers/all").model("sentence-transformers/all")

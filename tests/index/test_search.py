@@ -1,0 +1,181 @@
+"""What search finds: words, phrases, beginnings, pieces of words, signs, names, meaning; and what it leaves out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cortext.errors import UsageError
+from cortext.model.message import Message, Part
+from cortext.model.session import Change, Origin, Session
+from cortext.services.search import check_filters
+from tests.index.world import World
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    made = World(tmp_path)
+    made.talk(
+        "retry", "How often do we retry the payment service?", "Three tries, 250 ms apart, then we give up.",
+        "And what does parseHttpReply do in src/net/reply_parser.py?", "It reads the status line first.",
+        title="Retry budget", type="plan",
+    )  # fmt: skip
+    made.talk("birds", "Which bird stands still in the river?", "A heron. It hunts fish by waiting.", type="learn")
+    made.talk("words", "検索エンジンを改善したい", "日本語の全文検索ですね。", "Größe und naïve Fälle", "Ja, gerne.")
+    made.talk("errors", "It says ECONNREFUSED: connection refused", "The server is not running; start it first.")
+    return made
+
+
+CASES = [
+    ("retries", "retry"),  # by its stem
+    ('"connection refused"', "errors"),  # a phrase
+    ('"refused connection"', None),
+    ("hero*", "birds"),  # a beginning
+    ("CONNREF", "errors"),  # a piece of a word
+    ("reply_parser", "retry"),  # an identifier
+    ("src/net/reply_parser.py", "retry"),
+    ("parseHttpReply", "retry"),
+    ("http reply", "retry"),  # camelCase taken apart
+    ("日本語", "words"),
+    ("全文検索", "words"),
+    ("エンジン", "words"),
+    ("grosse", "words"),  # ß and accents as people type them
+    ("naive", "words"),
+    ("heronn", "birds"),  # a letter wrong
+    ("Retry budget", "retry"),  # the title
+    ("heron -fish", None),
+    ("+heron +fish", "birds"),
+    ("type:learn bird", "birds"),
+    ("type:plan heron", None),
+    ("what is the retry budget?", "retry"),
+]
+
+
+@pytest.mark.req("FIND-02")
+def test_it_finds_what_people_type(world: World) -> None:
+    search = world.search()
+    wrong = []
+    for text, best in CASES:
+        found = search.search(text, exact=best is None)  # nothing at all: the meaning of something is always near
+        first = found[0].session.id if found else None
+        if first != best:
+            wrong.append((text, first, best))
+    assert wrong == []
+
+
+@pytest.mark.req("FIND-02")
+def test_it_finds_by_meaning_without_a_common_word(world: World) -> None:
+    world.talk("cars", "My automobile needs a new engine", "The garage can do that on Monday.")
+    world.talk("food", "Bake the bread for forty minutes", "And let the dough rest.")
+    assert world.find("repairing a vehicle motor")[0] == "cars"
+    assert world.find("repairing a vehicle motor", exact=True) == []
+
+
+@pytest.mark.req("FIND-02")
+def test_a_match_has_its_words_lit_and_its_neighbours(world: World) -> None:
+    match = world.search().search("250 tries")[0].matches[0]
+    assert (match.seq, match.role) == (1, "assistant")
+    assert {match.snippet[start:end] for start, end in match.lit} >= {"tries", "250"}
+    assert match.before.startswith("How often")
+    assert match.after.startswith("And what does")
+    assert match.id == list(world.store.read("retry"))[1].id
+
+
+def test_signs_are_lit_where_they_stand(world: World) -> None:
+    match = world.search().search("全文検索")[0].matches[0]
+    assert "全文検索" in {match.snippet[start:end] for start, end in match.lit}
+
+
+def test_a_long_message_shows_the_window_with_the_words(world: World) -> None:
+    world.talk("long", "filler words " * 4000 + "the zebra crossed here " + "more filler " * 4000)
+    match = world.search().search("zebra crossed")[0].matches[0]
+    assert "zebra crossed" in match.snippet
+    assert len(match.snippet) < 260
+    assert match.snippet.startswith("…")
+
+
+@pytest.mark.req("FIND-02")
+def test_tool_calls_and_their_results_are_found(world: World) -> None:
+    world.store.create(Session(id="tools"))
+    call = Part(type="tool_call", id="c1", name="Bash", input={"command": "terraform plan -out=tf.plan"})
+    result = Part(type="tool_result", call_id="c1", output="Plan: 7 to add, 2 to kangaroo")
+    world.store.append("tools", Message(role="assistant", parts=[call]), Message(role="tool", parts=[result]))
+    assert world.find("terraform plan")[0] == "tools"
+    assert world.find("kangaroo")[0] == "tools"
+
+
+@pytest.mark.req("FIND-01")
+def test_filters_by_every_property(world: World) -> None:
+    world.store.create(Session(id="old", type="debug", agent="qa", origin=Origin(tool="claude")))
+    world.store.append("old", Message(role="user", content="the heron again", timestamp="2020-05-01T10:00:00Z"))
+    world.store.update("old", Change(status="paused"))
+    for text in (
+        "tool:claude", "type:debug", "agent:qa", "status:paused", "before:2021", "after:2020-05-01 before:2020-05-01",
+    ):  # fmt: skip
+        assert world.find(f"heron {text}") == ["old"], text
+    assert world.find("heron after:2021") == ["birds"]
+    assert world.find("heron", filters={"before": "2021"}) == ["old"]
+    assert set(world.find("heron workspace:project")) == {"old", "birds"}
+    assert world.find("heron workspace:elsewhere") == []
+    assert world.find("heron role:user", exact=True) == ["old"]
+    assert world.find("heron after:nonsense") != []  # a word like any other
+    with pytest.raises(UsageError, match="no time"):
+        check_filters({"after": "nonsense"})
+    with pytest.raises(UsageError, match="no filter"):
+        check_filters({"colour": "blue"})
+
+
+def test_filters_alone_list_the_newest_messages(world: World) -> None:
+    assert world.find("type:learn") == ["birds"]
+    assert world.find("") == []
+
+
+@pytest.mark.req("FIND-02")
+def test_the_current_session_and_copies_of_its_messages_are_left_out(world: World) -> None:
+    first = list(world.store.read("birds"))
+    world.store.create(Session(id="fork"))
+    world.store.append("fork", *first)
+    assert len(world.find("heron")) == 1  # the same message is shown once
+    assert world.find("heron fish", leave_out={"birds"}) == []
+
+
+def test_messages_gives_one_match_each(world: World) -> None:
+    found = world.search().messages("retry payment status", limit=3)
+    assert [len(item.matches) for item in found] == [1] * len(found)
+    assert found[0].score == max(item.score for item in found)
+
+
+@pytest.mark.req("FIND-02")
+def test_similar_sessions(world: World) -> None:
+    world.talk("birds-too", "Does a stork catch fish in the river as a heron does?", "Yes, storks stand in rivers too.")
+    assert world.search().similar("birds")[0].session.id == "birds-too"
+    assert "birds" not in [found.session.id for found in world.search().similar("birds")]
+
+
+HOSTILE = [
+    '"', "'", "AND OR NOT", "(((", "body:x^2~", "*", "-", "+", "a* b* c*", "tool:", ":", '"unclosed phrase',
+    "'; DROP TABLE session; --", "\x00", "\x1b[2J\x1b]0;title\x07", "\ud800 lone", "NEAR(a b)", "[a TO z]", "{}", "\\",
+    "x" * 1_000_000, "word " * 200_000, "-" * 5000, '"' * 5001, "日" * 10_000, "*heron*", "\u202eheron", "a:b:c:d",
+    "%s%n",     "tool:claude" * 1000, "before:9999-99-99", "after:0000",
+]  # fmt: skip
+
+
+@pytest.mark.req("FIND-02")
+def test_no_query_is_an_error(world: World) -> None:
+    search = world.search()
+    search.refresh()
+    for text in HOSTILE:
+        for exact in (False, True):
+            assert isinstance(search.search(text, exact=exact, fresh=False), list)
+    assert search.search("heron")[0].session.id == "birds"
+
+
+@pytest.mark.req("FIND-02")
+def test_hostile_contents_are_indexed_as_text(world: World) -> None:
+    nasty = "\x1b[31mred\x1b[0m \x00 \u202e wombat " + "A" * 100_000 + " \ud800 " + "{" * 5000
+    world.store.create(Session(id="nasty", title="\x1b]0;owned\x07"))
+    world.store.append("nasty", Message(role="user", content=nasty))
+    match = world.search().search("wombat")[0].matches[0]
+    assert "wombat" in match.snippet
+    match.snippet.encode("utf-8")  # a lone surrogate does not get this far

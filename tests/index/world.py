@@ -1,0 +1,54 @@
+"""A workspace of this test's own, with a search over it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.services.search import Found, Search
+from cortext.store.workspace import WorkspaceStore
+from cortext.wiring import Wiring, remember_workspace
+
+
+class World:
+    """A workspace with sessions, and what a new process would find in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.root = folder / "project"
+        (self.root / ".workspace").mkdir(parents=True)
+        remember_workspace(str(self.root))
+        self.store = WorkspaceStore(str(self.root))
+
+    def talk(self, session_id: str, *texts: str, title: str = "", type: str = "") -> None:
+        """A session in which the user and the assistant take turns; or more of it."""
+        if session_id not in {session.id for session in self.store.sessions()}:
+            self.store.create(Session(id=session_id, title=title, type=type))
+        start = self.store.get(session_id).message_count
+        roles = ("user", "assistant")
+        self.store.append(
+            session_id,
+            *(Message(role=roles[(start + number) % 2], content=text) for number, text in enumerate(texts)),
+        )
+
+    def search(self) -> Search:
+        """As a new process has it."""
+        return Wiring(str(self.root)).search()
+
+    def find(self, text: str, **how: object) -> list[str]:
+        """The ids of the sessions that are found."""
+        return [found.session.id for found in self.search().search(text, **how)]  # type: ignore[arg-type]
+
+    def cache(self) -> Path:
+        """Where the index lies."""
+        return Path(os.environ["HOME"]) / ".cache" / "cortext" / "search"
+
+
+def answers(search: Search, *questions: str) -> list[list[tuple[str, float, list[tuple[int, str, float]]]]]:
+    """Everything that was found, comparable."""
+    return [[_plain(found) for found in search.search(question)] for question in questions]
+
+
+def _plain(found: Found) -> tuple[str, float, list[tuple[int, str, float]]]:
+    return found.session.id, found.score, [(match.seq, match.snippet, match.score) for match in found.matches]
