@@ -1,0 +1,42 @@
+"""What a command answers, on the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from cortext import fsio
+from cortext.errors import UsageError
+from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.table import table
+from cortext.safety import terminal
+from cortext.services.chat_commands import Answer, Hit
+
+
+def show(answer: Answer) -> None:
+    """Print it. A document goes to its file, which must not be there yet; `-` is standard output."""
+    if answer.rows:
+        print(table(answer.heads, answer.rows, styles=("cyan",)))
+    for hit in answer.hits:
+        _show_hit(hit)
+    if answer.document and answer.name == "-":
+        print(terminal.block(answer.document) if sys.stdout.isatty() else answer.document, end="")
+        return
+    if answer.document:
+        path = os.path.abspath(os.path.expanduser(answer.name))
+        if os.path.lexists(path):
+            raise UsageError(f"there is a file {path} already", kept="it is unchanged", hint="/export OTHER-NAME")
+        fsio.replace_file(path, [answer.document.encode("utf-8", "surrogateescape")])
+        print(terminal.line(f"{answer.text} Written to {path}"))
+    elif answer.text:
+        print(terminal.block(answer.text))
+
+
+def _show_hit(hit: Hit) -> None:
+    head = f"{paint(terminal.line(hit.id), 'cyan')}  {terminal.line(hit.title)}  "
+    print(head + paint(terminal.line(f"{hit.where} · {hit.when}"), "dim"))
+    pieces, end = [], 0
+    for start, stop in hit.lit:
+        pieces += [terminal.line(hit.snippet[end:start]), paint(terminal.line(hit.snippet[start:stop]), "bold")]
+        end = stop
+    print("  " + "".join(pieces) + terminal.line(hit.snippet[end:]))

@@ -1,0 +1,239 @@
+"""The talk in the terminal: a prompt, an answer, a prompt. What begins with a slash is a command."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+
+from cortext import config
+from cortext.errors import CortextError, ModelError, NoModel, WriteFailed
+from cortext.faces.alfred.drawing import show
+from cortext.faces.terminal.run import report
+from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.talk.answer import show_answer
+from cortext.faces.terminal.talk.history import History
+from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.prompt import Choice, Prompt
+from cortext.model.message import USER, Message
+from cortext.safety import terminal
+from cortext.services.chat import COMMAND_LINE
+from cortext.services.chat_commands import NO_SESSION, Commands, created
+from cortext.services.chat_turn import unanswered_calls
+from cortext.services.turn import Call, Talk
+from cortext.wiring import Wiring
+
+LEAVE = ("/exit", "/quit")
+LINGER = 1.5  # seconds for vectors that are still being made when the user leaves; the worker makes the rest
+
+
+class Loop:
+    """The state of one talk in one terminal."""
+
+    def __init__(self, wiring: Wiring, model: str = "") -> None:
+        self.wiring = wiring
+        self.assistant = wiring.assistant(model)
+        self.commands = Commands(self.assistant, idle_minutes=wiring.settings["session.idle_minutes"])
+        self.prompt = Prompt(History(os.path.join(config.state_folder(), "alfred-history")), self._complete)
+        self.code = 0  # what a script that feeds us is told at the end
+        self.words = ""  # words that could not be stored: they stand at the next prompt
+        self._unsaved: Talk | None = None  # a talk whose last reply the disk refused
+
+    def _complete(self, text: str) -> list[Choice]:
+        if not text.startswith("/"):
+            return []
+        length = len(text) - len(text.partition(" ")[0]) - 1 if " " in text else len(text)
+        return [Choice(word, length, about) for word, about in self.commands.complete(text)]
+
+    # ── the ways in ──────────────────────────────────────────────────────────────────────────────────
+
+    def run(self, *, new: bool, session: str) -> int:
+        """Until the user leaves."""
+        self._begin(new, session)
+        self._greet()
+        first = True
+        while True:
+            try:
+                words, self.words = self.words, ""
+                words = self.prompt.ask("you> ", default=words, shown=self._meanwhile if first else None)
+            except KeyboardInterrupt:
+                _note("Ctrl-D or /exit leaves")
+                continue
+            except EOFError:
+                words = LEAVE[0]
+            finally:
+                first = False
+            if not words.strip():
+                continue
+            if words.strip() in LEAVE:
+                self.assistant.background.finish(LINGER)
+                return self.code
+            if words.startswith("/"):
+                self._command(words)
+            else:
+                self._turn(words)
+
+    def once(self, question: str, *, new: bool, session: str, as_json: bool) -> int:
+        """One question, one answer on standard output; errors end it."""
+        self._begin(new, session)
+        if question.startswith("/"):
+            show(self.commands.run(COMMAND_LINE, question))
+            return 0
+        session_id, made = self.assistant.sessions.ensure(COMMAND_LINE)
+        if made and not new:
+            _note(created(session_id))
+        talk = self._talk(session_id)
+        stored = self.assistant.say(talk, Message(role=USER, content=question))
+        try:
+            if as_json:
+                with on_interrupt(talk.stop):
+                    for _ in talk.answer():
+                        pass
+            else:
+                show_answer(talk, on_call=_note_call)
+        finally:
+            self._afterwards(session_id, stored, talk)
+            self.assistant.background.finish(LINGER)
+        if as_json:
+            self._print_json(session_id, talk)
+        return 130 if talk.stopped else 0
+
+    def _begin(self, new: bool, session: str) -> None:
+        if session:
+            answer = self.commands.run(COMMAND_LINE, f"/resume {session}")
+            _note(answer.text)
+        elif new:
+            _note(self.commands.run(COMMAND_LINE, "/new").text)
+
+    def _greet(self) -> None:
+        if not self.prompt.live:
+            return
+        session_id = self.assistant.sessions.active(COMMAND_LINE)
+        if session_id:
+            _note(self.commands.run(COMMAND_LINE, "/session").text)
+        _note("/help shows what you can do; Ctrl-C stops an answer, Ctrl-D leaves.")
+
+    def _meanwhile(self) -> None:
+        """The first prompt is on the screen: now there is time for what is slow."""
+        if not self.prompt.live:
+            return
+        self.assistant.background.do(self._warm)
+        self.assistant.background.do(self._look_after)
+
+    def _warm(self) -> None:
+        model = self.assistant.models.take()
+        model.warm()
+        self.assistant.models.give_back(model)
+
+    def _look_after(self) -> None:
+        """A pass of the worker: who has neither bot nor timer gets summaries too."""
+        self.wiring.chat_worker(self.assistant, at_once=3).run(time.time())
+
+    # ── a turn ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _command(self, words: str) -> None:
+        if words.strip() == "/retry":
+            self._retry()
+            return
+        try:
+            show(self.commands.run(COMMAND_LINE, words))
+        except CortextError as error:
+            self._fail(error)
+
+    def _turn(self, words: str) -> None:
+        try:
+            if not self.assistant.auto_create and not self.assistant.sessions.active(COMMAND_LINE):
+                _note(NO_SESSION)
+                self.words = words if self.prompt.live else ""
+                return
+            session_id, made = self.assistant.sessions.ensure(COMMAND_LINE)
+            if made:
+                _note(created(session_id))
+            talk = self._talk(session_id)
+            stored = self.assistant.say(talk, Message(role=USER, content=words))
+        except WriteFailed as error:
+            error.kept = "your words stand at the prompt again; nothing half is in the file"
+            self.words = words if self.prompt.live else ""
+            self._fail(error)
+            return
+        except CortextError as error:
+            self.words = words if self.prompt.live and isinstance(error, NoModel) else ""
+            self._fail(error)
+            return
+        self._answer(talk)
+        self._afterwards(session_id, stored, talk)
+
+    def _retry(self) -> None:
+        """Ask again for the answer that did not come."""
+        session_id = self.assistant.sessions.active(COMMAND_LINE)
+        try:
+            talk = self._talk(session_id) if session_id else None
+            missing = unanswered_calls(talk.view.messages) if talk else None
+            if talk and missing is not None:
+                talk.store(missing)
+        except CortextError as error:
+            self._fail(error)
+            return
+        if talk is None or not talk.view.waits:
+            _note("nothing waits for an answer")
+            return
+        self._answer(talk)
+        self._afterwards(session_id, None, talk)
+
+    def _talk(self, session_id: str) -> Talk:
+        """The session as it is now: it may have gone on elsewhere. A reply that could not be stored comes first."""
+        if self._unsaved is not None:
+            self._unsaved.save_pending()
+            self._unsaved = None
+        return self.assistant.talk(session_id, self.assistant.models.take())
+
+    def _answer(self, talk: Talk) -> None:
+        try:
+            show_answer(talk, on_call=_note_call)
+            if talk.stopped:
+                _note("stopped; what came is in the file, and out of the context")
+            elif talk.reply is None:
+                _note("the model said nothing")
+        except ModelError as error:
+            error.hint = f"{error.hint}; /retry asks again".removeprefix("; ")
+            self._fail(error)
+        except CortextError as error:
+            self._unsaved = talk if talk.pending else None
+            self._fail(error)
+        finally:
+            self.assistant.models.give_back(talk.model)
+        for line in talk.view.news():
+            _note(line)
+        if self.prompt.live:
+            print()
+
+    def _afterwards(self, session_id: str, stored: Message | None, talk: Talk) -> None:
+        self.assistant.afterwards(session_id, [message for message in (stored, talk.reply) if message is not None])
+
+    def _fail(self, error: CortextError) -> None:
+        self.code = error.exit_status
+        report("alfred", error)
+
+    def _print_json(self, session_id: str, talk: Talk) -> None:
+        import json
+
+        reply = talk.reply
+        answer = {
+            "session_id": session_id,
+            "model": talk.model.name,
+            "reply": reply.content if reply else "",
+            "partial": bool(reply and reply.partial),
+            "tokens": reply.tokens if reply else 0,
+            "usage": (reply.usage if reply else None) or {},
+        }
+        print(json.dumps(answer, ensure_ascii=False, indent=2))
+
+
+def _note_call(call: Call) -> None:
+    _note(f"→ {call.name} {call.input.get('query') or call.input.get('text') or call.input.get('id') or ''}")
+
+
+def _note(text: str) -> None:
+    """A word of ours: beside the answers, so that a script can take those alone."""
+    for line in text.splitlines():
+        print(paint(terminal.line(line), "dim", stream=sys.stderr), file=sys.stderr)

@@ -1,0 +1,61 @@
+"""`alfred memory`: what the assistant remembers."""
+
+from __future__ import annotations
+
+import argparse
+
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.table import table
+from cortext.safety import terminal
+from cortext.services.memory import KINDS, Fact, fact_json
+from cortext.wiring import Wiring
+
+
+def run(arguments: list[str]) -> int:
+    """List, add, forget or search."""
+    parser = argparse.ArgumentParser(
+        prog="alfred memory", description="What the assistant remembers in every session.", formatter_class=Help
+    )
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    actions = parser.add_subparsers(dest="action", metavar="ACTION")
+    listing = actions.add_parser("list", help="everything that holds now (the default)")
+    adding = actions.add_parser("add", help="remember something")
+    adding.add_argument("text", nargs="+")
+    adding.add_argument("--kind", choices=KINDS, default=KINDS[0], help="preferences and instructions always count")
+    adding.add_argument("--expires", default="", metavar="DATE", help="forget it after this day: 2026-12-31")
+    forgetting = actions.add_parser("forget", help="forget something")
+    forgetting.add_argument("id", help="its id, or the beginning of it")
+    searching = actions.add_parser("search", help="look for something")
+    searching.add_argument("words", nargs="+")
+    for action in (listing, adding, forgetting, searching):
+        action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
+    options = parser.parse_args(arguments)
+    memory = Wiring().assistant().memory
+    if options.action == "add":
+        fact = memory.remember(" ".join(options.text), kind=options.kind, expires=options.expires)
+        _say([fact], options.json, f"Remembered as {fact.id}: {fact.text}")
+    elif options.action == "forget":
+        fact = memory.forget(options.id)
+        _say([fact], options.json, f"Forgotten: {fact.text}")
+    elif options.action == "search":
+        _say(memory.search(" ".join(options.words), 20), options.json, none="Nothing is remembered about that.")
+    else:
+        _say(memory.all(), options.json, none='Nothing is remembered. alfred memory add "I prefer short answers"')
+    return 0
+
+
+def _say(facts: list[Fact], as_json: bool, words: str = "", *, none: str = "") -> None:
+    if as_json:
+        import json
+
+        print(json.dumps([fact_json(fact) for fact in facts], ensure_ascii=False, indent=2))
+    elif words:
+        print(terminal.line(words))
+    elif not facts:
+        print(none)
+    else:
+        rows = [
+            (fact.id, fact.kind, fact.created_at[:10], fact.expires_at[:10], fact.session_id or fact.by, fact.text)
+            for fact in facts
+        ]
+        print(table(("ID", "Kind", "Since", "Until", "From", "What"), rows, styles=("cyan",)))

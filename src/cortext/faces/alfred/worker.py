@@ -1,0 +1,108 @@
+"""`alfred worker`: summaries of quiet sessions, vectors of messages that lack them, long sessions made short."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import sys
+import threading
+
+from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.progress import Progress
+from cortext.faces.terminal.style import paint
+from cortext.safety import terminal
+from cortext.services.chat_worker import ChatWorker, Pass
+from cortext.wiring import Wiring
+
+EVERY = 60.0
+
+_TIMER = """\
+# ~/.config/systemd/user/alfred-worker.service
+[Unit]
+Description=Summaries and vectors of alfred's sessions
+
+[Service]
+Type=oneshot
+ExecStart={program} worker --once
+{environment}
+# ~/.config/systemd/user/alfred-worker.timer
+[Unit]
+Description=Look after alfred's sessions, every five minutes
+
+[Timer]
+OnBootSec=5min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
+
+# then: systemctl --user daemon-reload && systemctl --user enable --now alfred-worker.timer
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Once, or until Ctrl-C."""
+    parser = argparse.ArgumentParser(
+        prog="alfred worker",
+        description="Do what nobody waits for. The bot does this by itself; `alfred` does some of it at its start.",
+        formatter_class=Help,
+    )
+    parser.add_argument("--once", action="store_true", help="do what is due and exit")
+    parser.add_argument("--print-timer", action="store_true", help="print the units of a systemd user timer")
+    parser.add_argument("--print-cron", action="store_true", help="print a line for crontab")
+    parser.add_argument("--model", default="", help="provider/name; else that of the settings")
+    options = parser.parse_args(arguments)
+    program = os.path.abspath(shutil.which("alfred") or sys.argv[0])
+    if options.print_timer:
+        # Secrets have no place in a unit: a file of the user's own holds them.
+        environment = "EnvironmentFile=-%h/.config/cortext/environment\n"
+        print(_TIMER.format(program=program, environment=environment), end="")
+        return 0
+    if options.print_cron:
+        print(f"*/5 * * * * {program} worker --once")
+        return 0
+    wiring = Wiring()
+    worker = wiring.chat_worker(wiring.assistant(options.model))
+    if options.once:
+        return _once(worker)
+    stop = threading.Event()
+    print(
+        paint("Looking after the sessions, a pass a minute; Ctrl-C ends it.", "dim", stream=sys.stderr), file=sys.stderr
+    )
+    while True:
+        _say(worker.run())
+        stop.wait(EVERY)
+
+
+def _once(worker: ChatWorker) -> int:
+    """Everything that is due, in as many passes as it takes."""
+    failed: dict[str, str] = {}
+    while True:
+        with Progress("Looking after the sessions", 0) as bar:
+            done = worker.run(progress=lambda what, place, total: _show(bar, what, place, total))
+        _say(done)
+        failed |= done.failed
+        if done.busy or not (done.embedded or done.summarised or done.compacted):
+            break
+        if done.failed and not (done.summarised or done.embedded):
+            break
+    return 1 if failed else 0
+
+
+def _show(bar: Progress, what: str, place: int, total: int) -> None:
+    bar.label, bar.total, bar.done = what, total, place
+    bar.step(0)
+
+
+def _say(done: Pass) -> None:
+    if done.busy:
+        print("another worker is at it")
+    if done.embedded:
+        print(f"{done.embedded} vectors made")
+    for session_id in done.summarised:
+        print(f"summarised {session_id}")
+    for session_id in done.compacted:
+        print(f"shortened {session_id}")
+    for session_id, why in done.failed.items():
+        print(terminal.line(f"{session_id} waits: {why}"), file=sys.stderr)

@@ -1,0 +1,365 @@
+"""The bot: takes updates in, keeps the chats apart, and sees every answer through.
+
+An update is taken durably before it is confirmed to Telegram. Each chat has a queue of its own, so its messages are
+answered in their order, and no chat waits for another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from telegram import Bot
+from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter, TelegramError
+
+from cortext.errors import ConfigError, SessionBusy, WriteFailed
+from cortext.faces.telegram.answering import STOP, Answering, Stopped
+from cortext.faces.telegram.drawing import as_markdown
+from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
+from cortext.faces.telegram.logs import LOG
+from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
+from cortext.services.chat_commands import HELP, Answer
+from cortext.services.chat_updates import Taken, Updates
+
+POLL = 20  # seconds that a long poll may last; a claim on a server runs out after thirty
+LARGEST = 512 * 1024  # characters of an update, words and all
+AGAIN = 3600.0  # seconds until a stranger is told once more that this is private
+LONGEST_PAUSE = 60.0
+GRACE = 8.0  # seconds for what is under way when the process is told to end
+
+# Updates are read by our own code, which trusts none of them. The library would rather read them itself.
+warnings.filterwarnings("ignore", r"Please use 'Bot\.getUpdates'")
+
+
+class TelegramBot:
+    """Serves one bot."""
+
+    def __init__(
+        self,
+        bot: Bot,
+        answering: Answering,
+        updates: Updates,
+        *,
+        allowed: Collection[int],
+        longest: int,
+        parallel: int,
+        how_to_allow: Callable[[int], str],
+    ) -> None:
+        self.bot, self._answering, self._updates = bot, answering, updates
+        self._line = Line(bot)
+        self._allowed, self._longest, self._how_to_allow = frozenset(allowed), longest, how_to_allow
+        self._threads = ThreadPoolExecutor(parallel, thread_name_prefix="turn")
+        self._queues: dict[str, deque[tuple[Taken, Incoming]]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._strangers: dict[int, float] = {}
+        self.stopping = asyncio.Event()
+
+    # ── updates come in ──────────────────────────────────────────────────────────────────────────────
+
+    def go_on(self) -> int:
+        """Answer what another process took and did not finish; how many."""
+        waiting = self._updates.waiting()
+        for taken in waiting:
+            try:
+                incoming = read(taken.body, longest=self._longest, bot_name=self._name)
+                check_user(incoming, self._allowed)
+                self._enqueue(taken, incoming)
+            except Refused as refused:
+                LOG.warning("refused: %s (update %d, taken before)", refused, taken.update)
+                self._updates.done(taken.update)
+        return len(waiting)
+
+    async def take(self, bodies: Sequence[Any]) -> None:
+        """Take updates in: durable when this returns. WriteFailed where the disk says no; then none is taken."""
+        wanted: list[tuple[int, str, dict[str, Any]]] = []
+        known: dict[int, Incoming] = {}
+        for body in bodies:
+            try:
+                if len(repr(body)) > LARGEST:
+                    raise Refused("an update of more than half a megabyte")
+                incoming = read(body, longest=self._longest, bot_name=self._name)
+                if incoming.kind == NOTHING:
+                    continue
+                self._check(incoming)
+            except Refused as refused:
+                LOG.warning("refused: %s (update %s)", refused, _number_of(body))
+                continue
+            known[incoming.update] = incoming
+            wanted.append((incoming.update, incoming.address.name, body))
+        # Also with nothing to take: on a server it says that we are still there.
+        fresh = await asyncio.to_thread(self._updates.take, wanted)
+        for number, _, _ in wanted:
+            if not any(taken.update == number for taken in fresh):
+                LOG.info("refused: update %s was taken before", number)
+        for taken in fresh:
+            self._enqueue(taken, known[taken.update])
+
+    def _check(self, incoming: Incoming) -> None:
+        try:
+            check_user(incoming, self._allowed)
+        except Refused:
+            self._tell_stranger(incoming)
+            raise
+
+    def _tell_stranger(self, incoming: Incoming) -> None:
+        """A stranger is told once an hour, at most; an owner who is not on the list learns his number."""
+        now = time.monotonic()
+        if incoming.user <= 0 or now - self._strangers.get(incoming.user, -AGAIN) < AGAIN:
+            return
+        if len(self._strangers) > 10_000:
+            self._strangers.clear()
+        self._strangers[incoming.user] = now
+        self._spawn(self._say_once(incoming, self._how_to_allow(incoming.user)))
+
+    async def _say_once(self, incoming: Incoming, text: str) -> None:
+        try:
+            await self.bot.send_message(incoming.address.chat, text, message_thread_id=incoming.address.thread)
+        except TelegramError as error:
+            LOG.info("a word to a user was not sent: %s", error)
+
+    # ── answers go out ───────────────────────────────────────────────────────────────────────────────
+
+    def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
+        queue = self._queues.get(taken.chat)
+        if queue is None:
+            queue = self._queues[taken.chat] = deque()
+            self._spawn(self._serve(taken.chat, queue))
+        queue.append((taken, incoming))
+        if incoming.text == STOP:
+            self._answering.interrupt(taken.chat)  # now, not when its turn comes
+
+    async def _serve(self, chat: str, queue: deque[tuple[Taken, Incoming]]) -> None:
+        """Answer the updates of one chat, one after another."""
+        # The queue is empty only for the moment until the first update is put into it.
+        await asyncio.sleep(0)
+        while queue and not self.stopping.is_set():
+            taken, incoming = queue[0]
+            try:
+                await self._see_through(taken, incoming)
+            except Stopped:
+                return
+            queue.popleft()
+        if not queue:
+            del self._queues[chat]
+
+    async def _see_through(self, taken: Taken, incoming: Incoming) -> None:
+        """Answer one update, however often the disk or a lock has to be tried."""
+        pause = 1.0
+        while not self.stopping.is_set():
+            try:
+                await self._answer(taken, incoming)
+                break
+            except (WriteFailed, SessionBusy) as error:
+                LOG.error("update %d waits: %s; trying again in %.0f s", taken.update, error.message, pause)
+                await self._pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            except Undeliverable as error:
+                LOG.warning("update %d has nobody to be answered: %s", taken.update, error)
+                break
+            except TelegramError as error:
+                LOG.error("update %d: Telegram refused the answer: %s", taken.update, error)
+                break
+            except (Stopped, asyncio.CancelledError):
+                raise
+            except Exception:
+                # An error of our own must not keep a chat from its next message.
+                LOG.exception("update %d could not be answered", taken.update)
+                await self._say_once(
+                    incoming, "⚠ Something went wrong on my side. The log says what; please try again."
+                )
+                break
+        else:
+            raise Stopped
+        await self._finish(taken)
+
+    async def _finish(self, taken: Taken) -> None:
+        """Note that an update is done. Until the disk takes it, nothing of the answer is tried again."""
+        while True:
+            try:
+                await asyncio.to_thread(self._updates.done, taken.update)
+                return
+            except (WriteFailed, SessionBusy) as error:
+                LOG.error("update %d is answered, which could not be noted: %s", taken.update, error.message)
+                await self._pause(5.0)
+                if self.stopping.is_set():
+                    raise Stopped from None
+
+    async def _answer(self, taken: Taken, incoming: Incoming) -> None:
+        reply = Reply(self._line, self._updates, taken.update, incoming.address, taken.sent)
+        growing = _Growing(asyncio.get_running_loop())
+        work = asyncio.get_running_loop().run_in_executor(
+            self._threads, self._answering.answer, taken, incoming, growing.grown
+        )
+        try:
+            if incoming.kind == WORDS:
+                await self._show(reply, growing, work)
+        finally:
+            await asyncio.wait([work])  # whatever Telegram says: the next message of this chat comes after this one
+        answer: Answer | None = await work
+        if answer is None:
+            return
+        await reply.finish(as_markdown(answer))
+        if answer.document:
+            await reply.document(answer.name, answer.document)
+        if reply.lost:
+            LOG.info("update %d: the user deleted the answer while it was written; sent again", taken.update)
+
+    async def _show(self, reply: Reply, growing: _Growing, work: asyncio.Future[Answer | None]) -> None:
+        """Show the answer while it grows; "typing" until there is something to show."""
+        begun, typed = False, -TYPING
+        while not work.done():
+            now = time.monotonic()
+            if not growing.text and now - typed >= TYPING:
+                typed = now
+                self._spawn(reply.typing())
+            signs: list[asyncio.Future[Any]] = [work, growing.news()]
+            await asyncio.wait(signs, timeout=TYPING, return_when=asyncio.FIRST_COMPLETED)
+            if growing.text and not work.done():
+                if not begun:
+                    begun = await self._begin(reply)
+                await reply.show(growing.text)
+                await asyncio.wait([work], timeout=0.2)
+
+    async def _begin(self, reply: Reply) -> bool:
+        """Let the user see that an answer comes. What Telegram has against it is met when the answer is whole."""
+        try:
+            await reply.begin()
+        except TelegramError as error:
+            LOG.info("an answer could not be begun: %s", error)
+        return True
+
+    # ── the life of the process ──────────────────────────────────────────────────────────────────────
+
+    async def start(self) -> None:
+        """Make ourselves known to Telegram; ConfigError where it does not know the token."""
+        while not self.stopping.is_set():
+            try:
+                await self.bot.initialize()
+                self._spawn(self._show_commands())
+                return
+            except InvalidToken:
+                # The library's error holds the token itself: it must not be the cause of ours.
+                raise ConfigError(
+                    "Telegram does not know this bot", hint="is TELEGRAM_BOT_TOKEN what @BotFather gave you?"
+                ) from None
+            except (NetworkError, RetryAfter) as error:
+                LOG.warning("no way to Telegram (%s): trying again", error)
+                await self._pause(2.0)
+
+    async def _show_commands(self) -> None:
+        """The menu of commands on the phone."""
+        try:
+            menu = [(name, about[:256]) for name, _, about in HELP]
+            await self.bot.set_my_commands([*menu, (STOP[1:], "stop the answer that is being written")])
+        except TelegramError as error:
+            LOG.info("the menu of commands was not set: %s", error)
+
+    @property
+    def _name(self) -> str:
+        return self.bot.username
+
+    async def poll(self) -> None:
+        """Ask Telegram for updates until we are told to stop."""
+        offset: int | None = None
+        pause = 1.0
+        while not self.stopping.is_set():
+            try:
+                bodies = await self._ask(offset)
+                await self.take(bodies)
+                numbers = [number for number in map(_number_of, bodies) if number >= 0]
+                if numbers:
+                    offset = max(numbers) + 1
+                pause = 1.0
+            except RetryAfter as error:
+                await self._pause(seconds_of(error))
+            except InvalidToken:
+                raise ConfigError("Telegram no longer knows this bot", hint="was its token revoked?") from None
+            except Conflict as error:
+                LOG.error("another process asks for this bot's updates (%s): trying again", error)
+                await self._pause(pause * 5)
+            except (NetworkError, WriteFailed) as error:
+                LOG.warning("no updates (%s): trying again in %.0f s", error, pause)
+                await self._pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+
+    async def _ask(self, offset: int | None) -> list[Any]:
+        """The next updates as they came. A stop ends the wait at once."""
+        asked = asyncio.ensure_future(
+            self.bot.do_api_request(
+                "getUpdates",
+                {"offset": offset, "timeout": POLL, "allowed_updates": list(ASKED)},
+                read_timeout=POLL + 10,
+            )
+        )
+        stop = asyncio.ensure_future(self.stopping.wait())
+        try:
+            await asyncio.wait([asked, stop], return_when=asyncio.FIRST_COMPLETED)
+            return list(await asked) if asked.done() else []
+        finally:
+            asked.cancel()
+            stop.cancel()
+
+    async def stop(self) -> None:
+        """Let what is under way come to a good end; what does not is answered by the next process."""
+        self.stopping.set()
+        self._answering.stop()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=GRACE)
+        for task in self._tasks:
+            task.cancel()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def settled(self) -> None:
+        """Until every update that was taken is answered."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("an answer failed", exc_info=task.exception())
+
+    async def _pause(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self.stopping.wait(), seconds)
+        except TimeoutError:
+            pass
+
+
+class _Growing:
+    """An answer that grows in another thread."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self.text = ""
+        self._news: asyncio.Future[None] = loop.create_future()
+
+    def grown(self, text: str) -> None:
+        """Called from the thread."""
+        self.text = text
+        self._loop.call_soon_threadsafe(self._tell)
+
+    def _tell(self) -> None:
+        if not self._news.done():
+            self._news.set_result(None)
+
+    def news(self) -> asyncio.Future[None]:
+        """Done when the text has grown since it was last asked for."""
+        if self._news.done():
+            self._news = self._loop.create_future()
+        return self._news
+
+
+def _number_of(body: Any) -> int:
+    number = body.get("update_id") if isinstance(body, dict) else None
+    return number if isinstance(number, int) else -1

@@ -1,0 +1,46 @@
+"""What a command answers, as markdown for the small screen: a list instead of a table, links instead of ids."""
+
+from __future__ import annotations
+
+import re
+
+from cortext.services.chat_commands import Answer
+
+_LINKABLE = re.compile(r"[a-z0-9_]+")
+_LONGEST = 32 - len("resume_")  # Telegram makes a link of a command of up to 32 letters
+
+
+def as_markdown(answer: Answer) -> str:
+    """The answer as one text."""
+    blocks = []
+    for session_id, created, active, count, about in (row[:5] for row in answer.rows):
+        messages = "message" if count == "1" else "messages"
+        blocks.append(
+            f"**{_plain(about) or session_id}**\n{active} · {count} {messages} · since {created}\n{_link(session_id)}"
+        )
+    for hit in answer.hits:
+        blocks.append(
+            f"**{_plain(hit.title) or hit.id}** · {hit.where} · {hit.when}\n> {_plain(hit.snippet)}\n{_link(hit.id)}"
+        )
+    if answer.aligned:
+        blocks.append(f"```\n{answer.text}\n```")
+    elif answer.text:
+        blocks.append(answer.text if answer.markdown else _literal(answer.text))
+    return "\n\n".join(blocks)
+
+
+def _link(session_id: str) -> str:
+    """A command that resumes a session with one touch. It cannot hold a hyphen: an underscore stands for it."""
+    name = session_id.replace("-", "_")
+    if not _LINKABLE.fullmatch(name) or len(name) > _LONGEST:
+        return f"`/resume {session_id}`"
+    return _literal(f"/resume_{name}")
+
+
+def _literal(text: str) -> str:
+    """A text in which nothing is markup."""
+    return re.sub(r"([\\`*_~\[\]()#>|])", r"\\\1", text)
+
+
+def _plain(text: str) -> str:
+    return _literal(" ".join(text.split()))

@@ -1,0 +1,261 @@
+"""A model's markdown as Telegram shows it: a plain text, and entities that say which part of it is bold, code, a link.
+
+Entities, not Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link into
+it. What is not well-formed markdown stays as it was written. One pass over the text, however hostile it is.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from typing import NamedTuple
+
+from cortext.safety import terminal
+
+BOLD, ITALIC, STRIKE, CODE, PRE, LINK, QUOTE = (
+    "bold",
+    "italic",
+    "strikethrough",
+    "code",
+    "pre",
+    "text_link",
+    "blockquote",
+)
+
+_FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})\s*([\w+#.-]{0,40})[^`]*$")
+_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*$")
+_BULLET = re.compile(r"^(\s*)[-*+]\s+(?=\S)")
+_RULE = re.compile(r"^\s{0,3}(?:-{3,}|\*{3,}|_{3,})\s*$")
+_ROW = re.compile(r"^\s*\|.*\|\s*$")
+_INLINE = re.compile(
+    r"\\([\\`*_~\[\]()#>|.!+-])|(`+)|(\*\*\*|\*\*|\*|__|_|~~)|(\[)|\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()<>]*\))?)>?\s*\)"
+)
+_STYLES = {"**": (BOLD,), "__": (BOLD,), "*": (ITALIC,), "_": (ITALIC,), "~~": (STRIKE,), "***": (BOLD, ITALIC)}
+_SAFE_LINK = re.compile(r"(?:https?://|tg://|mailto:)", re.IGNORECASE)
+_DEEPEST = 50  # marks that may wait for their end: more are nobody's markdown
+
+
+class Entity(NamedTuple):
+    """A part of a text (in characters) and how it is shown."""
+
+    kind: str
+    start: int
+    end: int
+    url: str = ""
+    language: str = ""
+
+
+class Styled(NamedTuple):
+    """A text and its entities, in the order of their starts."""
+
+    text: str
+    entities: list[Entity]
+
+
+def render(markdown: str) -> Styled:
+    """The markdown of a model, whole or still coming, as text and entities."""
+    out = _Out()
+    lines = terminal.block(markdown).expandtabs(4).split("\n")
+    place = 0
+    while place < len(lines):
+        line = lines[place]
+        fence = _FENCE.match(line)
+        if fence:
+            place = _fenced(out, lines, place, fence.group(1), fence.group(2))
+        elif _ROW.match(line) and place + 1 < len(lines) and _ROW.match(lines[place + 1]):
+            first = place
+            while place < len(lines) and _ROW.match(lines[place]):
+                place += 1
+            out.block(PRE, "\n".join(row.strip() for row in lines[first:place]))
+        elif line.lstrip().startswith(">"):
+            start = out.size
+            while place < len(lines) and lines[place].lstrip().startswith(">"):
+                _inline(out, lines[place].lstrip()[1:].lstrip())
+                out.add("\n")
+                place += 1
+            out.entities.append(Entity(QUOTE, start, max(start, out.size - 1)))
+        else:
+            _plain_line(out, line)
+            place += 1
+    styled = _tidy("".join(out.pieces), out.entities)
+    # Markdown that shows nothing (a lone fence) is shown as it was written: no words may vanish.
+    return styled if styled.text else Styled(terminal.block(markdown).strip(), [])
+
+
+class _Out:
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self.size = 0
+        self.entities: list[Entity] = []
+
+    def add(self, text: str) -> None:
+        self.pieces.append(text)
+        self.size += len(text)
+
+    def block(self, kind: str, text: str, language: str = "") -> None:
+        if text:
+            self.entities.append(Entity(kind, self.size, self.size + len(text), language=language))
+        self.add(f"{text}\n")
+
+
+def _fenced(out: _Out, lines: list[str], place: int, mark: str, language: str) -> int:
+    """A code block, to its end or to the end of what has come so far; the line after it."""
+    first = place + 1
+    place = first
+    while place < len(lines) and not (lines[place].strip().startswith(mark) and not lines[place].strip(" `~")):
+        place += 1
+    out.block(PRE, "\n".join(lines[first:place]), language)
+    return place + 1
+
+
+def _plain_line(out: _Out, line: str) -> None:
+    heading = _HEADING.match(line)
+    if _RULE.match(line):
+        out.add("———\n")
+        return
+    if heading:
+        start = out.size
+        _inline(out, heading.group(1))
+        out.entities.append(Entity(BOLD, start, out.size))
+    else:
+        bullet = _BULLET.match(line)
+        if bullet:
+            out.add(f"{bullet.group(1)}• ")
+            line = line[bullet.end() :]
+        _inline(out, line)
+    out.add("\n")
+
+
+class _Open(NamedTuple):
+    mark: str
+    piece: int  # which piece of the output is the mark itself
+
+
+def _inline(out: _Out, line: str) -> None:
+    """One line. A mark stands in the output as it is, until the mark that ends it is found: then both go."""
+    pieces: list[str] = []
+    found: list[tuple[str, int, int, str]] = []  # kind, first piece, piece after the last, address
+    waiting: list[_Open] = []
+    runs = _backticks(line)
+    place = 0
+    while True:
+        match = _INLINE.search(line, place)
+        if match is None:
+            pieces.append(line[place:])
+            break
+        pieces.append(line[place : match.start()])
+        place = match.end()
+        escaped, ticks, mark, bracket, url = match.groups()
+        if escaped:
+            pieces.append(escaped)
+        elif ticks:
+            same = runs[len(ticks)]
+            next_one = bisect_left(same, place)
+            if next_one == len(same):
+                pieces.append(ticks)
+                continue
+            end = same[next_one]
+            code = line[place:end]
+            pieces.append(code.strip() or code)
+            found.append((CODE, len(pieces) - 1, len(pieces), ""))
+            place = end + len(ticks)
+        elif mark:
+            _mark(line, match, mark, pieces, found, waiting)
+        elif bracket:
+            _wait(waiting, _Open("[", len(pieces)))
+            pieces.append("[")
+        else:
+            at = _last(waiting, "[")
+            if at < 0 or not _SAFE_LINK.match(url):
+                pieces.append(match.group())
+                continue
+            opened = waiting[at]
+            del waiting[at:]
+            pieces[opened.piece] = ""
+            found.append((LINK, opened.piece, len(pieces), url))
+    _place(out, pieces, found)
+
+
+def _mark(
+    line: str,
+    match: re.Match[str],
+    mark: str,
+    pieces: list[str],
+    found: list[tuple[str, int, int, str]],
+    waiting: list[_Open],
+) -> None:
+    before = line[match.start() - 1] if match.start() else " "
+    after = line[match.end()] if match.end() < len(line) else " "
+    inside_word = "_" in mark and before.isalnum() and after.isalnum()  # snake_case is no emphasis
+    at = -1 if before.isspace() or inside_word else _last(waiting, mark)
+    if at >= 0:
+        opened = waiting[at]
+        del waiting[at:]
+        if any(pieces[opened.piece + 1 :]):
+            pieces[opened.piece] = ""
+            found.extend((kind, opened.piece, len(pieces), "") for kind in _STYLES[mark])
+            pieces.append("")
+            return
+    elif not after.isspace() and not inside_word:
+        _wait(waiting, _Open(mark, len(pieces)))
+    pieces.append(mark)
+
+
+def _wait(waiting: list[_Open], opened: _Open) -> None:
+    if len(waiting) < _DEEPEST:
+        waiting.append(opened)
+
+
+def _last(waiting: list[_Open], mark: str) -> int:
+    return next((at for at in range(len(waiting) - 1, -1, -1) if waiting[at].mark == mark), -1)
+
+
+def _backticks(line: str) -> dict[int, list[int]]:
+    runs: dict[int, list[int]] = {}
+    for run in re.finditer("`+", line) if "`" in line else ():
+        runs.setdefault(len(run.group()), []).append(run.start())
+    return runs
+
+
+def _place(out: _Out, pieces: list[str], found: list[tuple[str, int, int, str]]) -> None:
+    starts = [out.size]
+    for piece in pieces:
+        starts.append(starts[-1] + len(piece))
+    out.entities += [Entity(kind, starts[first], starts[end], url) for kind, first, end, url in found]
+    out.add("".join(pieces))
+
+
+def _tidy(text: str, entities: list[Entity]) -> Styled:
+    """Without blanks around it (Telegram cuts them off, and everything would be shifted), and nothing inside code."""
+    end = len(text.rstrip())
+    start = len(text) - len(text.lstrip())
+    code = sorted((entity.start, entity.end) for entity in entities if entity.kind in (CODE, PRE))
+    kept: list[Entity] = []
+    for entity in entities:
+        if entity.kind in (CODE, PRE, QUOTE):
+            kept.append(entity)
+            continue
+        # Telegram allows no style in code, and none around it: what is left of the entity is beside the code.
+        at = entity.start
+        for first, last in code:
+            if first >= entity.end or last <= at:
+                continue
+            kept.append(entity._replace(start=at, end=first))
+            at = last
+        kept.append(entity._replace(start=at))
+    return cut(Styled(text, kept), start, end) if start < end else Styled("", [])
+
+
+def cut(styled: Styled, start: int, end: int) -> Styled:
+    """A part of a styled text, with what its entities cover of it."""
+    entities = []
+    for entity in styled.entities:
+        first, last = max(entity.start, start), min(entity.end, end)
+        while first < last and styled.text[first].isspace() and entity.kind != PRE:
+            first += 1
+        while first < last and styled.text[last - 1].isspace():
+            last -= 1
+        if first < last:
+            entities.append(entity._replace(start=first - start, end=last - start))
+    entities.sort(key=lambda entity: (entity.start, -entity.end))
+    return Styled(styled.text[start:end], entities)

@@ -1,0 +1,206 @@
+"""What Telegram sent, as the assistant understands it: pure, from the update's own JSON, trusting none of it.
+
+chat                    name (also the id of its first session)
+private chat 4711       tg_4711
+group -100123           tg_n100123          n stands for the minus
+topic 7 of that group   tg_n100123_t7
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from typing import Any, NamedTuple, TypeGuard
+
+from cortext.model.ids import is_id
+from cortext.safety import terminal
+from cortext.safety.paths import is_plain_name
+
+# The kinds of updates that we ask Telegram for.
+ASKED = ("message", "edited_message", "deleted_business_messages")
+
+WORDS, COMMAND, EDIT, DELETION, MOVED, NOTHING = "words", "command", "edit", "deletion", "moved", "nothing"
+
+_MEDIA = {
+    "voice": "voice message",
+    "audio": "audio file",
+    "photo": "photo",
+    "document": "file",
+    "video": "video",
+    "video_note": "video message",
+    "animation": "animation",
+    "sticker": "sticker",
+    "location": "location",
+    "contact": "contact",
+    "poll": "poll",
+}
+QUOTED = 200  # characters of a message that the user points at
+FORWARDED = "[I forward what somebody else wrote:]"
+_COMMAND = re.compile(r"/([a-z0-9_]{1,64})(?:@(\w{1,64}))?(?:\s+(.*))?\Z", re.IGNORECASE | re.DOTALL)
+
+
+class Address(NamedTuple):
+    """Where an answer goes."""
+
+    chat: int
+    thread: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The chat as the assistant knows it: a legal session id."""
+        number = f"n{-self.chat}" if self.chat < 0 else str(self.chat)
+        return f"tg_{number}" if self.thread is None else f"tg_{number}_t{self.thread}"
+
+    @property
+    def is_group(self) -> bool:
+        """Groups have stricter limits."""
+        return self.chat < 0
+
+
+class Media(NamedTuple):
+    """A voice message, photo or file: by reference, its bytes stay with Telegram."""
+
+    kind: str
+    ref: str
+    name: str = ""
+    media_type: str = ""
+    seconds: int = 0
+
+    def told(self) -> str:
+        """In words, for the log and the model."""
+        more = [terminal.line(self.name)] if self.name else []
+        more += [f"{self.seconds} s"] if self.seconds else []
+        return f"[{self.kind}{': ' if more else ''}{', '.join(more)}]"
+
+
+class Incoming(NamedTuple):
+    """One update: what it is, who sent it, where, and the words."""
+
+    update: int
+    kind: str
+    user: int
+    address: Address
+    message: int = 0
+    text: str = ""
+    media: Media | None = None
+    deleted: tuple[int, ...] = ()
+    moved_to: int = 0
+
+
+class Refused(Exception):
+    """An update that is not taken; the text says why, for the log."""
+
+
+def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
+    """An update as it came. What is malformed, too long or dangerous is Refused; what we do not serve is NOTHING."""
+    if not isinstance(update, dict) or not _is_number(update.get("update_id")):
+        raise Refused("not an update")
+    number = update["update_id"]
+    if "deleted_business_messages" in update:
+        return _deletion(number, update["deleted_business_messages"])
+    for name in ("message", "edited_message"):
+        if name in update:
+            return _message(number, update[name], edited=name != "message", longest=longest, bot_name=bot_name)
+    return Incoming(number, NOTHING, 0, Address(0))
+
+
+def check_user(incoming: Incoming, allowed: Collection[int]) -> None:
+    """Only these are served."""
+    if incoming.user not in allowed:
+        raise Refused(f"user {incoming.user} is not on the list")
+
+
+def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name: str) -> Incoming:
+    if not isinstance(message, dict):
+        raise Refused("a message that is no object")
+    sender = message.get("from")
+    user = sender["id"] if isinstance(sender, dict) and _is_number(sender.get("id")) else 0
+    address = _address(message)
+    place = message.get("message_id")
+    if not _is_number(place) or not is_id(address.name):
+        raise Refused("a message without a number or a chat")
+    here = Incoming(number, NOTHING, user, address, place)
+    moved = message.get("migrate_to_chat_id")
+    if _is_number(moved):
+        return here._replace(kind=MOVED, moved_to=moved)
+    text = message.get("text", message.get("caption", ""))
+    if not isinstance(text, str):
+        raise Refused("a text that is none")
+    if len(text) > longest:
+        raise Refused(f"a message of {len(text):,} characters")
+    media = _media(message)
+    text = text.strip()
+    if bot_name and text.lower().startswith(f"@{bot_name.lower()} "):
+        text = text[len(bot_name) + 2 :].lstrip()
+    if not text and media is None:
+        return here
+    if text and "forward_origin" in message:
+        # Not the user's own words: neither a command nor an order.
+        return here._replace(kind=WORDS, text=f"{FORWARDED} {text}", media=media)
+    here = here._replace(kind=EDIT if edited else WORDS, text=text, media=media)
+    command = _COMMAND.match(text)
+    if command and not edited and media is None:
+        name, other, rest = command.groups()
+        if other and bot_name and other.lower() != bot_name.lower():
+            return here._replace(kind=NOTHING)  # meant for another bot of the group
+        return here._replace(kind=COMMAND, text=f"/{name.lower()} {rest or ''}".strip())
+    return here._replace(text=f"{_quote(message)}{text}")
+
+
+def _quote(message: dict[str, Any]) -> str:
+    """What the user pointed at: only he sees which message his words belong to, unless we say it."""
+    pointed = message.get("reply_to_message")
+    words = pointed.get("text", pointed.get("caption")) if isinstance(pointed, dict) else None
+    if not isinstance(words, str) or not words.strip():
+        return ""
+    words = " ".join(words.split())
+    return f"[About: “{words if len(words) <= QUOTED else words[:QUOTED] + '…'}”] "
+
+
+def _address(message: dict[str, Any]) -> Address:
+    chat = message.get("chat")
+    number = chat.get("id") if isinstance(chat, dict) else None
+    if not _is_number(number) or not number:
+        raise Refused("a message without a chat")
+    # Replies in ordinary groups have a thread id too: only a topic is a talk of its own.
+    thread = message.get("message_thread_id") if message.get("is_topic_message") else None
+    return Address(number, thread if _is_number(thread) else None)
+
+
+def _deletion(number: int, body: Any) -> Incoming:
+    gone = body.get("message_ids") if isinstance(body, dict) else None
+    if not isinstance(gone, list) or len(gone) > 1000 or not all(map(_is_number, gone)):
+        raise Refused("a deletion of nothing")
+    address = _address(body)
+    return Incoming(number, DELETION, address.chat, address, deleted=tuple(gone))
+
+
+def _media(message: dict[str, Any]) -> Media | None:
+    for name, kind in _MEDIA.items():
+        found = message.get(name)
+        if isinstance(found, list) and found:
+            found = found[-1]  # a photo in several sizes: the last is the largest
+        if not isinstance(found, dict):
+            continue
+        file_name = found.get("file_name", "")
+        if not isinstance(file_name, str) or (file_name and not is_safe_name(file_name)):
+            raise Refused(f"a file name that is none: {ascii(file_name)[:80]}")
+        reference = found.get("file_id")
+        media_type, seconds = found.get("mime_type"), found.get("duration")
+        return Media(
+            kind,
+            f"telegram:{reference}" if isinstance(reference, str) and len(reference) < 300 else "",
+            file_name,
+            media_type if isinstance(media_type, str) and len(media_type) < 100 else "",
+            seconds if _is_number(seconds) else 0,
+        )
+    return None
+
+
+def is_safe_name(name: str) -> bool:
+    """Whether a file name is only that: a plain name, without characters that hide or turn a part of it."""
+    return is_plain_name(name) and terminal.line(name) == name and name == name.strip()
+
+
+def _is_number(value: Any) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and abs(value) < 1 << 53

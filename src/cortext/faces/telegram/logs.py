@@ -1,0 +1,51 @@
+"""The log of the bot, without its token: not in our lines, not in the library's, not in a traceback."""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+import threading
+from types import TracebackType
+
+from cortext.safety import terminal
+
+LOG = logging.getLogger("alfred.telegram")
+_ANY_TOKEN = re.compile(r"\b\d{5,16}(?::|%3A)[A-Za-z0-9_-]{30,}", re.IGNORECASE)
+
+
+class WithoutToken(logging.Formatter):
+    """Formats a record, traceback and all, and then takes out whatever is or looks like a token."""
+
+    def __init__(self, token: str) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(message)s")
+        self._secrets = [part for part in {token, token.partition(":")[2]} if len(part) > 8]
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        record.exc_text = None  # the base class keeps the traceback for other handlers: they must make their own
+        return terminal.block(self.clean(text))
+
+    def clean(self, text: str) -> str:
+        """The text without the token."""
+        for secret in self._secrets:
+            text = text.replace(secret, "<token>")
+        return _ANY_TOKEN.sub("<token>", text)
+
+
+def begin(token: str, *, verbose: bool = False) -> None:
+    """Log to standard error. The libraries' own lines hold the address, and with it the token: only their warnings."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(WithoutToken(token))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+    LOG.setLevel(logging.DEBUG if verbose else logging.INFO)
+    for name in ("httpx", "httpcore", "telegram", "tornado"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+    def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        LOG.critical("stopped by an error of our own", exc_info=(kind, error, trace))
+
+    sys.excepthook = uncaught
+    threading.excepthook = lambda given: LOG.error(
+        "a thread stopped", exc_info=given.exc_value if given.exc_value is not None else True
+    )

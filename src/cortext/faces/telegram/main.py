@@ -1,0 +1,227 @@
+"""`alfred telegram`: the assistant as a Telegram bot."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from cortext import config
+from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
+from cortext.services.chat_worker import told
+from cortext.wiring import Wiring
+
+if TYPE_CHECKING:
+    from cortext.faces.telegram.bot import TelegramBot
+    from cortext.services.chat_turn import Assistant
+
+TOKEN = "TELEGRAM_BOT_TOKEN"
+EVERY = 60.0  # seconds between two passes of the worker,
+SOON = 3.0  # and until the first one
+
+_EPILOG = """\
+The token comes from the environment: TELEGRAM_BOT_TOKEN=… (from @BotFather). Only users on the list are served:
+  [telegram]
+  allowed_users = "4711, 4712"        # numeric ids, in the settings file
+Write to the bot to learn your id: a user who is not on the list is told his.
+"""
+
+
+def run(arguments: list[str]) -> int:
+    """Serve until we are told to stop."""
+    parser = argparse.ArgumentParser(
+        prog="alfred telegram",
+        description="Serve the assistant as a Telegram bot.",
+        epilog=_EPILOG,
+        formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
+    )
+    parser.add_argument("--webhook", metavar="URL", help="let Telegram call this address (https) instead of asking it")
+    parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8443", help="where the webhook listens")
+    parser.add_argument("--model", default="", help="provider/name; else that of the settings")
+    parser.add_argument("--no-worker", action="store_true", help="leave summaries and vectors to `alfred worker`")
+    parser.add_argument("--verbose", action="store_true", help="log more")
+    options = parser.parse_args(arguments)
+    token = os.environ.get(TOKEN, "").strip()
+    if not token:
+        raise ConfigError(
+            f"{TOKEN} is not set",
+            kept="nothing was started",
+            hint="make a bot with @BotFather and put its token into the environment",
+        )
+    # The library asks for this while it still gives durations as numbers by default.
+    os.environ.setdefault("PTB_TIMEDELTA", "true")
+    try:
+        import telegram  # noqa: F401
+        import tornado  # noqa: F401
+    except ImportError:
+        raise ConfigError("python-telegram-bot is not installed", hint="pip install 'cortext[telegram]'") from None
+    from cortext.faces.telegram import logs
+
+    logs.begin(token, verbose=options.verbose)
+    return asyncio.run(_serve(token, options))
+
+
+def allowed_users(listed: str) -> frozenset[int]:
+    """The numbers on the list; ConfigError where one is none."""
+    try:
+        return frozenset(int(number) for number in listed.replace(",", " ").split())
+    except ValueError:
+        raise ConfigError(
+            f"telegram.allowed_users = {listed!r} is not a list of numbers",
+            hint='numeric ids with commas between, as "4711, 4712"; write to the bot to learn yours',
+        ) from None
+
+
+def _how_to_allow(anybody: bool, user: int) -> str:
+    if anybody:
+        return "This is a private assistant."
+    return (
+        f"This is a private assistant, and nobody is allowed yet. Your user id is {user}. If it is yours, write this "
+        f'into {config.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
+    )
+
+
+async def _serve(token: str, options: argparse.Namespace) -> int:
+    from telegram import Bot
+    from telegram.request import HTTPXRequest
+
+    from cortext.faces.telegram.answering import Answering
+    from cortext.faces.telegram.bot import TelegramBot
+    from cortext.faces.telegram.logs import LOG
+    from cortext.services.chat_commands import Commands
+
+    wiring = Wiring()
+    allowed = allowed_users(wiring.settings["telegram.allowed_users"])
+    bot_id = int(token.partition(":")[0]) if token.partition(":")[0].isdigit() else 0
+    if not bot_id:
+        raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
+    assistant = wiring.assistant(options.model)
+    updates = wiring.bot_updates(bot_id)
+    await _hold(updates.hold, patient=bool(wiring.chat_place().address))
+    api = wiring.settings["telegram.api_url"].rstrip("/")
+    bot = Bot(
+        token,
+        base_url=f"{api}/bot",
+        base_file_url=f"{api}/file/bot",
+        request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
+        get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
+    )
+    commands = Commands(assistant, idle_minutes=wiring.settings["session.idle_minutes"])
+    served = TelegramBot(
+        bot,
+        Answering(assistant, commands, updates, bot_id),
+        updates,
+        allowed=allowed,
+        longest=wiring.settings["telegram.longest_message"],
+        parallel=wiring.settings["telegram.parallel"],
+        how_to_allow=lambda user: _how_to_allow(bool(allowed), user),
+    )
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, served.stopping.set)
+    if not allowed:
+        LOG.warning("telegram.allowed_users is empty: everybody is refused. Write to the bot to learn your id.")
+    worker = _Worker(wiring, assistant) if not options.no_worker else None
+    try:
+        await served.start()
+        LOG.info("serving @%s", bot.username)
+        left = served.go_on()
+        if left:
+            LOG.info("answering %d messages that came before", left)
+        threading.Thread(target=_warm, args=(assistant,), daemon=True, name="warm").start()
+        if worker is not None:
+            worker.start()
+        if options.webhook:
+            await _by_webhook(served, options)
+        else:
+            await bot.delete_webhook()
+            await served.poll()
+    finally:
+        if worker is not None:
+            worker.stop()
+        await served.stop()
+        assistant.background.finish(2.0)
+        await bot.shutdown()
+        updates.release()
+    LOG.info("stopped")
+    return 0
+
+
+async def _hold(hold: Callable[[], None], *, patient: bool) -> None:
+    """Become the one process that serves the bot. On a server the claim of one that died has to run out first."""
+    tries = 20 if patient else 1
+    while True:
+        try:
+            hold()
+            return
+        except SessionBusy:
+            tries -= 1
+            if not tries:
+                raise
+            await asyncio.sleep(2)
+
+
+def _warm(assistant: Assistant) -> None:
+    """Import what the first answer needs, while nobody waits for it. What is wrong shows when somebody does."""
+    try:
+        model = assistant.models.take()
+        model.warm()
+        assistant.models.give_back(model)
+    except CortextError:
+        pass
+
+
+async def _by_webhook(served: TelegramBot, options: argparse.Namespace) -> None:
+    from cortext.faces.telegram.incoming import ASKED
+    from cortext.faces.telegram.webhook import new_secret, serve
+
+    host, _, port = options.listen.rpartition(":")
+    path = urlsplit(options.webhook).path or "/"
+    if not port.isdigit() or not options.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost")):
+        raise UsageError("a webhook needs an https address and HOST:PORT to listen at", hint="alfred telegram --help")
+    secret = new_secret()
+    server = serve(path, secret, served.take, host or "127.0.0.1", int(port))
+    try:
+        await served.bot.set_webhook(options.webhook, secret_token=secret, allowed_updates=list(ASKED))
+        await served.stopping.wait()
+    finally:
+        server.stop()
+        await server.close_all_connections()
+
+
+class _Worker:
+    """The worker, in a thread of the bot: a pass a minute."""
+
+    def __init__(self, wiring: Wiring, assistant: Assistant) -> None:
+        self._wiring, self._assistant = wiring, assistant
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True, name="worker")
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stop.set()
+
+    def _run(self) -> None:
+        from cortext.faces.telegram.logs import LOG
+
+        worker = self._wiring.chat_worker(self._assistant)
+        pause = SOON
+        while not self._stop.wait(pause):
+            pause = EVERY
+            try:
+                done = worker.run()
+            except CortextError as error:
+                LOG.error("the worker waits: %s", told(error))
+                continue
+            except Exception:
+                LOG.exception("the worker met an error of our own")
+                continue
+            for session_id, why in done.failed.items():
+                LOG.warning("session %s waits: %s", session_id, why)

@@ -1,0 +1,218 @@
+"""One answer on its way to Telegram: shown while it grows, and delivered exactly once, whatever is killed.
+
+Telegram has no way to ask whether a message was sent. So a message is first sent as a sign (…), its number is made
+durable, and only then it is given its text, by editing: an edit can be done again without harm. What a crash can
+leave behind is a lone sign, never a second answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Protocol, TypeVar
+
+from telegram import Bot, MessageEntity
+from telegram.constants import ChatAction
+from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
+
+from cortext.faces.telegram.formatting import Styled, render
+from cortext.faces.telegram.incoming import Address
+from cortext.faces.telegram.logs import LOG
+from cortext.faces.telegram.splitting import split, units
+
+SIGN = "…"
+EVERY = 1.2  # seconds between two edits of a growing answer,
+EVERY_IN_GROUP = 3.5  # and in a group, where Telegram allows twenty a minute
+TYPING = 4.5  # Telegram shows "typing" for five seconds
+LONGEST_WAIT = 30.0
+
+T = TypeVar("T")
+
+
+class Undeliverable(Exception):
+    """The user blocked the bot, or the chat is gone: nobody is there to be told."""
+
+
+class Gone(Exception):
+    """The message that was to be edited was deleted."""
+
+
+class Journal(Protocol):
+    """Makes durable which message holds the answer."""
+
+    def sent(self, update: int, message: int) -> None: ...
+
+
+class Line:
+    """The way to Telegram: waits as long as it is told to, tries again where that is safe."""
+
+    def __init__(self, bot: Bot) -> None:
+        self.bot = bot
+
+    async def call(self, ask: Callable[[], Awaitable[T]], *, patient: bool = True) -> T:
+        """Do it, and do it again after flood limits and lost connections; impatient callers get the error."""
+        pause = 0.5
+        while True:
+            try:
+                return await ask()
+            except RetryAfter as error:
+                if not patient:
+                    raise
+                LOG.info("Telegram asks to wait %.0f s", seconds_of(error))
+                await asyncio.sleep(seconds_of(error) + 0.1)
+            except BadRequest as error:
+                if "not modified" in str(error).lower():
+                    raise _Same from error
+                if _is_gone(error):
+                    raise Gone from error
+                if "chat not found" in str(error).lower():
+                    raise Undeliverable(str(error)) from error
+                raise
+            except Forbidden as error:
+                raise Undeliverable(str(error)) from error
+            except NetworkError as error:  # also the 5xx of the server
+                if not patient:
+                    raise
+                LOG.warning("no way to Telegram (%s): trying again in %.1f s", error, pause)
+                await asyncio.sleep(pause)
+                pause = min(pause * 2, LONGEST_WAIT)
+
+
+class _Same(Exception):
+    """The message has that text already."""
+
+
+def seconds_of(error: RetryAfter) -> float:
+    """How long Telegram wants us to wait; the library gives it as a number or as a duration."""
+    wait = error.retry_after
+    return wait.total_seconds() if isinstance(wait, datetime.timedelta) else float(wait)
+
+
+def _is_gone(error: BadRequest) -> bool:
+    text = str(error).lower()
+    return "message to edit not found" in text or "message can't be edited" in text or "message_id_invalid" in text
+
+
+class Reply:
+    """The answer to one update: `show` while it grows, `finish` when it is whole."""
+
+    def __init__(self, line: Line, journal: Journal, update: int, address: Address, sent: list[int]) -> None:
+        self._line, self._journal, self._update, self._address = line, journal, update, address
+        self._messages = sent  # the list of the journal itself: a second try finds what the first one sent
+        self._shown: dict[int, Styled] = {}
+        self._next = 0.0
+        self.lost: list[int] = []  # messages that the user deleted before they were whole
+
+    async def begin(self) -> None:
+        """Let the user see that an answer comes."""
+        if not self._messages:
+            await self._send_sign()
+
+    async def typing(self) -> None:
+        """Show "typing"; nobody needs it, so nothing is tried twice."""
+        try:
+            await self._line.bot.send_chat_action(
+                self._address.chat, ChatAction.TYPING, message_thread_id=self._address.thread
+            )
+        except TelegramError:
+            pass
+
+    async def show(self, markdown: str) -> None:
+        """The answer as far as it has come. What Telegram refuses now is shown by the next call, or at the end."""
+        now = time.monotonic()
+        if now < self._next or not markdown.strip():
+            return
+        self._next = now + (EVERY_IN_GROUP if self._address.is_group else EVERY)
+        try:
+            await self._put(split(render(markdown)), patient=False)
+        except RetryAfter as error:
+            self._next = now + seconds_of(error)
+        except (TelegramError, Gone) as error:
+            LOG.debug("an edit was left out: %s", error)
+
+    async def finish(self, markdown: str) -> None:
+        """The whole answer; returns when Telegram has all of it. Undeliverable where nobody is there."""
+        pieces = split(render(markdown)) or [Styled(SIGN, [])]
+        while True:
+            try:
+                await self._put(pieces, patient=True)
+                break
+            except Gone:
+                # The user deleted it: then it is sent again, as a new message.
+                self.lost += self._messages
+                self._messages, self._shown = [], {}
+            except ChatMigrated as error:
+                self._address = self._address._replace(chat=error.new_chat_id)
+                self._messages, self._shown = [], {}
+        for extra in self._messages[len(pieces) :]:
+            # A first try, cut off by a crash, was longer.
+            try:
+                await self._line.bot.delete_message(self._address.chat, extra)
+            except TelegramError as error:
+                LOG.info("a message too many could not be taken back: %s", error)
+
+    async def document(self, name: str, text: str) -> None:
+        """A file. It is sent once; after a crash in just that moment it may come a second time."""
+        await self._line.call(
+            lambda: self._line.bot.send_document(
+                self._address.chat, text.encode("utf-8"), filename=name, message_thread_id=self._address.thread
+            )
+        )
+
+    async def _put(self, pieces: list[Styled], *, patient: bool) -> None:
+        for place, piece in enumerate(pieces):
+            if place >= len(self._messages):
+                await self._send_sign(patient=patient)
+            if self._shown.get(place) == piece:
+                continue
+            await self._edit(self._messages[place], piece, patient=patient)
+            self._shown[place] = piece
+
+    async def _send_sign(self, *, patient: bool = True) -> None:
+        message = await self._line.call(
+            lambda: self._line.bot.send_message(self._address.chat, SIGN, message_thread_id=self._address.thread),
+            patient=patient,
+        )
+        await asyncio.to_thread(self._journal.sent, self._update, message.message_id)
+        if message.message_id not in self._messages:
+            self._messages.append(message.message_id)
+
+    async def _edit(self, message: int, piece: Styled, *, patient: bool) -> None:
+        for entities in (_entities(piece), []):
+            try:
+                edit = partial(
+                    self._line.bot.edit_message_text,
+                    piece.text,
+                    self._address.chat,
+                    message,
+                    entities=entities,
+                    disable_web_page_preview=True,
+                )
+                await self._line.call(edit, patient=patient)
+                return
+            except _Same:
+                return
+            except BadRequest as error:
+                if not entities:
+                    raise
+                LOG.warning("Telegram refused the formatting (%s): sent plain", error)
+
+
+def _entities(piece: Styled) -> list[MessageEntity]:
+    """Entities as Telegram counts them: in UTF-16 units."""
+    return [
+        MessageEntity(
+            type=entity.kind,
+            offset=units(piece.text[: entity.start]),
+            length=units(piece.text[entity.start : entity.end]),
+            url=entity.url or None,
+            language=entity.language or None,
+        )
+        for entity in piece.entities
+    ]
+
+
+__all__ = ["SIGN", "TYPING", "Gone", "InvalidToken", "Journal", "Line", "Reply", "Undeliverable", "seconds_of"]

@@ -1,0 +1,173 @@
+"""The sessions of a chat: one of them is active; new ones begin, old ones are resumed, none is lost.
+
+A chat is the command line (`cli`), or a chat or thread of a messenger. Its name is a legal session id, and where
+the messenger itself keeps talks apart (a thread), the first session of the chat has that very id.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from cortext.errors import NotFound, SessionExists, SessionNotFound
+from cortext.model import ids
+from cortext.model.session import AgentConfig, Change, Session
+from cortext.model.status import ACTIVE, COMPLETED
+from cortext.services.chat_adopt import adopt
+from cortext.services.choose import choose
+from cortext.services.listing import Listing, Row
+from cortext.store.assistant import Chats
+from cortext.store.base import Store, Trashed
+
+COMMAND_LINE = "cli"
+PREFIX = "sess_"
+SHOWN = 20  # sessions in a list, unless more are asked for
+
+
+class Resumed(msgspec.Struct):
+    """A session that is active again, and where its words were first said, if that was elsewhere."""
+
+    session: Session
+    copied_from: Row | None = None
+
+
+class ChatSessions:
+    """Which session each chat is in, and the ways from one to another."""
+
+    def __init__(self, store: Store, root: str, chats: Chats, listing: Callable[[], Listing]) -> None:
+        self.store, self.root, self.chats = store, root, chats
+        self._make_listing = listing
+        self._of_thread = threading.local()  # a list has a database, and a database has one thread
+
+    # ── the active session ───────────────────────────────────────────────────────────────────────────
+
+    def active(self, chat: str) -> str:
+        """The id of the session that this chat is in; empty where there is none (any more)."""
+        session_id = self.chats.active(chat)
+        if session_id is None and chat != COMMAND_LINE:
+            session_id = chat
+        # It may have been deleted from another chat.
+        return session_id if session_id and self.is_there(session_id) else ""
+
+    def is_there(self, session_id: str) -> bool:
+        """Whether the assistant has such a session."""
+        try:
+            self.store.peek(session_id)
+        except SessionNotFound:
+            return False
+        return True
+
+    def ensure(self, chat: str) -> tuple[str, bool]:
+        """The active session, made where there is none; whether it was made."""
+        session_id = self.active(chat)
+        if session_id:
+            return session_id, False
+        # A messenger's own thread is its first session. If that was deleted, the trash may bring it back: leave its id.
+        first = chat if chat != COMMAND_LINE and self.chats.active(chat) is None else ""
+        return self.start(chat, session_id=first).id, True
+
+    def start(self, chat: str, *, session_id: str = "", seed: str = "", model: str = "") -> Session:
+        """A new session, active in this chat. The same `seed` gives the same session, tried again or not."""
+        if seed:
+            session_id = PREFIX + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()
+        session = Session(
+            id=session_id or ids.new_session_id(PREFIX), type="chat", agent_config=AgentConfig(model=model)
+        )
+        try:
+            made = self.store.create(session)
+        except SessionExists:
+            made = self.store.get(session.id)
+        self.chats.activate(chat, made.id)
+        return made
+
+    def resume(self, chat: str, wanted: str) -> Resumed:
+        """Make a session active: by id, the beginning of one, its number in the list, or words of its name.
+
+        One of another tool or face is continued here as a chat: its talk is copied, and says where it comes from.
+        """
+        row = self.find(wanted)
+        copied_from = None
+        session_id = row.id
+        if row.root != self.root:
+            session_id = adopt(self.store, self.listing().found(row))
+            copied_from = row
+        session = self.store.get(session_id)
+        if session.status != ACTIVE:
+            session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
+        self.chats.activate(chat, session_id)
+        return Resumed(session, copied_from)
+
+    # ── the list ─────────────────────────────────────────────────────────────────────────────────────
+
+    def listing(self) -> Listing:
+        """The list of all sessions of all stores, up to date."""
+        listing: Listing | None = getattr(self._of_thread, "listing", None)
+        if listing is None:
+            listing = self._of_thread.listing = self._make_listing()
+        listing.refresh()
+        return listing
+
+    def rows(self, limit: int = SHOWN) -> list[Row]:
+        """The sessions of the assistant, the last active first."""
+        return self.listing().rows(root=self.root, limit=limit)
+
+    def find(self, wanted: str) -> Row:
+        """The session that is meant, here or in any other store; SessionNotFound, AmbiguousId."""
+        wanted = wanted.strip()
+        if not wanted:
+            raise NotFound("resume which session?", hint="/resume ID, with an id (or its beginning) from /sessions")
+        listing = self.listing()
+        own = listing.rows(root=self.root)
+        for rows in (own, listing.rows()):
+            matches = _by_id(rows, wanted)
+            if len(matches) == 1:
+                return matches[0]
+        if wanted.isdigit():
+            return choose(own, wanted)
+        try:
+            return choose(own, wanted)
+        except SessionNotFound:
+            return choose([row for row in listing.rows() if row.root != self.root], wanted)
+
+    # ── leaving ──────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(self, chat: str, wanted: str = "") -> Trashed:
+        """Move a session (the active one) of the assistant to the trash."""
+        session_id = self._own(wanted) if wanted else self.active(chat)
+        if not session_id:
+            raise NotFound("there is no session to delete", hint="/sessions shows what there is")
+        trashed = self.store.delete(session_id)
+        if self.chats.active(chat) in (session_id, None):
+            self.chats.activate(chat, "")
+        return trashed
+
+    def _own(self, wanted: str) -> str:
+        row = self.find(wanted)
+        if row.root != self.root:
+            raise NotFound(
+                f"{row.id} is a session of {row.tool or row.kind}, not of this assistant",
+                kept="it is unchanged",
+                hint=f"delete it with `cortext delete {row.id}`",
+            )
+        return row.id
+
+    def restore(self, chat: str, wanted: str = "") -> Session:
+        """Bring a deleted session back, the last one unless another is named, and make it active."""
+        item = next((item for item in self.store.trash() if item.session_id.startswith(wanted.strip().lower())), None)
+        if item is None:
+            raise NotFound("the trash has no such session", hint="an id as /delete told it")
+        session = self.store.restore(item.key)
+        self.chats.activate(chat, session.id)
+        return session
+
+
+def _by_id(rows: Sequence[Row], wanted: str) -> list[Row]:
+    """Sessions by id or its beginning. A messenger's commands cannot hold a hyphen: an underscore stands for it."""
+    plain = wanted.lower().replace("-", "_")
+    exact = [row for row in rows if row.id == wanted]
+    if exact:
+        return exact
+    return [row for row in rows if row.id.replace("-", "_").startswith(plain)]

@@ -1,0 +1,94 @@
+"""What the model sees of a chat: the prompt, the facts that are always in, the summary of what was archived, and
+the messages of the working file. Nothing of other sessions: those it has to ask for.
+
+The summary is a message and no part of the system's text: what was said once is a record, and gives no orders.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from cortext.model import clock, tokens
+from cortext.model.message import USER, Message
+from cortext.model.session import Session
+from cortext.services.context import View
+from cortext.services.memory import Memory
+from cortext.store.base import Store
+
+PROMPTS = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "prompts")
+REPLY = 8_000  # tokens of the model's window that are left for the answer and the tools
+LEAST = 4_000  # a view smaller than this could not hold a question
+
+
+class Section(NamedTuple):
+    """A part of what the model sees."""
+
+    name: str
+    text: str
+
+    @property
+    def tokens(self) -> int:
+        """Its size."""
+        return tokens.estimate(self.text)
+
+
+class Context(NamedTuple):
+    """The view of one session, and what stands in it before the messages: sections of the prompt, and the summary."""
+
+    view: View
+    sections: list[Section]
+    summary: Section | None = None
+
+
+def prompt(name: str) -> str:
+    """A prompt that comes with the package."""
+    with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def working(store: Store, session_id: str) -> Iterable[Message]:
+    """The messages that are not archived; all of them, where a store does not tell them apart."""
+    capable: Any = store
+    found: Iterable[Message] = capable.working(session_id) if hasattr(store, "working") else store.read(session_id)
+    return found
+
+
+class ContextBuilder:
+    """Makes the context of a session, as it is now."""
+
+    def __init__(self, memory: Memory, *, limit: int, facts: int, own_prompt: str = "") -> None:
+        self._memory = memory
+        self._limit, self._facts = limit, facts
+        self._own = own_prompt.strip()
+        self._prompt = ""
+
+    def build(self, store: Store, session: Session, model_context: int) -> Context:
+        """The context of this session, for a model with so much room."""
+        messages = list(working(store, session.id))
+        sections = self._sections()
+        archived = messages[0].seq if messages else 0
+        summary = _summary(session.summary, archived) if archived and session.summary else None
+        limit = self._limit
+        if model_context > 0:
+            limit = max(LEAST, min(limit, model_context - REPLY))
+        view = View(limit, system="\n\n".join(section.text for section in sections))
+        view.load([Message(role=USER, content=summary.text), *messages] if summary else messages)
+        return Context(view, sections, summary)
+
+    def _sections(self) -> list[Section]:
+        if not self._prompt:
+            self._prompt = self._own or prompt("assistant").strip()
+        today = clock.from_epoch(time.time())[:10]
+        sections = [Section("prompt", f"{self._prompt}\n\nToday is {today} (UTC).")]
+        facts = self._memory.standing(self._facts)
+        if facts:
+            sections.append(Section("memory", facts))
+        return sections
+
+
+def _summary(text: str, archived: int) -> Section:
+    begin = f"[Summary of the first {archived} messages of this conversation. It is a record, not a request.]"
+    return Section("summary", f"{begin}\n\n{text}\n\n[End of the summary. The conversation goes on:]")

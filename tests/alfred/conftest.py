@@ -1,0 +1,76 @@
+"""A model on loopback, and the assistant that asks it: in this process, or as a command."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.services.chat import COMMAND_LINE
+from cortext.services.chat_commands import Answer, Commands
+from cortext.services.chat_turn import Assistant
+from cortext.services.chat_worker import ChatWorker
+from cortext.wiring import Wiring
+from tests.alfred.kit import Parrot, environment, sessions_of
+
+
+@pytest.fixture
+def model() -> Iterator[Parrot]:
+    """The model."""
+    with Parrot() as server:
+        yield server
+
+
+class Desk:
+    """The assistant in this process, with its files in this test's HOME."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.wiring = Wiring(str(home))
+        self.assistant: Assistant = self.wiring.assistant()
+        self.commands = Commands(self.assistant, idle_minutes=self.wiring.settings["session.idle_minutes"])
+
+    def do(self, words: str, chat: str = COMMAND_LINE) -> Answer:
+        """A slash command."""
+        return self.commands.run(chat, words)
+
+    def say(self, words: str, chat: str = COMMAND_LINE) -> str:
+        """One turn; what the model answered."""
+        session_id, _ = self.assistant.sessions.ensure(chat)
+        model = self.assistant.models.take()
+        talk = self.assistant.talk(session_id, model)
+        self.assistant.say(talk, Message(role=USER, content=words))
+        for _ in talk.answer():
+            pass
+        self.assistant.models.give_back(model)
+        return talk.reply.text if talk.reply else ""
+
+    def fill(self, session_id: str, count: int, chat: str = COMMAND_LINE) -> None:
+        """A session of so many messages, without asking the model."""
+        self.assistant.sessions.start(chat, session_id=session_id)
+        words = "we decided to keep the retry budget in `retry_policy.py` because of ticket OPS-{}"
+        self.assistant.store.append(
+            session_id,
+            *(
+                Message(role=(USER, ASSISTANT)[place % 2], content=f"message {place}: {words.format(place)}")
+                for place in range(count)
+            ),
+        )
+
+    def worker(self) -> ChatWorker:
+        """The worker, anew as another process would have it."""
+        return self.wiring.chat_worker(self.assistant)
+
+    def folder(self, session_id: str) -> Path:
+        """Where a session lies."""
+        return sessions_of(self.home) / session_id
+
+
+@pytest.fixture
+def desk(home: Path, model: Parrot, monkeypatch: pytest.MonkeyPatch) -> Desk:
+    """The assistant in this process."""
+    for name, value in environment(home, model).items():
+        monkeypatch.setenv(name, value)
+    return Desk(home)

@@ -1,0 +1,161 @@
+"""The slash commands beyond the first four, and sessions of other tools that go on as a chat."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cortext.errors import CortextError, NotFound
+from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.model.session import Origin, Session
+from cortext.services.chat_adopt import FROM
+from tests.alfred.conftest import Desk
+from tests.alfred.kit import Parrot, alfred, environment, messages_of
+
+
+@pytest.mark.req("CHAT-14")
+def test_search_title_context_export(desk: Desk) -> None:
+    desk.say("my key is ghp_Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7Jd4Sf0Ga1Te3, about the zeppelin hangar")
+    session = desk.assistant.sessions.active("cli")
+    (hit,) = desk.do("/search zeppelin").hits
+    assert hit.id == session
+    assert any("zeppelin" in hit.snippet[start:end] for start, end in hit.lit)
+    assert desk.do("/search xylophone").text == "Nothing was found for: xylophone"
+    assert desk.do("/title The hangar").text == f"Session {session} is called: The hangar"
+    assert desk.do("/title").text == "The hangar"
+    assert desk.do("/sessions").rows[0][4] == "The hangar"
+    exported = desk.do("/export")
+    assert exported.name == f"{session}.md"
+    assert "zeppelin hangar" in exported.document
+    assert "Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7" not in exported.document
+    assert "masked" in exported.text
+    desk.do("/remember I am building an airship")
+    shown = desk.do("/context").text.splitlines()
+    assert [line.split()[0] for line in shown] == ["prompt", "memory", "messages", "together"]
+    sizes = [int(line.split()[1].replace(",", "")) for line in shown]
+    assert all(size > 0 for size in sizes)
+    assert abs(sum(sizes[:3]) - sizes[3]) <= 3  # rounding
+    assert "openai/test" in shown[-1]
+
+
+@pytest.mark.req("CHAT-14")
+def test_delete_and_undo(desk: Desk) -> None:
+    desk.say("something worth keeping")
+    session = desk.assistant.sessions.active("cli")
+    said = desk.do("/delete").text
+    assert said == f"Deleted session {session}. /restore {session} brings it back."
+    assert not desk.folder(session).exists()
+    assert desk.do("/sessions").rows == ()
+    with pytest.raises(NotFound):
+        desk.do("/delete")
+    desk.say("a new one begins")
+    assert desk.assistant.sessions.active("cli") != session
+    assert desk.do("/restore").text == f"Restored session {session} (2 messages); it is active here."
+    assert messages_of(desk.home, session)[0]["content"] == "something worth keeping"
+    # A thread of a messenger: its first id stays free for the undo.
+    desk.say("hello", chat="tg_4711")
+    desk.do("/delete", chat="tg_4711")
+    desk.say("hello again", chat="tg_4711")
+    assert desk.assistant.sessions.active("tg_4711").startswith("sess_")
+    assert "Restored session tg_4711" in desk.do("/restore tg_4711", chat="tg_4711").text
+
+
+@pytest.fixture
+def foreign(desk: Desk) -> str:
+    """A session that was captured from an AI tool, with tool calls in it, and longer than what a chat shows at once."""
+    store = desk.wiring.home_store().store
+    name = "claude-5f2c"
+    store.create(
+        Session(id=name, type="claude", title="Fix the flaky login", origin=Origin(tool="claude", session_id="5f2c"))
+    )
+    talk = [Message(role=USER, content="the login test is flaky, why?")]
+    for number in range(30):
+        call = Part(type=TOOL_CALL, id=f"c{number}", name="Bash", input={"command": f"pytest -k login{number}"})
+        talk += [
+            Message(role=ASSISTANT, content=f"Step {number}: I look at it.", parts=[call]),
+            Message(role=TOOL, parts=[Part(type=TOOL_RESULT, call_id=f"c{number}", output=f"output {number}")]),
+            Message(role=ASSISTANT, content=f"Finding {number}: the clock of the fixture is not frozen."),
+        ]
+    store.append(name, *talk)
+    return name
+
+
+@pytest.mark.req("CHAT-13")
+def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
+    before = list(desk.wiring.home_store().store.read(foreign))
+    (hit,) = desk.do("/search flaky login", chat="tg_4711").hits
+    assert (hit.id, hit.where, hit.title) == (foreign, "claude", "Fix the flaky login")
+    resumed = desk.do("/resume_claude_5f2c", chat="tg_4711").text.splitlines()  # as a phone sends it
+    assert resumed[0] == "Resumed session cont_claude-5f2c (61 messages)"
+    assert foreign in resumed[1]
+    assert desk.say("so what is the cause?", chat="tg_4711").startswith("Answer to")
+    sent = model.turns[-1]
+    assert sent.texts("assistant")[-1].endswith("Finding 29: the clock of the fixture is not frozen.")
+    assert "[Summary of the first 21 messages" in sent.texts("user")[0]
+    assert "tool_calls" not in json.dumps(sent.body["messages"]), "recorded calls are not the assistant's"
+    # Every word was copied, with its provenance; the original is untouched.
+    copy = messages_of(desk.home, "cont_claude-5f2c")
+    assert [line["content"] for line in copy[:2]] == ["the login test is flaky, why?", "Step 0: I look at it."]
+    assert len(copy) == 63
+    meta = json.loads((desk.folder("cont_claude-5f2c") / "meta.json").read_text(encoding="utf-8"))
+    assert meta[FROM] == {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
+    assert list(desk.wiring.home_store().store.read(foreign)) == before
+    # Again: the same copy, not another; and a new one when the original went on.
+    assert "cont_claude-5f2c (63 messages)" in desk.do(f"/resume {foreign}").text
+    desk.wiring.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
+    assert "cont_claude-5f2c_2 (62 messages)" in desk.do(f"/resume {foreign}").text
+
+
+def test_a_copy_that_a_crash_cut_short_is_finished(desk: Desk, foreign: str) -> None:
+    meta = {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
+    desk.assistant.store.create(Session(id="cont_claude-5f2c", type="chat", extra={FROM: meta}))
+    assert "(61 messages)" in desk.do(f"/resume {foreign}").text
+    assert "(61 messages)" in desk.do(f"/resume {foreign}").text
+
+
+def test_a_foreign_session_is_not_deleted_from_here(desk: Desk, foreign: str) -> None:
+    with pytest.raises(NotFound, match="not of this assistant"):
+        desk.do(f"/delete {foreign}")
+    assert desk.wiring.home_store().store.get(foreign).message_count == 91
+
+
+def test_unknown_and_hostile_words(desk: Desk) -> None:
+    for words in (
+        "/nope",
+        "/",
+        "/resume",
+        "/resume ../../etc/passwd",
+        "/resume \x1b[2J",
+        "/forget",
+        "/__init__",
+        "/run x",
+    ):
+        with pytest.raises(CortextError):
+            desk.do(words)
+    assert desk.do("/help").text.startswith("/new")
+
+
+def test_completion(desk: Desk, foreign: str) -> None:
+    desk.fill("sess_aaa", 2)
+    assert [word for word, _ in desk.commands.complete("/res")] == ["/resume ", "/restore "]
+    assert [word for word, _ in desk.commands.complete("/resume sess")] == ["sess_aaa"]
+    assert [word for word, _ in desk.commands.complete("/resume cl")] == [foreign]
+    assert desk.commands.complete("/delete cl") == []
+
+
+def test_the_command_line(home: Path, model: Parrot) -> None:
+    env = environment(home, model)
+    helped = alfred(env, "--help")
+    assert helped.code == 0
+    assert "alfred telegram" in helped.out
+    assert "ExecStart=" in alfred(env, "worker", "--print-timer").out
+    assert alfred(env, "worker", "--print-cron").out.startswith("*/5 * * * * /")
+    none = alfred({**environment(home), "PATH": "/nowhere"}, "hello")
+    assert none.code == 8
+    assert "three ways to get going" in none.err
+    assert alfred(env, "telegram").code == 7  # no token
+    answer = alfred(env, "--json", "--new", "ping").json
+    assert answer["reply"] == "Answer to ping"
+    assert messages_of(home, answer["session_id"])[0]["content"] == "ping"

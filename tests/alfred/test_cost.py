@@ -1,0 +1,41 @@
+"""A turn costs what its own session costs, however many others there are."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+from cortext import fsio
+from tests.alfred.conftest import Desk
+
+
+@pytest.mark.req("CHAT-11")
+def test_a_turn_touches_its_own_session_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk.fill("sess_mine", 6)
+    desk.say("the first turn, that finds its way")
+    opened: list[str] = []
+    real_open, real_scan = fsio.calls.open, os.scandir
+
+    def counted(path: Any, *given: Any) -> int:
+        opened.append(os.fspath(path))
+        return real_open(path, *given)
+
+    def no_scan(path: Any = ".") -> Any:
+        assert "sessions" not in str(path), "a turn looked through the sessions"
+        return real_scan(path)
+
+    monkeypatch.setattr(fsio.calls, "open", counted)
+    monkeypatch.setattr(os, "scandir", no_scan)
+    desk.say("one")
+    few = len(opened)
+    monkeypatch.setattr(os, "scandir", real_scan)
+    for number in range(60):
+        desk.fill(f"sess_{number:03d}", 2, chat=f"tg_{number}")
+    monkeypatch.setattr(os, "scandir", no_scan)
+    opened.clear()
+    desk.say("two")
+    assert len(opened) == few
+    of_others = [path for path in opened if "/sess_" in path and "/sess_mine" not in path]
+    assert of_others == []

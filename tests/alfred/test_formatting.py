@@ -1,0 +1,149 @@
+"""Markdown as Telegram shows it, and long texts as several messages: nothing cut, nothing broken, nothing smuggled."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cortext.faces.telegram.formatting import BOLD, CODE, ITALIC, LINK, PRE, QUOTE, STRIKE, Styled, render
+from cortext.faces.telegram.splitting import ENTITIES, LIMIT, split, units
+
+
+def _parts(styled: Styled, kind: str) -> list[str]:
+    return [styled.text[entity.start : entity.end] for entity in styled.entities if entity.kind == kind]
+
+
+def test_the_usual_markdown() -> None:
+    styled = render(
+        "# Plan for *today*\n\nThis is **bold `code` here**, _so_ ~~not~~ that, snake_case_name and 2*3*4.\n"
+        "- one\n* two\n\n```python\ndef f():\n    return '**'\n```\n> said she\n> twice\n\n"
+        "[docs](https://example.org/a_b) \\*literal\\*"
+    )
+    assert styled.text.startswith("Plan for today\n\nThis is bold code here, so not that, snake_case_name and 2")
+    assert "• one\n• two" in styled.text
+    assert _parts(styled, BOLD) == ["Plan for today", "bold", "here"]
+    assert _parts(styled, ITALIC)[:2] == ["today", "so"]
+    assert _parts(styled, STRIKE) == ["not"]
+    assert _parts(styled, CODE) == ["code"]
+    assert _parts(styled, PRE) == ["def f():\n    return '**'"]
+    assert _parts(styled, QUOTE) == ["said she\ntwice"]
+    assert [(entity.url, _parts(styled, LINK)) for entity in styled.entities if entity.kind == LINK] == [
+        ("https://example.org/a_b", ["docs"])
+    ]
+    assert next(entity.language for entity in styled.entities if entity.kind == PRE) == "python"
+    assert styled.text.endswith("*literal*")
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "**open and never closed",
+        "a * b * c",
+        "`no end",
+        "[text](javascript:alert(1))",
+        "[text](file:///etc/passwd)",
+        "<b>not html</b> & <script>",
+        "__init__.py and snake_case",
+        "[a]b](c",
+        "]( ][ )( **",
+    ],
+)
+def test_what_is_no_markdown_stays_as_it_was(written: str) -> None:
+    styled = render(written)
+    assert styled.text in (written, written.replace("__init__", "init"))
+    assert not [entity for entity in styled.entities if entity.kind == LINK]
+
+
+def test_a_table_is_shown_in_columns() -> None:
+    assert _parts(render("| a | b |\n|---|---|\n| 1 | 2 |"), PRE) == ["| a | b |\n|---|---|\n| 1 | 2 |"]
+
+
+def test_escape_codes_and_hidden_characters_are_made_visible() -> None:
+    styled = render("red \x1b[31m, reversed \u202e, half \ud800")
+    assert "\x1b" not in styled.text
+    assert "\u202e" not in styled.text
+    styled.text.encode("utf-8")
+
+
+def test_a_block_that_is_still_coming_is_a_block() -> None:
+    assert _parts(render("look:\n```\nfirst line\nsecond"), PRE) == ["first line\nsecond"]
+
+
+def _check(styled: Styled, pieces: list[Styled]) -> None:
+    """What Telegram demands of every message, and what we promise."""
+    flat = "".join(styled.text.split())
+    assert "".join("".join(piece.text.split()) for piece in pieces) == flat, "words were lost or doubled"
+    for piece in pieces:
+        assert 0 < units(piece.text) <= LIMIT
+        assert piece.text == piece.text.strip()
+        assert len(piece.entities) <= ENTITIES
+        piece.text.encode("utf-16-le")
+        for entity in piece.entities:
+            assert 0 <= entity.start < entity.end <= len(piece.text)
+        code = [entity for entity in piece.entities if entity.kind in (CODE, PRE)]
+        for entity in piece.entities:
+            if entity.kind not in (CODE, PRE, QUOTE):
+                assert not any(entity.start < other.end and other.start < entity.end for other in code)
+
+
+@given(st.text(st.sampled_from("*_`~[]()#>|-\\ \nab😀é\u0301\u200d"), max_size=300))
+def test_any_markup_gives_a_message_that_telegram_takes(written: str) -> None:
+    styled = render(written)
+    if written.strip():
+        assert styled.text or not written.strip("*_`~[]()#>|-\\ \n\u200d\u0301")
+    _check(styled, split(styled))
+
+
+@given(
+    st.lists(
+        st.sampled_from(["**bold words** ", "plain words ", "`code` ", "😀", "ein langesWort", "\n", "\n\n", "Satz. "]),
+        min_size=1,
+        max_size=60,
+    ),
+    st.integers(1, 60),
+)
+def test_any_long_text_is_split_and_not_cut(words: list[str], times: int) -> None:
+    styled = render("".join(words) * times)
+    _check(styled, split(styled))
+
+
+def test_borders_are_where_a_reader_would_pause() -> None:
+    paragraph = "A sentence of some length that goes on. " * 20
+    pieces = split(render("\n\n".join([paragraph.strip()] * 12)))
+    assert len(pieces) > 1
+    assert all(piece.text.endswith("goes on.") for piece in pieces)
+    one_line = split(render("A sentence of some length that goes on. " * 300))
+    assert all(piece.text.endswith("goes on.") for piece in one_line)
+    words = split(render("word " * 3000))
+    assert all(set(piece.text.split()) == {"word"} for piece in words)
+
+
+def test_formatting_goes_on_over_a_border() -> None:
+    (first, second, *_) = split(render(f"**{'bold ' * 1500}end**"))
+    assert _parts(first, BOLD) == [first.text]
+    assert _parts(second, BOLD) == [second.text]
+    code = "\n".join(f"line {number} of the program" for number in range(400))
+    pieces = split(render(f"See:\n```py\n{code}\n```\nDone."))
+    assert len(pieces) > 2
+    for piece in pieces[1:-1]:
+        assert _parts(piece, PRE) == [piece.text]
+    assert "\n".join(text for piece in pieces for text in _parts(piece, PRE)) == code
+    # A block that fits into one message is not cut in two.
+    pieces = split(render("word " * 500 + "\n```\n" + "x\n" * 1000 + "```"))
+    assert [len(_parts(piece, PRE)) for piece in pieces] == [0, 1]
+
+
+def test_emoji_and_accents_are_not_cut_apart() -> None:
+    family = "👨‍👩‍👧‍👦"
+    for text in (family * 600, "e\u0301" * 5000, "👍🏽" * 2500):
+        pieces = split(Styled(text, []))
+        assert "".join(piece.text for piece in pieces) == text
+        for piece in pieces[1:]:
+            assert piece.text[0] not in "\u200d\u0301\U0001f3fd"
+
+
+@pytest.mark.parametrize("hostile", ["*a* ", "[", "`a`", "_*", "**a ", "\\`", "> ", "~~", "a`b``c", "](x) ["])
+def test_hostile_markup_is_taken_whole(hostile: str) -> None:
+    styled = render(hostile * 8_000)
+    _check(styled, split(styled))

@@ -1,0 +1,57 @@
+"""`alfred` on a real terminal: typing, Tab, streaming, Ctrl-C, and a kill in the middle of an answer."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.alfred.kit import Parrot, environment, messages_of, sessions_of
+from tests.support.cli import SCRIPTS
+from tests.support.model_server import Reply
+from tests.support.screen import Screen
+
+
+@pytest.mark.req("CHAT-02", "CHAT-14")
+def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None:
+    env = environment(home, model)
+    held = threading.Event()
+    with Screen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
+        screen.wait_for("you>")
+        screen.type("hello there")
+        screen.press("Enter")
+        shown = screen.wait_for("Answer to hello", "Created session sess_")
+        session = next(word.rstrip(".") for word in shown.split() if word.startswith("sess_"))
+        screen.type("/new")
+        screen.press("Enter")
+        screen.wait_for("Created session sess_", "you>")
+        # Tab completes commands and ids.
+        screen.type("/resu")
+        screen.press("Tab")
+        screen.type(session[:9])
+        screen.press("Tab")
+        screen.wait_for(f"/resume {session}")
+        screen.press("Enter")
+        screen.wait_for(f"Resumed session {session} (2 messages)")
+        # Ctrl-C stops the answer and not us; what came is kept, out of the context.
+        model.push(Reply(text="slow words that never end", hold=held, hold_at=3))
+        screen.type("tell me more")
+        screen.press("Enter")
+        screen.wait_for("slow words")
+        screen.press("C-c")
+        screen.wait_for("stopped; what came is in the file")
+        screen.type("and on")
+        screen.press("Enter")
+        screen.wait_for("Answer to tell me more")  # both unanswered messages, as one
+        screen.press("C-d")
+        screen.wait_for("Pane is dead")  # tmux says so of a program that ended
+    messages = messages_of(home, session)
+    assert [message["role"] for message in messages].count("user") == 3
+    assert [message.get("partial", False) for message in messages if message["role"] == "assistant"] == [
+        False,
+        True,
+        False,
+    ]
+    assert "slow words" not in str(model.turns[-1].body)
+    assert {path.name for path in sessions_of(home).glob("sess_*")} >= {session}
