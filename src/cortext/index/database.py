@@ -7,7 +7,7 @@ import sqlite3
 
 from cortext import fsio
 
-SCHEMA = 5
+SCHEMA = 8
 
 _TABLES = """
 -- Which transcript of which tool is kept in which session, and how far it was read.
@@ -23,6 +23,8 @@ CREATE TABLE IF NOT EXISTS session (
     straight INTEGER, signs TEXT, changed INTEGER,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
+CREATE INDEX IF NOT EXISTS session_by_type ON session (type, status, agent, last_active);
 CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
 CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_active DESC);
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);

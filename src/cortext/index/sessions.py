@@ -202,7 +202,9 @@ class _Refresh:
         noted, signs, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
         now_signs = self._signs()
-        count = self.database.execute("SELECT count(*) FROM session WHERE root = ?", (self.source.root,)).fetchone()[0]
+        # Not how many there are, only whether they are few: that costs the same however many there are.
+        few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
+        count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
         old_signs = json.loads(signs)
         everything |= known is None or now_noted < 0 or count <= FEW or _git(now_signs) != _git(old_signs)
         due = not everything and time.time() - scanned > PATIENCE
@@ -319,7 +321,9 @@ class _Refresh:
 
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
     """What SQL asks for, and the values in it; the columns are ours, never the user's."""
-    conditions = [f"root IN ({','.join('?' * len(roots))})"]
+    # The plus keeps SQLite from going through a whole store where a filter names its rows at once.
+    plus = "+" if any(column in ("tool", "type") for column, _ in where) else ""
+    conditions = [f"{plus}root IN ({','.join('?' * len(roots))})"]
     values: list[object] = list(roots)
     for column, value in where:
         if column == "damage":
