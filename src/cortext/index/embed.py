@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from itertools import chain
 
 from cortext.index.arrays import np
 from cortext.index.words import camel_pieces, words_of
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from numpy.typing import NDArray
@@ -33,9 +34,21 @@ if TYPE_CHECKING:
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "embedding")
 WORDS = 256  # of a text that count; what a message is about is said at its beginning
-LOT = 32  # texts that are done together
+LOT = 128  # texts that are done together
 MOST_KNOWN = 500_000  # words whose pieces are remembered
 LONGEST = 48  # letters of a word that is taken apart
+
+
+class _Known(dict[bytes, list[int]]):
+    """The pieces of each word that went by; a new word is taken apart when it is asked for."""
+
+    def __init__(self, pieces: Callable[[bytes], list[int]]) -> None:
+        super().__init__()
+        self._pieces = pieces
+
+    def __missing__(self, word: bytes) -> list[int]:
+        self[word] = found = self._pieces(word)
+        return found
 
 
 class StaticModel:
@@ -50,7 +63,7 @@ class StaticModel:
         self._scale = np.load(os.path.join(DATA, "scale.f32.npy"))
         with open(os.path.join(DATA, "vocab.txt"), encoding="utf-8") as file:
             self._ids = {piece: number for number, piece in enumerate(file.read().split("\n"))}
-        self._known: dict[bytes, list[int]] = {}
+        self._known = _Known(self._pieces)
         self._floats: Vectors | None = None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -60,32 +73,29 @@ class StaticModel:
         return np.concatenate([self._many(texts[start : start + LOT]) for start in range(0, len(texts), LOT)])
 
     def _many(self, texts: Sequence[str]) -> Vectors:
-        """How often each text has each piece, times the table: one product of matrices is faster than many sums."""
+        """The rows of the table are fetched for all texts at once, and added up a text at a time."""
         if self._floats is None:
             self._floats = self._table * self._scale[:, None]
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
-        known = self._known
         pieces: list[int] = []
         ends: list[int] = []
         for text in texts:
-            for word in words_of(text[: WORDS * 12])[:WORDS]:
-                if word in known:
-                    pieces += known[word]
-                else:
-                    known[word] = found = self._pieces(word)
-                    pieces += found
+            words = words_of(text[: WORDS * 12])[:WORDS]
+            pieces.extend(chain.from_iterable(map(self._known.__getitem__, words)))
             ends.append(len(pieces))
-        if not pieces:
-            return np.zeros((len(texts), self.dimension), dtype=np.float32)
-        distinct, column = np.unique(np.array(pieces), return_inverse=True)
-        row = np.repeat(np.arange(len(texts)), np.diff(ends, prepend=0))
-        counts = np.bincount(row * len(distinct) + column, minlength=len(texts) * len(distinct))
-        counted = counts.reshape(len(texts), len(distinct)).astype(np.float32)
-        return _of_length_one(counted @ self._floats[distinct])
+        rows = self._floats[np.array(pieces, dtype=np.intp)]
+        ones = np.ones(max(np.diff(ends, prepend=0), default=0), dtype=np.float32)
+        added = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        start = 0
+        for place, end in enumerate(ends):
+            # A product with ones: twice as fast as sum().
+            np.dot(ones[: end - start], rows[start:end], out=added[place])
+            start = end
+        return _of_length_one(added)
 
     def _one(self, text: str) -> Vectors:
-        ids = [piece for word in words_of(text)[:WORDS] for piece in self._pieces(word)]
+        ids = [piece for word in words_of(text)[:WORDS] for piece in self._known[word]]
         if not ids:
             return np.zeros(self.dimension, dtype=np.float32)
         whole = self._scale[ids] @ self._table[ids].astype(np.float32)

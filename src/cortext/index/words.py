@@ -8,6 +8,7 @@ indexed sign by sign, with their places: any piece of such a text is found as a 
 from __future__ import annotations
 
 import re
+from itertools import filterfalse
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -86,24 +87,20 @@ class Vocabulary:
         self.fresh: set[str] = set()  # in lower case; taken out by whoever writes them down
         self._known: set[bytes] = set()
         self._camel: dict[bytes, str] = {}
-        self._camels: set[bytes] = set()  # its keys: a set meets a list much faster than a dict does
 
     def pieces(self, text: str) -> str:
         """Look at the words of a text; the pieces of those in camelCase."""
         words = words_of(text)
-        if not self._known.issuperset(words):
-            for word in words:
-                if word not in self._known:
-                    self._meet(word)
-        if self._camels.isdisjoint(words):
+        for word in filterfalse(self._known.__contains__, words):  # mostly none, and then no line of Python runs
+            self._meet(word)
+        if not _CAMEL.search(text):
             return ""
-        return " ".join([self._camel[word] for word in sorted(self._camels.intersection(words))])
+        return " ".join([self._camel[word] for word in dict.fromkeys(filter(self._camel.__contains__, words))])
 
     def _meet(self, word: bytes) -> None:
         if len(self._known) > MOST_KNOWN:
             self._known.clear()
             self._camel.clear()
-            self._camels.clear()
         self._known.add(word)
         if len(word) <= LONGEST_WORD:
             text = word.decode("utf-8")
@@ -111,7 +108,6 @@ class Vocabulary:
             pieces = camel_pieces(text)
             if pieces:
                 self._camel[word] = " ".join(pieces)
-                self._camels.add(word)
 
 
 def camel_pieces(word: str) -> list[str]:
