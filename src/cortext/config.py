@@ -72,7 +72,9 @@ SETTINGS = {
         Setting("workspace.offer_after", 40, "messages without a save until one is offered", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),
         Setting("spawner.agent", "assistant", "the agent that aur talks to where none is named"),
-        Setting("spawner.interactive.session_expiry_days", 0, "days after which quiet sessions go to the trash; 0: never"),
+        Setting(
+            "spawner.interactive.session_expiry_days", 0, "days after which quiet sessions go to the trash; 0: never"
+        ),
         Setting("spawner.interactive.context_tokens", 100_000, "how much of a session the model is sent at most"),
         Setting("search.model", "built-in", "what reads meaning: built-in, openai/…, sentence-transformers/… or none"),
         Setting("search.address", "", "where an openai/… model for search is asked, instead of OPENAI_BASE_URL"),

@@ -12,6 +12,7 @@ CortextError
 ├── SessionExists              an id that is taken                                exit 1
 ├── DamagedData                bytes on disk that are not what they should be     exit 3
 ├── SessionBusy                another process is writing                         exit 4
+│   └── TakenOver              work that another process does by now
 ├── WriteFailed                the disk said no; nothing was acknowledged         exit 5
 ├── UnsafePath                 a path that leads out of its store                 exit 6
 ├── ConfigError                a settings file that cannot be used                exit 7
@@ -93,6 +94,10 @@ class DamagedData(CortextError):
 class SessionBusy(CortextError):
     code = "busy"
     exit_status = 4
+
+
+class TakenOver(SessionBusy):
+    code = "taken-over"
 
 
 class WriteFailed(CortextError):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cortext.llm.connection import Limits
     from cortext.services.backfill import Embedder
     from cortext.services.capture import Capture
+    from cortext.services.chat_claims import HeldChats
     from cortext.services.chat_turn import Assistant
     from cortext.services.chat_worker import ChatWorker
     from cortext.services.listing import Listing
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from cortext.store.assistant_files import FileUpdates
     from cortext.store.base import Store
     from cortext.store.postgres import PostgresStore
-    from cortext.store.postgres_assistant import ServerUpdates
+    from cortext.store.postgres_updates import ServerUpdates
     from cortext.tools.base import Tool
 
     ToolAdapter = Tool
@@ -320,18 +321,20 @@ class Wiring:
         """What looks after the assistant's sessions while nobody waits."""
         from cortext import fsio
         from cortext.index.chores import Chores
-        from cortext.services.chat_chores import ListedChores
+        from cortext.services.chat_chores import ServerToDo
         from cortext.services.chat_worker import ChatWorker
 
-        place, listing = self.chat_place(), self.listing()
+        place = self.chat_place()
         server = self.server(place) if place.address else None
+        served = ServerToDo(server.chores()) if server else None
+        lock = os.path.join(config.chat_folder(self.settings), ".cortext", "worker.lock")
         return ChatWorker(
             assistant.store,
-            listing,
-            ListedChores(listing, place.root) if server else Chores(config.cache_folder(), place.root),
+            served or self.listing(),
+            served or Chores(config.cache_folder(), place.root),
             embedder=self.embedder,
             models=assistant.models,
-            lock=fsio.Lock(os.path.join(config.chat_folder(self.settings), ".cortext", "worker.lock")),
+            lock=None if server else fsio.Lock(lock),
             idle_minutes=self.settings["session.idle_minutes"],
             compact_tokens=self.settings["chat.compact_tokens"],
             keep_messages=self.settings["chat.keep_messages"],
@@ -347,6 +350,13 @@ class Wiring:
         if place.address:
             return self.server(place).updates(bot)
         return FileUpdates(os.path.join(config.assistant_folder(self.settings), "telegram", f"{bot}.jsonl"))
+
+    def bot_chats(self, updates: FileUpdates | ServerUpdates) -> HeldChats | None:
+        """The chats of a bot that this process works on; None where one process has them all."""
+        from cortext.services.chat_claims import HeldChats
+        from cortext.store.assistant_files import FileUpdates
+
+        return None if isinstance(updates, FileUpdates) else HeldChats(updates)
 
 
 class ModelSource:

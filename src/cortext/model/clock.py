@@ -10,7 +10,14 @@ from datetime import UTC, datetime
 _OURS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
 
 
-_UNITS = (("year", 31_536_000), ("month", 2_592_000), ("week", 604_800), ("day", 86_400), ("hour", 3600), ("minute", 60))
+_UNITS = (
+    ("year", 31_536_000),
+    ("month", 2_592_000),
+    ("week", 604_800),
+    ("day", 86_400),
+    ("hour", 3600),
+    ("minute", 60),
+)
 
 # The last millisecond and the last whole second that were asked for, as text. Two appends a moment apart
 # share them; making them anew costs as much as a tenth of a durable write.
@@ -68,9 +75,7 @@ def ago(timestamp: str, at: float | None = None) -> str:
         return "just now"
     if 86_400 <= gone < 2 * 86_400:
         return "yesterday"
-    for unit, length in _UNITS:
-        if gone >= length:
-            break
+    unit, length = next(pair for pair in _UNITS if gone >= pair[1])
     count = int(gone // length)
     return f"{count} {unit}{'s' if count != 1 else ''} ago"
 
@@ -84,7 +89,9 @@ class Ago:
         for unit, length in reversed(_UNITS):
             most = next((longer for _, longer in reversed(_UNITS) if longer > length), 100 * length)
             for count in range(1, -(-most // length)):
-                text = "yesterday" if length == 86_400 and count == 1 else f"{count} {unit}{'s' if count != 1 else ''} ago"
+                text = (
+                    "yesterday" if length == 86_400 and count == 1 else f"{count} {unit}{'s' if count != 1 else ''} ago"
+                )
                 borders.append((min((count + 1) * length, most), text))
         borders.reverse()
         # A moment later than the border at its place, and not later than the next, is told by that border's words.

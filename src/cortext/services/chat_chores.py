@@ -1,44 +1,41 @@
-"""What a worker has to look at where the sessions are on a server: by the list, remembered while the process lives.
+"""What a worker has to look at where the sessions are on a server, which knows it by an index of its own.
 
-The same as index.chores, without a table: the server answers the list, and what was done is in the sessions themselves.
+The same as index.chores; any number of workers may ask.
 """
 
 from __future__ import annotations
 
+import random
 from typing import Protocol
 
 from cortext.index.chores import Due
-from cortext.services.listing import Row
 
 
-class Rows(Protocol):
-    """The list of sessions, as far as it is needed here."""
+class Marks(Protocol):
+    """What the server knows about chores (see store.postgres_chores)."""
 
-    def rows(self, *, root: str = "") -> list[Row]:
-        """The sessions of one store."""
+    def due(self, chore: str) -> list[tuple[str, int, str]]:
+        """Ids of sessions, the end of their log, their last activity: those that wait longest."""
+
+    def settled(self, chore: str, session_id: str, end: int) -> None:
+        """Nothing is left to do up to this end of the log."""
 
 
-class ListedChores:
-    """See index.chores.Chores."""
+class ServerToDo:
+    """See chat_worker.ToDo."""
 
-    def __init__(self, listing: Rows, root: str) -> None:
-        self._listing, self._root = listing, root
-        self._settled: dict[tuple[str, str], str] = {}
+    def __init__(self, marks: Marks) -> None:
+        self._marks = marks
+
+    def refresh(self) -> None:
+        """The server is always up to date."""
 
     def due(self, chore: str) -> list[Due]:
-        """The sessions that changed since this chore was found done, the oldest first."""
-        found = [
-            Due(row.id, _signs(row), row.last_active)
-            for row in self._listing.rows(root=self._root)
-            if row.message_count and not row.damage
-        ]
-        found = [due for due in found if self._settled.get((chore, due.id)) != due.signs]
-        return sorted(found, key=lambda due: due.last_active)
+        """Sessions that went on since this chore was found done, in no order: many workers ask, and begin apart."""
+        found = [Due(session_id, str(end), last_active) for session_id, end, last_active in self._marks.due(chore)]
+        random.shuffle(found)
+        return found
 
     def settled(self, chore: str, session: Due) -> None:
-        """Nothing is left to do, as long as the session stays as it is."""
-        self._settled[chore, session.id] = session.signs
-
-
-def _signs(row: Row) -> str:
-    return f"{row.message_count} {row.last_active} {hash(row.summary)}"
+        """Nothing is left to do, as long as the session does not go on."""
+        self._marks.settled(chore, session.id, int(session.signs))

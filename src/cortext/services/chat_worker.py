@@ -1,7 +1,8 @@
 """What is done while nobody waits: messages get their vectors, quiet sessions a summary, long ones become short.
 
-A pass looks only at sessions whose files changed since it last found nothing to do there. One worker at a time: the
-bot's own, a timer's and a person's may all run, and no summary is made twice.
+A pass looks only at sessions that changed since it last found nothing to do there. One worker at a time, by a lock;
+on a server as many as you like, by claims. The bot's own, a timer's and a person's may all run, and no summary is made
+twice.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from cortext.services.chat_context import working
 from cortext.services.chat_summary import compact_chat, store_summary, summarise_chat
 from cortext.services.chat_turn import Models
 from cortext.store.base import Store
-from cortext.store.claims import Claims
+from cortext.store.claims import Claim, Claims
 
 CLAIMED = 300.0  # seconds that a summary may take before a worker elsewhere tries it
+EMBEDDING = 60.0  # and to give it its vectors
 TRIES = 3  # so often a model may fail at one session before code writes its summary
 
 
@@ -72,7 +74,7 @@ class ChatWorker:
         *,
         embedder: Callable[[], Embedder],
         models: Models,
-        lock: fsio.Lock,
+        lock: fsio.Lock | None,
         idle_minutes: float,
         compact_tokens: int,
         keep_messages: int,
@@ -83,6 +85,7 @@ class ChatWorker:
         self._embedder, self._models, self._lock = embedder, models, lock
         self._idle, self._large, self._keep, self._at_once = idle_minutes * 60, compact_tokens, keep_messages, at_once
         self._claims = claims  # where workers of many hosts look after the same sessions
+        self._held: dict[str, Claim] = {}
         self._progress: Progress | None = None
         self._failures: dict[str, int] = {}
         self._small: dict[str, str] = {}  # sessions under way that were found small, by the signs of their files
@@ -92,7 +95,8 @@ class ChatWorker:
         done = Pass()
         self._progress = progress
         try:
-            self._lock.acquire(0, "the worker")
+            if self._lock is not None:
+                self._lock.acquire(0, "the worker")
         except SessionBusy:
             done.busy = True
             return done
@@ -101,7 +105,8 @@ class ChatWorker:
             self._embed(done)
             self._summarise(done, time.time() if now is None else now)
         finally:
-            self._lock.release()
+            if self._lock is not None:
+                self._lock.release()
         return done
 
     def _tell(self, what: str, place: int, total: int) -> None:
@@ -113,20 +118,40 @@ class ChatWorker:
         due = self._chores.due(EMBED)
         for place, session in enumerate(due):
             self._tell("Vectors", place, len(due))
+            if not self._claimed(session.id):
+                continue
             try:
                 missing = lacking(self.store, session.id, self._embedder().name)
                 made = embed_summary(self.store, session.id, self._embedder())
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message
+                self._let_go(session.id)
                 continue
             done.embedded += made
             if missing:
                 waiting[session.id] = missing
-            elif not made:  # else its files change now: the next pass makes sure that nothing is missing
+            else:
+                self._let_go(session.id)
+            if not missing and not made:  # else it changes now: the next pass makes sure that nothing is missing
                 self._chores.settled(EMBED, session)
             if sum(map(len, waiting.values())) >= BATCH:
                 self._embed_lot(waiting, done)
         self._embed_lot(waiting, done)
+
+    def _claimed(self, session_id: str) -> bool:
+        """Whether it is ours to give this session its vectors, and nobody's elsewhere at this moment."""
+        if self._claims is None:
+            return True
+        claim = self._claims.claim(EMBED, session_id, EMBEDDING)
+        if claim is not None:
+            self._held[session_id] = claim
+        return claim is not None
+
+    def _let_go(self, *session_ids: str) -> None:
+        for session_id in session_ids:
+            claim = self._held.pop(session_id, None)
+            if claim is not None and self._claims is not None:
+                self._claims.finish(claim)
 
     def _embed_lot(self, waiting: dict[str, list[Message]], done: Pass) -> None:
         """Make the vectors of several sessions together. If one of them is gone since, the others follow next time."""
@@ -134,6 +159,7 @@ class ChatWorker:
             done.embedded += embed_many(self.store, self._embedder(), waiting) if waiting else 0
         except (SessionNotFound, SessionBusy, DamagedData) as error:
             done.failed |= dict.fromkeys(waiting, error.message)
+        self._let_go(*waiting)
         waiting.clear()
 
     def _summarise(self, done: Pass, now: float) -> None:
@@ -164,9 +190,13 @@ class ChatWorker:
         self._small.pop(due.id, None)
         changed = False
         last = self.store.tail(due.id, 1)
-        if last and last[-1].seq >= session.summary_covers and self._renew_claimed(session, last[-1].seq + 1):
+        if last and last[-1].seq >= session.summary_covers:
+            made = self._renew_claimed(session, last[-1].seq)
+            if made is None:
+                return  # done elsewhere, or being done: looked at again
+            changed = made
+        if changed:
             done.summarised.append(due.id)
-            changed = True
             self._failures.pop(due.id, None)
             done.embedded += embed_summary(self.store, due.id, self._embedder())
         if large and compact_chat(self.store, self.store.peek(due.id), self._keep):
@@ -175,19 +205,18 @@ class ChatWorker:
         if not changed:
             self._chores.settled(SUMMARISE, due)
 
-    def _renew_claimed(self, session: Session, covers: int) -> bool:
-        """Sum the session up, unless a worker elsewhere does or did."""
+    def _renew_claimed(self, session: Session, last: int) -> bool | None:
+        """Sum the session up; None where a worker elsewhere does, or did a moment ago."""
         if self._claims is None:
             return self._renew_summary(session)
-        claim = self._claims.claim(SUMMARISE, session.id, CLAIMED, version=covers)
+        claim = self._claims.claim(SUMMARISE, session.id, CLAIMED)
         if claim is None:
-            return False
-        made = False
+            return None
         try:
-            made = self._renew_summary(session)
+            session = self.store.peek(session.id)
+            return self._renew_summary(session) if session.summary_covers <= last else None
         finally:
-            self._claims.finish(claim, version=covers if made else 0)
-        return made
+            self._claims.finish(claim)
 
     def _renew_summary(self, session: Session) -> bool:
         """Sum the session up; by code where there is no model, or where it failed too often. Whether it was stored."""

@@ -121,8 +121,7 @@ class Search:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
         ranked, lit = self._ranked(query, limit * per_session, exact, leave_out)
-        found = self._grouped(ranked, limit, per_session, lit, self._check(query, leave_out))
-        return self._with_servers(found, query, limit, leave_out)
+        return self._grouped(ranked, limit, per_session, lit, self._check(query, leave_out))
 
     def messages(
         self,
@@ -153,7 +152,7 @@ class Search:
                 found.append(Found(row, matches, matches[0].score))
             if len(found) == limit:
                 break
-        return self._with_servers(found, query, limit, leave_out)
+        return found
 
     def similar(self, session_id: str, *, limit: int = 10, fresh: bool = True) -> list[Found]:
         """Sessions that are about the same as this one: by its telling words, and by its meaning."""
@@ -291,15 +290,6 @@ class Search:
             facts = (message.id, seq, message.role, message.timestamp)
             matches.append(Match(*facts, shown, spans, round(score, 4), *beside))
         return matches
-
-    def _with_servers(self, found: list[Found], query: Query, limit: int, leave_out: Collection[str]) -> list[Found]:
-        """What the stores on servers find by themselves, put among what was found here."""
-        if not self._listing.servers:
-            return found
-        from cortext.services.search_served import from_servers
-
-        theirs = from_servers(self._listing, query, limit, leave_out, self._check(query, ()))
-        return sorted([*found, *theirs], key=lambda item: item.score, reverse=True)[:limit]
 
 
 def _said(message: Message | None) -> str:

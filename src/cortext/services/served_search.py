@@ -85,9 +85,6 @@ class ServedSearch(Search):
         single = [Found(found.session, [match], match.score) for found in served for match in found.matches]
         return _merged(here, sorted(single, key=lambda found: found.score, reverse=True), limit)
 
-    def _with_servers(self, found: list[Found], query: Query, limit: int, leave_out: Collection[str]) -> list[Found]:
-        return found  # they are put in by `search` and `messages`, which know more of what is wanted
-
     def _served(
         self,
         text: str,

@@ -5,6 +5,7 @@ updates that a messenger sent. A backend may keep them in files (assistant_files
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
@@ -81,6 +82,30 @@ class Updates(Protocol):
 
     def waiting(self) -> list[Taken]:
         """Taken and not done, in the order of arrival."""
+
+
+class SharedUpdates(Updates, Protocol):
+    """The same for many processes: a chat is worked on by the one that has claimed it, until it lets go or dies."""
+
+    seconds: float  # that a claim lasts, if it is not renewed
+
+    def claim(self, chat: str) -> bool:
+        """Make a chat ours; False where another process has it."""
+
+    def renew(self, chat: str) -> bool:
+        """Keep it; False where it was lost."""
+
+    def let_go(self, chat: str) -> None:
+        """Leave it to the next one."""
+
+    def working(self, chat: str) -> AbstractContextManager[None]:
+        """What this thread appends inside is refused (TakenOver) if the chat is not ours any more."""
+
+    def waiting(self, chat: str = "") -> list[Taken]:
+        """Those of one chat, in the order of their numbers."""
+
+    def left_alone(self) -> dict[str, int]:
+        """Chats whose updates wait and that nobody works on, and how many wait there."""
 
 
 class KeepsWorking(Protocol):

@@ -5,8 +5,10 @@ The same protocol and the same guarantees as on disk. What a lock file is there 
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -19,13 +21,17 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import postgres_repair, postgres_search, postgres_vectors
 from cortext.store.base import Damage, RepairReport, Trashed
-from cortext.store.postgres_assistant import ServerChats, ServerClaims, ServerFacts, ServerUpdates
+from cortext.store.claims import Claim
+from cortext.store.postgres_assistant import ServerChats, ServerFacts
 from cortext.store.postgres_changes import Changes
+from cortext.store.postgres_chores import ServerChores
+from cortext.store.postgres_claims import ServerClaims
 from cortext.store.postgres_connection import Connection, Connections
 from cortext.store.postgres_driver import psycopg
 from cortext.store.postgres_lease import FREE, LIVE, Lease, Leases, not_found
 from cortext.store.postgres_log import Appending, ServerReading, life_of, tail
 from cortext.store.postgres_rows import SESSION, columns_of, session_from
+from cortext.store.postgres_updates import ServerUpdates
 from cortext.store.served import Hit, ServerState
 
 LOCK_TIMEOUT = 5.0
@@ -83,6 +89,7 @@ class PostgresStore:
         self.leases = Leases(self.connections, space, timeout=lock_timeout, seconds=lease)
         self.root = f"{self.connections.name}#{space}"
         self.changes = Changes(self.connections, self.leases, space, self._session)
+        self._of_thread = threading.local()  # the claim that a thread works under
 
     def close(self) -> None:
         """Let go of the connections."""
@@ -161,8 +168,19 @@ class PostgresStore:
             self._life(session_id)
             return []
         # Without a lease: the statement that writes is the lock.
-        appending = Appending(self.connections, self.space, session_id, messages, None, self.leases.seconds)
+        claim = getattr(self._of_thread, "claim", None)
+        appending = Appending(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
         return self.leases.wait_for(session_id, appending.run)
+
+    @contextmanager
+    def under(self, claim: Claim) -> Iterator[None]:
+        """What this thread appends, it appends only as long as the claim is ours; else TakenOver."""
+        before = getattr(self._of_thread, "claim", None)
+        self._of_thread.claim = claim
+        try:
+            yield
+        finally:
+            self._of_thread.claim = before
 
     def update(self, session_id: str, change: Change) -> Session:
         return self.changes.change(check_id(session_id), change, None)
@@ -293,11 +311,15 @@ class PostgresStore:
 
     def updates(self, bot: int) -> ServerUpdates:
         """The updates that a messenger sent to this bot."""
-        return ServerUpdates(self.connections, bot)
+        return ServerUpdates(self.connections, bot, self.under, self.leases.seconds)
 
     def claims(self) -> ServerClaims:
         """Who of many workers does what."""
         return ServerClaims(self.connections)
+
+    def chores(self) -> ServerChores:
+        """Which sessions have to be looked after."""
+        return ServerChores(self.connections, self.space)
 
     # ── the parts that these are made of ─────────────────────────────────────────────────────────────
 

@@ -18,7 +18,8 @@ from cortext.store.postgres_rows import SESSION, columns_of, storable
 PAGE = 500
 _MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
 _SAVE = """
-UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s
+UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
+    summary_vector = CASE WHEN summary = %s THEN summary_vector END
 WHERE session_id = %s AND life = %s
 """
 _NOTES = f"""
@@ -59,7 +60,8 @@ class Changes:
             if row is None:
                 return None
             session = change.apply(self._session(row[1:]))
-            connection.execute(_SAVE.encode(), (*columns_of(session), session_id, row[0]))
+            columns = columns_of(session)
+            connection.execute(_SAVE.encode(), (*columns, columns[-1], session_id, row[0]))
         return session
 
     def compact(self, session_id: str, before: int) -> int:

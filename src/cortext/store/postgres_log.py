@@ -13,8 +13,10 @@ import msgspec
 
 from cortext.model.message import Message
 from cortext.store.base import UNREADABLE, Damage
+from cortext.store.claims import Claim
 from cortext.store.lines import BadLine
 from cortext.store.log import complete, same_again
+from cortext.store.postgres_claims import still_ours
 from cortext.store.postgres_connection import Connection, Connections
 from cortext.store.postgres_driver import psycopg
 from cortext.store.postgres_lease import ENDED, FREE, LIVE, Lease
@@ -49,10 +51,10 @@ class Appending:
 
     def __init__(
         self, connections: Connections, space: str, session_id: str, messages: Sequence[Message], lease: Lease | None,
-        seconds: float,
+        seconds: float, claim: Claim | None = None,
     ) -> None:  # fmt: skip
         self._connections, self._space, self._session_id = connections, space, session_id
-        self._lease, self._seconds = lease, seconds
+        self._lease, self._seconds, self._claim = lease, seconds, claim
         self._messages = _distinct([complete(message, 0) for message in messages])
         self._rows = {message.id: to_row(message) for message in self._messages}
 
@@ -85,14 +87,21 @@ class Appending:
             return [there[message.id] for message in self._messages]
 
     def _write(self, connection: Connection, messages: list[Message]) -> int | None:
-        """Store these; the number of the first, or None."""
+        """Store these; the number of the first, or None. Under a claim, only while that is ours."""
+        if self._claim is None:
+            return self._put(connection, messages)
+        with connection.transaction():
+            still_ours(connection, self._claim)
+            return self._put(connection, messages)
+
+    def _put(self, connection: Connection, messages: list[Message]) -> int | None:
         rows = [self._rows[message.id] for message in messages]
         straight = not any(message.parent or message.partial or message.aside for message in messages)
         count = len(rows)
         lease = self._lease
         held = lease is not None
         mine = (self._seconds, *lease) if lease else (self._session_id, self._space)
-        if count == 1 and self._connections.whole:
+        if count == 1 and self._connections.whole and self._claim is None:
             row = rows[0]
             try:
                 got = connection.execute(_ONE[held], (row[3], row[2], straight, *mine, *row), prepare=True).fetchone()

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import CortextError, ModelError, SessionBusy, WriteFailed
+from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.faces.telegram.incoming import COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, is_safe_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
@@ -19,6 +19,7 @@ from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls
 from cortext.services.chat_updates import Taken, Updates
 from cortext.services.turn import Note, Talk, Text
 
+PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, a server that is away
 _LOOK_BACK = 64  # messages among which an update of a moment ago is looked for
 
 STOP = "/stop"  # only here: at the desk Ctrl-C does it
@@ -59,8 +60,8 @@ class Answering:
         """What to say to an update; None where nothing is to be said. Errors become words, but those that pass by."""
         try:
             return self._answer(taken, incoming, grown)
-        except (WriteFailed, SessionBusy):
-            raise  # a full disk, another writer: the caller tries again
+        except PASSING:
+            raise  # the caller tries again
         except CortextError as error:
             return Answer(_sorry(error))
 

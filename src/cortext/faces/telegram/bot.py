@@ -17,8 +17,8 @@ from typing import Any
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter, TelegramError
 
-from cortext.errors import ConfigError, SessionBusy, WriteFailed
-from cortext.faces.telegram.answering import STOP, Answering, Stopped
+from cortext.errors import ConfigError, StoreUnreachable, WriteFailed
+from cortext.faces.telegram.answering import PASSING, STOP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
@@ -154,7 +154,7 @@ class TelegramBot:
             try:
                 await self._answer(taken, incoming)
                 break
-            except (WriteFailed, SessionBusy) as error:
+            except PASSING as error:
                 LOG.error("update %d waits: %s; trying again in %.0f s", taken.update, error.message, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
@@ -183,18 +183,16 @@ class TelegramBot:
             try:
                 await asyncio.to_thread(self._updates.done, taken.update)
                 return
-            except (WriteFailed, SessionBusy) as error:
+            except PASSING as error:
                 LOG.error("update %d is answered, which could not be noted: %s", taken.update, error.message)
                 await self._pause(5.0)
                 if self.stopping.is_set():
                     raise Stopped from None
 
     async def _answer(self, taken: Taken, incoming: Incoming) -> None:
-        reply = Reply(self._line, self._updates, taken.update, incoming.address, taken.sent)
+        reply = Reply(self._line_of(taken.chat), self._updates, taken.update, incoming.address, taken.sent)
         growing = _Growing(asyncio.get_running_loop())
-        work = asyncio.get_running_loop().run_in_executor(
-            self._threads, self._answering.answer, taken, incoming, growing.grown
-        )
+        work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
         try:
             if incoming.kind == WORDS:
                 await self._show(reply, growing, work)
@@ -208,6 +206,14 @@ class TelegramBot:
             await reply.document(answer.name, answer.document)
         if reply.lost:
             LOG.info("update %d: the user deleted the answer while it was written; sent again", taken.update)
+
+    def _line_of(self, chat: str) -> Line:
+        """The way to Telegram for one chat."""
+        return self._line
+
+    def _work(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+        """What is done in a thread."""
+        return self._answering.answer(taken, incoming, grown)
 
     async def _show(self, reply: Reply, growing: _Growing, work: asyncio.Future[Answer | None]) -> None:
         """Show the answer while it grows; "typing" until there is something to show."""
@@ -282,7 +288,7 @@ class TelegramBot:
             except Conflict as error:
                 LOG.error("another process asks for this bot's updates (%s): trying again", error)
                 await self._pause(pause * 5)
-            except (NetworkError, WriteFailed) as error:
+            except (NetworkError, WriteFailed, StoreUnreachable) as error:
                 LOG.warning("no updates (%s): trying again in %.0f s", error, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)

@@ -8,6 +8,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -93,6 +94,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.faces.telegram.answering import Answering
     from cortext.faces.telegram.bot import TelegramBot
     from cortext.faces.telegram.logs import LOG
+    from cortext.faces.telegram.shared import SharedBot
     from cortext.services.chat_commands import Commands
 
     wiring = Wiring()
@@ -102,7 +104,9 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
     assistant = wiring.assistant(options.model)
     updates = wiring.bot_updates(bot_id)
-    await _hold(updates.hold, patient=bool(wiring.chat_place().address))
+    shared = wiring.bot_chats(updates)
+    if shared is None or not options.webhook:
+        await _hold(updates.hold, patient=shared is not None)
     api = wiring.settings["telegram.api_url"].rstrip("/")
     bot = Bot(
         token,
@@ -112,7 +116,9 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
     commands = Commands(assistant, idle_minutes=wiring.settings["session.idle_minutes"])
-    served = TelegramBot(
+    # With the sessions on a server any number of processes may serve one bot.
+    kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
+    served = kind(
         bot,
         Answering(assistant, commands, updates, bot_id),
         updates,
@@ -137,7 +143,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         if worker is not None:
             worker.start()
         if options.webhook:
-            await _by_webhook(served, options)
+            await _by_webhook(served, options, token if shared else "")
         else:
             await bot.delete_webhook()
             await served.poll()
@@ -176,18 +182,23 @@ def _warm(assistant: Assistant) -> None:
         pass
 
 
-async def _by_webhook(served: TelegramBot, options: argparse.Namespace) -> None:
+async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: str) -> None:
+    """Listen. `shared` is the token of a bot that several processes serve: they must have one secret."""
     from cortext.faces.telegram.incoming import ASKED
-    from cortext.faces.telegram.webhook import new_secret, serve
+    from cortext.faces.telegram.sending import Line
+    from cortext.faces.telegram.webhook import common_secret, new_secret, serve
 
     host, _, port = options.listen.rpartition(":")
     path = urlsplit(options.webhook).path or "/"
     if not port.isdigit() or not options.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost")):
         raise UsageError("a webhook needs an https address and HOST:PORT to listen at", hint="alfred telegram --help")
-    secret = new_secret()
+    secret = common_secret(shared, options.webhook) if shared else new_secret()
     server = serve(path, secret, served.take, host or "127.0.0.1", int(port))
     try:
-        await served.bot.set_webhook(options.webhook, secret_token=secret, allowed_updates=list(ASKED))
+        # Telegram lets a bot do this about once a second: when several processes start, they take turns.
+        await Line(served.bot).call(
+            lambda: served.bot.set_webhook(options.webhook, secret_token=secret, allowed_updates=list(ASKED))
+        )
         await served.stopping.wait()
     finally:
         server.stop()

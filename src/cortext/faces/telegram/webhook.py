@@ -26,6 +26,11 @@ def new_secret() -> str:
     return secrets.token_urlsafe(32)
 
 
+def common_secret(token: str, address: str) -> str:
+    """The same secret in every process that serves this bot at this address; who knows it does not know the token."""
+    return hmac.new(token.encode(), b"cortext webhook " + address.encode(), "sha256").hexdigest()
+
+
 def serve(path: str, secret: str, take: Take, host: str, port: int) -> HTTPServer:
     """Listen. A proxy in front of it speaks TLS to Telegram."""
     application = Application([(path, _Updates, {"secret": secret, "take": take})], log_function=_log)

@@ -91,7 +91,7 @@ def decides(text: str) -> bool:
             place = low.find(stem, place + 1)
         if place >= 0:
             return True
-    return any([sign in low for sign in _SIGNS])
+    return any(sign in low for sign in _SIGNS)
 
 
 def clip(text: str, longest: int = 240) -> str:

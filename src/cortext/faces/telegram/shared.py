@@ -1,0 +1,159 @@
+"""One of many processes that serve the same bot, with its updates on a server.
+
+Whoever hears an update stores it; whoever claims its chat answers it. A process that finds the chat claimed leaves the
+update to the other one, which looks once more after it has let go. What a dead process left is found by the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from cortext.errors import CortextError, TakenOver
+from cortext.faces.telegram.answering import STOP, Grown, Stopped
+from cortext.faces.telegram.bot import TelegramBot
+from cortext.faces.telegram.incoming import Incoming, Refused, check_user, read
+from cortext.faces.telegram.logs import LOG
+from cortext.faces.telegram.sending import Line
+from cortext.services.chat_claims import HeldChats
+from cortext.services.chat_commands import Answer
+from cortext.services.chat_updates import Taken
+
+T = TypeVar("T")
+
+
+class SharedBot(TelegramBot):
+    """Serves a bot together with other processes."""
+
+    def __init__(self, *given: Any, chats: HeldChats, parallel: int, **more: Any) -> None:
+        super().__init__(*given, parallel=parallel, **more)
+        self._chats = chats
+        self._room = asyncio.Semaphore(parallel)  # what does not fit is left to processes that have room
+        self._attended: set[str] = set()
+        self._again: set[str] = set()
+        chats.lost = self._answering.interrupt
+        chats.news = self._look_for_stop
+
+    def go_on(self) -> int:
+        """Answer what nobody works on, now and from time to time; how many there are now."""
+        left = self._chats.left_alone()
+        for chat in left:
+            self._attend(chat)
+        self._spawn(self._look_around())
+        return sum(left.values())
+
+    async def stop(self) -> None:
+        """See TelegramBot; then others may go on with what is left, at once."""
+        await super().stop()
+        await asyncio.to_thread(self._chats.close)
+
+    def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
+        if incoming.text == STOP:
+            self._answering.interrupt(taken.chat)  # if another process writes it, that one looks for such words
+        self._attend(taken.chat)
+
+    def _look_for_stop(self, chat: str, waiting: list[Taken]) -> None:
+        """A /stop that another process heard."""
+        if any(_text(taken) == STOP for taken in waiting[1:]):
+            self._answering.interrupt(chat)
+
+    async def _look_around(self) -> None:
+        """Look for chats of processes that died."""
+        while not self.stopping.is_set():
+            await self._pause(self._chats.seconds / 3 * random.uniform(0.7, 1.3))
+            try:
+                for chat in await asyncio.to_thread(self._chats.left_alone):
+                    self._attend(chat)
+            except CortextError as error:
+                LOG.warning("no look at what others left: %s", error.message)
+
+    def _attend(self, chat: str) -> None:
+        if chat in self._attended:
+            self._again.add(chat)
+        elif not self.stopping.is_set():
+            self._attended.add(chat)
+            self._spawn(self._serve_chat(chat))
+
+    async def _serve_chat(self, chat: str) -> None:
+        """Work on a chat as long as something waits in it and nobody else does."""
+        try:
+            async with self._room:
+                more = True
+                while more and not self.stopping.is_set():
+                    self._again.discard(chat)
+                    # What others put there while it was ours, they left to us: look once more when it is not.
+                    more = await self._work_off(chat) and bool(await asyncio.to_thread(self._chats.waiting, chat))
+                    more = more or chat in self._again
+        except Stopped:
+            pass
+        except CortextError as error:
+            LOG.error("chat %s waits: %s", chat, error.message)  # the look around finds it again
+        finally:
+            self._attended.discard(chat)
+            self._again.discard(chat)
+
+    async def _work_off(self, chat: str) -> bool:
+        """Answer what waits in a chat, in order; False where another process works on it."""
+        if not await asyncio.to_thread(self._chats.take, chat):
+            return False
+        try:
+            while (waiting := await asyncio.to_thread(self._chats.waiting, chat)) and not self.stopping.is_set():
+                for taken in waiting:
+                    await self._see_through_own(taken)
+        finally:
+            await asyncio.to_thread(self._chats.let_go, chat)
+        return True
+
+    async def _see_through_own(self, taken: Taken) -> None:
+        try:
+            incoming = read(taken.body, longest=self._longest, bot_name=self._name)
+            check_user(incoming, self._allowed)
+        except Refused as refused:
+            LOG.warning("refused: %s (update %d, taken before)", refused, taken.update)
+            await self._finish(taken)
+            return
+        await self._see_through(taken, incoming)
+
+    async def _answer(self, taken: Taken, incoming: Incoming) -> None:
+        try:
+            await super()._answer(taken, incoming)
+        except TakenOver as error:
+            LOG.warning("update %d is left to another process: %s", taken.update, error.message)
+            raise Stopped from None
+
+    async def _finish(self, taken: Taken) -> None:
+        try:
+            await super()._finish(taken)
+        except TakenOver as error:
+            LOG.warning("update %d is left to another process: %s", taken.update, error.message)
+            raise Stopped from None
+
+    def _line_of(self, chat: str) -> Line:
+        return _OwnLine(self._line, lambda: self._chats.check(chat))
+
+    def _work(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
+        with self._chats.working(taken.chat):
+            return super()._work(taken, incoming, grown)
+
+
+class _OwnLine(Line):
+    """The way to Telegram, open as long as the chat is ours."""
+
+    def __init__(self, line: Line, check: Callable[[], None]) -> None:
+        super().__init__(line.bot)
+        self._check = check
+
+    async def call(self, ask: Callable[[], Awaitable[T]], *, patient: bool = True) -> T:
+        async def checked() -> T:
+            self._check()
+            return await ask()
+
+        return await super().call(checked, patient=patient)
+
+
+def _text(taken: Taken) -> str:
+    message = taken.body.get("message")
+    text = message.get("text") if isinstance(message, dict) else None
+    return text.strip().partition("@")[0] if isinstance(text, str) else ""

@@ -1,0 +1,75 @@
+"""Many processes serve one bot, with its sessions on a server: each message once, in order, whoever dies or sleeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from pathlib import Path
+
+import pytest
+
+from cortext.store.postgres import PostgresStore
+from tests.alfred.kit import Parrot
+from tests.postgres.webhooks import Crew, serve
+from tests.support.model_reply import Reply
+from tests.support.postgres import shared
+from tests.support.telegram_server import TelegramServer
+
+ME = 5000
+
+
+@pytest.mark.req("CHAT-13", "STORE-03", "STORE-14")
+def test_bots_behind_one_address_answer_everything_once_and_in_order(tmp_path: Path) -> None:
+    found = serve(shared(), tmp_path, workers=3, chats=8, messages=4, kills=4, seed=8)
+    assert found["kills"] == 4
+
+
+@pytest.mark.req("CHAT-13", "STORE-05", "STORE-14")
+def test_a_bot_that_sleeps_past_its_claim_writes_and_says_nothing_when_it_wakes(tmp_path: Path) -> None:
+    address = shared().database()
+    rest = threading.Event()
+    with TelegramServer() as telegram, Parrot() as model:
+        model.push(Reply(text="Never to be seen whole", hold=rest, hold_at=2))
+        with Crew(tmp_path, address, model, telegram, 2, lease=1.0) as crew:
+            assert telegram.deliver(telegram.next_update(ME, "who answers?")) == 200
+            model.wait_for_hold()
+            telegram.wait_for(lambda: telegram.said(ME))
+            sleeper = next(bot for bot in crew.bots if bot.process and _asks(bot.process.pid, model.port))
+            assert sleeper.process is not None
+            os.kill(sleeper.process.pid, signal.SIGSTOP)
+            # The other one goes on with the same message in the chat.
+            telegram.wait_for(lambda: telegram.said(ME)[-1].startswith("Answer to who answers?"))
+            assert telegram.deliver(telegram.next_update(ME, "and now?")) == 200
+            telegram.wait_for(lambda: telegram.said(ME)[-1] == "Answer to and now?")
+            rest.set()
+            os.kill(sleeper.process.pid, signal.SIGCONT)
+            sleeper.wait_for_log("is left to another process")
+            assert telegram.deliver(telegram.next_update(ME, "all well?")) == 200
+            telegram.wait_for(lambda: telegram.said(ME)[-1] == "Answer to all well?")
+            store = PostgresStore(address, "chat")
+            told = [message.text for message in store.read(f"tg_{ME}")]
+            store.close()
+        assert told == [
+            text for asked in ("who answers?", "and now?", "all well?") for text in (asked, f"Answer to {asked}")
+        ]
+        assert len(telegram.said(ME)) == 3
+        assert "Never" not in "".join(telegram.said(ME))
+
+
+def _asks(process: int, port: int) -> bool:
+    """Whether a process has a connection to this port of loopback."""
+    wanted = f":{port:04X}"
+    sockets = {
+        fields[9]
+        for line in Path(f"/proc/{process}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
+        if (fields := line.split())[2].endswith(wanted) and fields[3] == "01"
+    }
+    for name in Path(f"/proc/{process}/fd").iterdir():
+        try:
+            target = os.readlink(name)
+        except OSError:
+            continue
+        if target.startswith("socket:[") and target[8:-1] in sockets:
+            return True
+    return False

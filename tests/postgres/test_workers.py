@@ -1,0 +1,123 @@
+"""Any number of workers look after the sessions on a server: what is due is found by the server, and done once."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.session import Change, Session
+from cortext.services.backfill import EMBEDDING
+from cortext.store.postgres import PostgresStore
+from tests.alfred.conftest import Desk
+from tests.alfred.kit import SUMMING_UP, Parrot, alfred, environment
+from tests.support.model_reply import Reply, Turn
+from tests.support.postgres import shared
+
+HOUR = 3600.0
+
+
+class Ponderer(Parrot):
+    """Needs a moment for a summary, so that workers meet."""
+
+    def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
+        reply = super()._next_reply(conversation)
+        if SUMMING_UP not in conversation[-1].text:
+            return reply
+        moment = threading.Event()
+        threading.Timer(0.2, moment.set).start()
+        return Reply(text=reply.text, hold=moment, hold_at=1)
+
+
+def _fill(store: PostgresStore, session_id: str, count: int = 4) -> None:
+    store.create(Session(id=session_id, type="chat"))
+    for number in range(count):
+        store.append(session_id, Message(role=(USER, ASSISTANT)[number % 2], content=f"words {number} of {session_id}"))
+
+
+@pytest.mark.req("CHAT-08", "STORE-14")
+def test_workers_that_run_at_once_make_each_summary_and_vector_once(home: Path) -> None:
+    address = shared().database()
+    store = PostgresStore(address, "chat")
+    names = [f"sess_{number}" for number in range(8)]
+    for name in names:
+        _fill(store, name)
+    with Ponderer() as model:
+        env = {**environment(home, model), "CORTEXT_STORE": address, "CORTEXT_SESSION_IDLE_MINUTES": "0"}
+        words = [sys.executable, "-m", "cortext.faces.alfred.main", "worker", "--once"]
+        workers = [
+            subprocess.Popen(words, env=env, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            for _ in range(2)
+        ]
+        told = [worker.communicate(timeout=60)[0].decode() for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], told
+        assert all("summarised" in words for words in told), "one did everything: this shows nothing"
+        covered = Counter(name for words in model.summaries() for name in names if f"of {name}\n" in words)
+        assert covered == Counter(names)
+        assert alfred(env, "worker", "--once").out == ""
+        assert len(model.summaries()) == len(names)
+    for name in names:
+        assert store.peek(name).summary_covers == 4
+        assert store.summary_embedding(name) is not None
+        vectors = [record["message_id"] for record in store.annotations(name) if record["type"] == EMBEDDING]
+        assert sorted(map(str, vectors)) == sorted(message.id for message in store.read(name))
+    assert store.chores().due("embed") == store.chores().due("summarise") == []
+    store.close()
+
+
+@pytest.mark.req("CHAT-08", "STORE-14")
+def test_a_summary_that_a_dead_worker_had_begun_is_made_by_another(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    address = shared().database()
+    with Parrot() as model:
+        for name, value in {**environment(home, model), "CORTEXT_STORE": address}.items():
+            monkeypatch.setenv(name, value)
+        store = PostgresStore(address, "chat")
+        _fill(store, "sess_1")
+        dead = store.claims().claim("summarise", "sess_1", 60)
+        assert dead is not None
+        worker = Desk(home).worker()
+        later = time.time() + HOUR
+        for _ in range(3):
+            assert worker.run(later).summarised == []
+        assert [row[0] for row in store.chores().due("summarise")] == ["sess_1"], "it must not be forgotten"
+        assert store.claims().renew(dead, 0.0)  # its time is over
+        assert worker.run(later).summarised == ["sess_1"]
+        assert worker.run(later).summarised == []
+        assert len(model.summaries()) == 1
+        assert store.chores().due("summarise") == []
+        store.close()
+
+
+@pytest.mark.req("STORE-14")
+def test_what_is_due_follows_the_log() -> None:
+    address = shared().database()
+    store = PostgresStore(address, "chat")
+    chores = store.chores()
+    _fill(store, "sess_1", 2)
+    store.create(Session(id="sess_2", type="chat"))
+    PostgresStore(address, "home").create(Session(id="other"))
+    PostgresStore(address, "home").append("other", Message(role=USER, content="not the assistant's"))
+    [(name, end, _)] = chores.due("embed")
+    assert (name, end) == ("sess_1", 2)
+    store.append("sess_1", Message(role=USER, content="meanwhile"))
+    chores.settled("embed", "sess_1", end)
+    assert [row[1] for row in chores.due("embed")] == [3], "what came meanwhile is due"
+    chores.settled("embed", "sess_1", 3)
+    chores.settled("embed", "sess_1", 2)  # a late one takes nothing back
+    assert chores.due("embed") == []
+    assert [row[0] for row in chores.due("summarise")] == ["sess_1"]
+    store.update("sess_1", Change(summary="a summary", summary_covers=3, summary_by="text"))
+    assert [row[0] for row in chores.due("embed")] == ["sess_1"], "the summary has no vector"
+    assert store.embed_summary("sess_1", "a summary", {"model": "m"})
+    assert chores.due("embed") == []
+    store.update("sess_1", Change(title="a title"))
+    assert chores.due("embed") == []
+    store.delete("sess_1")
+    assert chores.due("summarise") == []
+    store.close()

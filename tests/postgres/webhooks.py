@@ -1,0 +1,191 @@
+"""Several `alfred telegram --webhook` behind one address, killed at random: then everything is counted.
+
+The front does what a reverse proxy does: a call goes to the next process that listens, and to another one if that one
+does not. Telegram does what Telegram does: what is not answered with 200 comes again.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Self
+
+from cortext.model.message import ASSISTANT, USER
+from cortext.store.postgres import PostgresStore
+from tests.alfred.kit import Bot, Parrot, environment
+from tests.support.postgres import Postgres
+from tests.support.telegram_server import BOT, TelegramServer
+
+
+class Front:
+    """One address in front of many processes, a connection to each in turn."""
+
+    def __init__(self, ports: list[int]) -> None:
+        self._ports, self._turn = ports, 0
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/hook"
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._thread.join(5)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                call, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pass_on, args=(call,), daemon=True).start()
+
+    def _pass_on(self, call: socket.socket) -> None:
+        with call:
+            for _ in self._ports:
+                self._turn += 1
+                try:
+                    target = socket.create_connection(("127.0.0.1", self._ports[self._turn % len(self._ports)]), 5)
+                except OSError:
+                    continue
+                with target:
+                    back = threading.Thread(target=_copy, args=(target, call), daemon=True)
+                    back.start()
+                    _copy(call, target)
+                    back.join(15)
+                return
+
+
+def _copy(source: socket.socket, target: socket.socket) -> None:
+    try:
+        while data := source.recv(65_536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+    except OSError:
+        for end in (source, target):  # one of them is dead: the other must not wait for it
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+
+
+class Crew:
+    """So many bot processes, each with a HOME of its own, as if on a host of its own."""
+
+    def __init__(
+        self, folder: Path, address: str, model: Parrot, telegram: TelegramServer, workers: int, lease: float = 2.0
+    ) -> None:
+        self.ports = [_free_port() for _ in range(workers)]
+        self.front = Front(self.ports)
+        self._telegram = telegram
+        self.bots = []
+        for place, port in enumerate(self.ports):
+            home = folder / f"host{place}"
+            home.mkdir()
+            env = {
+                **environment(home, model, telegram),
+                "CORTEXT_STORE": address,
+                "CORTEXT_STORE_LEASE_SECONDS": f"{lease:g}",
+            }
+            words = ("--webhook", self.front.url, "--listen", f"127.0.0.1:{port}", "--no-worker")
+            self.bots.append(Bot(env, telegram, *words, allowed=",".join(map(str, range(5000, 5100)))))
+
+    def __enter__(self) -> Self:
+        for bot in self.bots:
+            bot.start(wait=False)
+        self._telegram.wait_for(lambda: self._telegram.count("setWebhook") >= len(self.bots) or self._dead(), 60)
+        assert not self._dead(), self.logged()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for bot in self.bots:
+            if bot.process is not None and bot.process.poll() is None:
+                bot.kill()
+        self.front.close()
+
+    def _dead(self) -> bool:
+        return any(bot.process is not None and bot.process.poll() is not None for bot in self.bots)
+
+    def logged(self) -> str:
+        """What all of them logged."""
+        return "\n".join(bot.logged() for bot in self.bots)
+
+
+def serve(
+    server: Postgres, folder: Path, *, workers: int, chats: int, messages: int, kills: int, seed: int
+) -> Counter[str]:
+    """Talk in so many chats at once while processes are killed; AssertionError where something is lost or doubled."""
+    address = server.database()
+    chance = random.Random(seed)
+    said = {chat: [f"question {number} of {chat}" for number in range(messages)] for chat in range(5000, 5000 + chats)}
+    found: Counter[str] = Counter()
+    with TelegramServer() as telegram, Parrot() as model:
+        model.slow = 0.1
+        with Crew(folder, address, model, telegram, workers) as crew, ThreadPoolExecutor(chats) as people:
+            talking = [people.submit(_talk, telegram, chat, words, seed, found) for chat, words in said.items()]
+            total = chats * messages
+            for number in range(kills):
+                # Spread over the whole run: when such a share of the questions has reached the model.
+                share = total * number // kills + 1
+                telegram.wait_for(lambda least=share: len(model.turns) >= least, 300)  # type: ignore[misc]
+                victim = crew.bots[chance.randrange(workers)]
+                victim.kill()
+                found["kills"] += 1
+                victim.start(wait=False)
+            for future in talking:
+                future.result(300)
+            telegram.wait_for(lambda: all(len(_answers(telegram, chat)) >= messages for chat in said), 120)
+            store = PostgresStore(address, "chat")
+            try:
+                telegram.wait_for(lambda: not store.updates(BOT).waiting(), 60)
+                for chat, words in said.items():
+                    _check(store, telegram, chat, words)
+            finally:
+                store.close()
+        found["asked again"] = len(model.turns) - total
+        found["lone signs"] = sum(sent.text == "…" for chat in said for sent in telegram.sent(chat))
+        assert found["lone signs"] <= found["kills"] * chats
+        assert "Traceback" not in crew.logged(), crew.logged()[-4000:]
+    return found
+
+
+def _talk(telegram: TelegramServer, chat: int, words: list[str], seed: int, found: Counter[str]) -> None:
+    """One person: the next message goes out when the one before was taken."""
+    chance = random.Random(seed + chat)
+    for text in words:
+        update = telegram.next_update(chat, text)
+        deadline = time.monotonic() + 120
+        while telegram.deliver(update) != 200:
+            found["deliveries that failed"] += 1
+            assert time.monotonic() < deadline, "nobody takes updates"
+            time.sleep(0.05)  # as Telegram waits before it tries again
+        if chance.random() < 0.2:
+            found["delivered twice"] += telegram.deliver(update) == 200
+
+
+def _check(store: PostgresStore, telegram: TelegramServer, chat: int, words: list[str]) -> None:
+    messages = [message for message in store.read(f"tg_{chat}") if not message.partial]
+    expected: list[Any] = []
+    for text in words:
+        expected += [(USER, text), (ASSISTANT, f"Answer to {text}")]
+    assert [(message.role, message.text) for message in messages] == expected, f"chat {chat}: the log"
+    assert _answers(telegram, chat) == [f"Answer to {text}" for text in words], f"chat {chat}: what the user sees"
+    assert len(telegram.said(chat)) == len(words), f"chat {chat}: what else the user sees"
+    assert store.check(f"tg_{chat}") == []
+
+
+def _answers(telegram: TelegramServer, chat: int) -> list[str]:
+    """The whole answers that the user sees; the first of a chat also says that a session was made."""
+    shown = [text.partition("\n\nCreated session")[0] for text in telegram.said(chat)]
+    return [text for text in shown if text.endswith(f"of {chat}")]
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
