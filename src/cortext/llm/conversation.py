@@ -11,7 +11,7 @@ have signs that a provider refuses. A system message of the history is data like
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
@@ -95,6 +95,23 @@ class Turn(msgspec.Struct):
     def answers(self) -> list[Answered]:
         """The results that it brings."""
         return [block for block in self.blocks if isinstance(block, Answered)]
+
+
+def as_chat(
+    request: Request,
+    assistant: Callable[[Turn], list[dict[str, Any]]],
+    user: Callable[[Turn], list[dict[str, Any]]],
+) -> list[dict[str, Any]]:
+    """The request as a list of chat messages, the system text first; what is more than words is the provider's affair."""
+    told: list[dict[str, Any]] = []
+    if request.system.strip():
+        told.append({"role": "system", "content": sendable(request.system)})
+    for turn in turns(request):
+        if turn.is_plain:
+            told.append({"role": turn.role, "content": turn.text})
+        else:
+            told += assistant(turn) if turn.role == "assistant" else user(turn)
+    return told
 
 
 def turns(request: Request, *, with_images: bool = True) -> list[Turn]:

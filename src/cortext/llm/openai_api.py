@@ -11,7 +11,7 @@ from cortext.llm import local
 from cortext.llm.base import Call, Done, Event, Request, Text, Thinking, Usage
 from cortext.llm.calls import Calls
 from cortext.llm.connection import Limits
-from cortext.llm.conversation import Image, Turn, sendable, tool_name, tool_names, turns
+from cortext.llm.conversation import Image, Turn, as_chat, tool_name, tool_names
 from cortext.llm.faults import Failed, Fault, retry_after
 from cortext.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
 from cortext.llm.sizes import context_of
@@ -148,15 +148,7 @@ class OpenAIModel(Provider):
 
 def messages(request: Request) -> list[dict[str, Any]]:
     """The conversation in this protocol."""
-    told: list[dict[str, Any]] = []
-    if request.system.strip():
-        told.append({"role": "system", "content": sendable(request.system)})
-    for turn in turns(request):
-        if turn.is_plain:
-            told.append({"role": turn.role, "content": turn.text})
-        else:
-            told += _assistant(turn) if turn.role == "assistant" else _user(turn)
-    return told
+    return as_chat(request, _assistant, _user)
 
 
 def tools(request: Request) -> list[dict[str, Any]]:
