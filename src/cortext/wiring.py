@@ -319,7 +319,7 @@ class Wiring:
 
     def chat_worker(self, assistant: Assistant, *, at_once: int = 20) -> ChatWorker:
         """What looks after the assistant's sessions while nobody waits."""
-        from cortext import fsio
+        from cortext import locks
         from cortext.index.chores import Chores
         from cortext.services.chat_chores import ServerToDo
         from cortext.services.chat_worker import ChatWorker
@@ -334,7 +334,7 @@ class Wiring:
             served or Chores(config.cache_folder(), place.root),
             embedder=self.embedder,
             models=assistant.models,
-            lock=None if server else fsio.Lock(lock),
+            lock=None if server else locks.Lock(lock),
             idle_minutes=self.settings["session.idle_minutes"],
             compact_tokens=self.settings["chat.compact_tokens"],
             keep_messages=self.settings["chat.keep_messages"],

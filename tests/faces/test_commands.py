@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext import fsio
+from cortext import locks
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
@@ -187,7 +187,7 @@ def test_exit_4_in_use_by_another_process_names_it(demo: Path, capsys: pytest.Ca
     log = _log(demo, "003")
     before = log.parent.joinpath("session.json").read_bytes()
     name = log.parent.parent.name
-    with fsio.Lock(str(demo / ".workspace" / "state" / "locks" / f"{name}.lock")) as lock:
+    with locks.Lock(str(demo / ".workspace" / "state" / "locks" / f"{name}.lock")) as lock:
         lock.acquire(1, "the test")
         done = cortext("title", "003", "Another", cwd=demo, env={"CORTEXT_STORE_LOCK_TIMEOUT": "0.05"})
         assert done.code == 4

@@ -1,6 +1,6 @@
 """The same accidents as in the tests, for as long as it takes to believe them (about ten minutes on two cores).
 
-python -m tests.postgres.long [kills] [cuts] [bots] [copy]          all of them where none is named
+python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [copy]          all of them where none is named
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from tests.postgres.bots import serve
 from tests.postgres.copies import interrupted
 from tests.postgres.faults import accidents
 from tests.postgres.proxy import Proxy
+from tests.postgres.webhooks import serve as serve_webhooks
 from tests.support.postgres import Postgres
 
 
@@ -54,13 +55,27 @@ def bots(server: Postgres) -> str:
     return "4 workers × 50 chats × 20 messages, 20 workers killed: each answered once, in order"
 
 
+def webhooks(server: Postgres) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        seed = random.randrange(1 << 30)
+        found = serve_webhooks(server, Path(folder), workers=4, chats=50, messages=20, kills=20, seed=seed, crashes=5)
+    told = ", ".join(f"{number} {name}" for name, number in found.items())
+    return f"4 processes of `alfred telegram --webhook` × 50 chats × 20 messages, killed ({told}): each answered once"
+
+
 def copy(server: Postgres) -> str:
     with tempfile.TemporaryDirectory() as folder:
         interrupted(server, Path(folder), sessions=20, each=5000, times=20, batch=500)
     return "copy of 100,000 messages killed 20 times: identical"
 
 
-LONG: dict[str, Callable[[Postgres], str]] = {"kills": kills, "cuts": cuts, "bots": bots, "copy": copy}
+LONG: dict[str, Callable[[Postgres], str]] = {
+    "kills": kills,
+    "cuts": cuts,
+    "bots": bots,
+    "webhooks": webhooks,
+    "copy": copy,
+}
 
 
 def main(names: list[str]) -> None:

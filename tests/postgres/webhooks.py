@@ -117,9 +117,12 @@ class Crew:
 
 
 def serve(
-    server: Postgres, folder: Path, *, workers: int, chats: int, messages: int, kills: int, seed: int
+    server: Postgres, folder: Path, *, workers: int, chats: int, messages: int, kills: int, seed: int, crashes: int = 0
 ) -> Counter[str]:
-    """Talk in so many chats at once while processes are killed; AssertionError where something is lost or doubled."""
+    """Talk in so many chats at once while processes are killed; AssertionError where something is lost or doubled.
+
+    The server itself crashes that often too, right after a process was killed.
+    """
     address = server.database()
     chance = random.Random(seed)
     said = {chat: [f"question {number} of {chat}" for number in range(messages)] for chat in range(5000, 5000 + chats)}
@@ -136,6 +139,10 @@ def serve(
                 victim = crew.bots[chance.randrange(workers)]
                 victim.kill()
                 found["kills"] += 1
+                if number < crashes:
+                    server.kill()
+                    server.start()
+                    found["crashes of the server"] += 1
                 victim.start(wait=False)
             for future in talking:
                 future.result(300)
@@ -165,7 +172,8 @@ def _talk(telegram: TelegramServer, chat: int, words: list[str], seed: int, foun
             assert time.monotonic() < deadline, "nobody takes updates"
             time.sleep(0.05)  # as Telegram waits before it tries again
         if chance.random() < 0.2:
-            found["delivered twice"] += telegram.deliver(update) == 200
+            again = telegram.deliver(update)
+            found["delivered twice"] += again == 200
 
 
 def _check(store: PostgresStore, telegram: TelegramServer, chat: int, words: list[str]) -> None:

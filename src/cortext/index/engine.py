@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import os
 
-from cortext import fsio
+from cortext import fsio, locks
 from cortext.errors import ConfigError, ModelError, SessionBusy
 from cortext.index.ask import Asking, between, restricted_to
 from cortext.index.fuse import fused, in_order
@@ -227,9 +227,9 @@ class Engine:
                 there.state.forget_model(old)
                 fsio.remove_tree(there.meaning(old).folder)
 
-    def _lock(self, wait: float) -> fsio.Lock | None:
+    def _lock(self, wait: float) -> locks.Lock | None:
         fsio.ensure_folder(self.folder)
-        lock = fsio.Lock(os.path.join(self.folder, "lock"))
+        lock = locks.Lock(os.path.join(self.folder, "lock"))
         try:
             lock.acquire(wait, "the search index")
         except SessionBusy:

@@ -102,7 +102,7 @@ def as_chat(
     assistant: Callable[[Turn], list[dict[str, Any]]],
     user: Callable[[Turn], list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """The request as a list of chat messages, the system text first; what is more than words is the provider's affair."""
+    """The request as chat messages, the system text first; what is more than words is the provider's affair."""
     told: list[dict[str, Any]] = []
     if request.system.strip():
         told.append({"role": "system", "content": sendable(request.system)})

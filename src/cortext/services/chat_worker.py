@@ -13,7 +13,7 @@ from typing import Protocol
 
 import msgspec
 
-from cortext import fsio
+from cortext import locks
 from cortext.errors import CortextError, DamagedData, ModelError, NoModel, SessionBusy, SessionNotFound
 from cortext.index.chores import EMBED, SUMMARISE, Due
 from cortext.llm.base import Model
@@ -74,7 +74,7 @@ class ChatWorker:
         *,
         embedder: Callable[[], Embedder],
         models: Models,
-        lock: fsio.Lock | None,
+        lock: locks.Lock | None,
         idle_minutes: float,
         compact_tokens: int,
         keep_messages: int,

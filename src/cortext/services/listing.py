@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from cortext import fsio
+from cortext import locks
 from cortext.index.sessions import Row, SessionIndex, StoreSource
 from cortext.model.status import ACTIVE, INTERRUPTED
 
@@ -142,7 +142,7 @@ class Listing:
 
     def _held(self, row: Row) -> bool:
         control = self.sources[row.root].control
-        return fsio.read_holder(os.path.join(control, "locks", f"{row.id}.lock")) is not None
+        return locks.read_holder(os.path.join(control, "locks", f"{row.id}.lock")) is not None
 
     def place(self, root: str) -> NamedStore:
         """The store of a row."""

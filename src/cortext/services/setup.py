@@ -314,10 +314,10 @@ def _remove_idle_state(folder: str) -> None:
     """Remove the locks of a store that nobody writes to; whatever else is there (the trash) stays."""
     try:
         names = set(os.listdir(folder))
-        locks = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
+        held = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
     except (FileNotFoundError, NotADirectoryError):
         return
-    if names <= _IDLE and not any(fsio.read_holder(os.path.join(folder, "locks", name)) for name in locks):
+    if names <= _IDLE and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
         fsio.remove_tree(folder)
 
 

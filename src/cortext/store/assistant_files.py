@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext import fsio
+from cortext import fsio, locks
 from cortext.errors import NotFound, SessionBusy
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
@@ -118,7 +118,7 @@ class FileUpdates:
     def __init__(self, path: str) -> None:
         self._file = RecordFile(path)
         folder, name = os.path.split(path)
-        self._lock = fsio.Lock(os.path.join(folder, f".{name}.bot.lock"))
+        self._lock = locks.Lock(os.path.join(folder, f".{name}.bot.lock"))
         self._seen: dict[int, str] = {}
         self._open: dict[int, Taken] = {}
         self._one = threading.Lock()  # several chats are answered at once, in threads of this process

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext import fsio
+from cortext import fsio, locks
 from cortext.errors import DamagedData, InvalidId, SessionExists, SessionNotFound, UnsafePath, UsageError
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
@@ -375,7 +375,7 @@ class FileStore:
         return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
 
     def _held(self, place: Place) -> bool:
-        return fsio.read_holder(self._lock_path(place.session_id)) is not None
+        return locks.read_holder(self._lock_path(place.session_id)) is not None
 
     def _settled(self, place: Place) -> Survey:
         """The survey, without a last line that somebody is writing at this moment."""
@@ -428,10 +428,10 @@ class Locked:
     def __init__(self, store: FileStore, session_id: str, timeout: float | None, new: bool) -> None:
         self._store, self._session_id, self._timeout, self._new = store, session_id, timeout, new
 
-    def __enter__(self) -> fsio.Lock:
+    def __enter__(self) -> locks.Lock:
         store, session_id = self._store, self._session_id
         way = store._ways.get(session_id) if isinstance(session_id, str) else None
-        lock = self._lock = fsio.Lock(way.lock if way else store._lock_path(session_id))
+        lock = self._lock = locks.Lock(way.lock if way else store._lock_path(session_id))
         store.folders.check(way.locks if way else os.path.dirname(lock.path))
         timeout = store.lock_timeout if self._timeout is None else self._timeout
         if not lock.acquire(timeout, f"session {session_id}", make=False):

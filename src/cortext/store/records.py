@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from cortext import fsio
+from cortext import fsio, locks
 from cortext.jsonl import blocks, split_lines
 from cortext.store.lines import BadLine, decode_value, encode
 
@@ -27,10 +27,10 @@ class RecordFile:
         self._reading = threading.Lock()
         self._held: fsio.AppendFile | None = None
 
-    def lock(self) -> fsio.Lock:
+    def lock(self) -> locks.Lock:
         """The lock of this file, not yet taken."""
         folder, name = os.path.split(self.path)
-        return fsio.Lock(os.path.join(folder, f".{name}.lock"))
+        return locks.Lock(os.path.join(folder, f".{name}.lock"))
 
     def append(self, *records: dict[str, Any]) -> None:
         """Add records, all of them or none; durable when this returns."""
