@@ -7,7 +7,9 @@ from collections.abc import Callable
 
 import pytest
 
-from cortext.errors import InvalidId, NotFound, SessionBusy
+from cortext.errors import InvalidId, NotFound, SessionBusy, TakenOver
+from cortext.model.message import Message
+from cortext.model.session import Session
 from cortext.store.assistant import Fact
 from cortext.store.claims import Claim
 from cortext.store.postgres import PostgresStore
@@ -81,6 +83,62 @@ def test_one_process_asks_for_a_bots_updates(store: PostgresStore) -> None:
     one.release()
     other.hold()
     other.release()
+
+
+@pytest.mark.req("STORE-05", "STORE-14")
+def test_a_chat_is_worked_on_by_one_process_and_a_late_one_cannot_write(store: PostgresStore) -> None:
+    bot = int.from_bytes(store.space.encode()[-4:], "big")
+    late = postgres.same_store(store)
+    one, other = late.updates(bot), store.updates(bot)
+    store.create(Session(id="talk"))
+    one.take([(7, "tg_1", {}), (8, "tg_1", {}), (9, "tg_2", {})])
+    assert one.left_alone() == {"tg_1": 2, "tg_2": 1}
+    assert one.claim("tg_1") and not other.claim("tg_1")
+    assert other.left_alone() == {"tg_2": 1}
+    with one.working("tg_1"):
+        late.append("talk", Message(role="user", content="ours"))
+    one.waiting("tg_1")
+    # The process was silent for too long, and another one took over.
+    one.seconds = 0.0
+    assert one.renew("tg_1")
+    for _ in range(10_000):
+        if other.claim("tg_1"):
+            break
+    assert not one.renew("tg_1") and other.renew("tg_1")
+    refused: list[Callable[[], object]] = [
+        lambda: late.append("talk", Message(role="assistant", content="too late")),
+        lambda: late.append("talk", Message(role="assistant", content="too"), Message(role="user", content="late")),
+        lambda: one.note(7, {"session": "talk"}),
+        lambda: one.sent(7, 100),
+        lambda: one.done(7),
+    ]
+    for attempt in refused:
+        with pytest.raises(TakenOver), one.working("tg_1"):
+            attempt()
+    one.let_go("tg_1")
+    with pytest.raises(TakenOver):
+        one.working("tg_1")
+    assert [message.content for message in store.read("talk")] == ["ours"]
+    assert [(taken.update, taken.facts, taken.sent) for taken in other.waiting("tg_1")] == [(7, {}, []), (8, {}, [])]
+    assert not one.claim("tg_1"), "letting go of what was lost frees nothing"
+    late.append("talk", Message(role="user", content="at the desk, under no claim"))
+    late.close()
+
+
+@pytest.mark.req("STORE-14")
+def test_updates_that_were_answered_long_ago_are_taken_away(store: PostgresStore) -> None:
+    bot = int.from_bytes(store.space.encode()[-4:], "big")
+    updates = store.updates(bot)
+    updates.take([(number, "tg_1", {}) for number in (1, 2, 3)])
+    assert updates.claim("tg_1")
+    updates.done(1)
+    updates.done(2)
+    query = "UPDATE cortext.updates SET done_at = '2020-01-01T00:00:00.000Z' WHERE bot = %s AND number = 1"
+    postgres.shared().sql(query, bot)
+    updates.let_go("tg_1")
+    left = postgres.shared().sql("SELECT number FROM cortext.updates WHERE bot = %s ORDER BY number", bot)
+    assert left == [(2,), (3,)]
+    assert updates.take([(2, "tg_1", {}), (3, "tg_1", {})]) == []
 
 
 @pytest.mark.req("STORE-14")

@@ -73,3 +73,19 @@ def _asks(process: int, port: int) -> bool:
         if target.startswith("socket:[") and target[8:-1] in sockets:
             return True
     return False
+
+
+@pytest.mark.req("CHAT-13", "STORE-14")
+def test_a_stop_that_another_process_hears_ends_the_answer(tmp_path: Path) -> None:
+    with TelegramServer() as telegram, Parrot() as model:
+        model.push(Reply(text="A long story that nobody wants", hold=threading.Event(), hold_at=2))
+        with Crew(tmp_path, shared().database(), model, telegram, 2, lease=2.0) as crew:
+            assert telegram.deliver(telegram.next_update(ME, "tell me")) == 200
+            model.wait_for_hold()
+            writer = next(bot for bot in crew.bots if bot.process and _asks(bot.process.pid, model.port))
+            other = crew.ports[1 - crew.bots.index(writer)]
+            telegram.webhook = {**telegram.webhook, "url": f"http://127.0.0.1:{other}/hook"}
+            assert telegram.deliver(telegram.next_update(ME, "/stop")) == 200
+            telegram.wait_for(lambda: telegram.said(ME)[-1:] == ["Nothing more is being written."])
+            assert "(stopped)" in telegram.said(ME)[0]
+            assert "nobody wants" not in telegram.said(ME)[0]

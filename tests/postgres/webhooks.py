@@ -157,7 +157,8 @@ def serve(
         found["asked again"] = len(model.turns) - total
         found["lone signs"] = sum(sent.text == "…" for chat in said for sent in telegram.sent(chat))
         assert found["lone signs"] <= found["kills"] * chats
-        assert "Traceback" not in crew.logged(), crew.logged()[-4000:]
+        before, traceback, after = crew.logged().partition("Traceback")
+        assert not traceback, before[-600:] + traceback + after[:4000]
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from cortext import __version__, fsio
+from cortext import __version__, fsio, locks
 from cortext.errors import ConfigError, CortextError
 from cortext.services import merging, registry, types
 from cortext.services.publish import Git
