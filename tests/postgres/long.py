@@ -1,6 +1,6 @@
 """The same accidents as in the tests, for as long as it takes to believe them (about ten minutes on two cores).
 
-python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [copy]          all of them where none is named
+python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    all of them where none is named
 """
 
 from __future__ import annotations
@@ -63,6 +63,15 @@ def webhooks(server: Postgres) -> str:
     return f"4 processes of `alfred telegram --webhook` × 50 chats × 20 messages, killed ({told}): each answered once"
 
 
+def takeovers(server: Postgres) -> str:
+    """A lease so short that the living lose their chats all the time, in the middle of everything."""
+    with tempfile.TemporaryDirectory() as folder:
+        seed = random.randrange(1 << 30)
+        found = serve_webhooks(server, Path(folder), workers=4, chats=25, messages=4, kills=1, seed=seed, lease=0.15)
+    assert found["taken over from the living"] > 50
+    return f"{found['taken over from the living']} chats lost in the middle of an answer: each answered once"
+
+
 def copy(server: Postgres) -> str:
     with tempfile.TemporaryDirectory() as folder:
         interrupted(server, Path(folder), sessions=20, each=5000, times=20, batch=500)
@@ -74,6 +83,7 @@ LONG: dict[str, Callable[[Postgres], str]] = {
     "cuts": cuts,
     "bots": bots,
     "webhooks": webhooks,
+    "takeovers": takeovers,
     "copy": copy,
 }
 

@@ -62,11 +62,12 @@ class ChatSessions:
 
     def ensure(self, chat: str) -> tuple[str, bool]:
         """The active session, made where there is none; whether it was made."""
-        session_id = self.active(chat)
-        if session_id:
-            return session_id, False
+        chosen = self.chats.active(chat)  # once: another process may be making it at this moment
         # A messenger's own thread is its first session. If that was deleted, the trash may bring it back: leave its id.
-        first = chat if chat != COMMAND_LINE and self.chats.active(chat) is None else ""
+        first = chat if chat != COMMAND_LINE and chosen is None else ""
+        session_id = chosen or first
+        if session_id and self.is_there(session_id):
+            return session_id, False
         return self.start(chat, session_id=first).id, True
 
     def start(self, chat: str, *, session_id: str = "", seed: str = "", model: str = "") -> Session:

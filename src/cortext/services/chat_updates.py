@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from cortext.store.assistant import SharedUpdates, Taken, Updates
+from cortext.store.assistant import Taken, Updates
 
-__all__ = ["SharedUpdates", "Taken", "Updates"]
+__all__ = ["Taken", "Updates"]

@@ -216,6 +216,8 @@ class _Converter:
         if not call_id or call_id in self._used_call_ids:
             self._changed("call id changed")
             call_id = f"{message.id or place}-call-{number}"
+            if call_id in self._used_call_ids:  # two messages of one id: the place is nobody else's
+                call_id = f"{call_id}-{place}"
         self._used_call_ids.add(call_id)
         self._call_ids[place, number] = call_id
         name = _tool_name(part.name)

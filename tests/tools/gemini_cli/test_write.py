@@ -338,6 +338,12 @@ anything = st.builds(
 
 
 @pytest.mark.req("SESS-004d")
+def test_two_messages_of_one_id_keep_their_calls_apart() -> None:
+    twice = [Message(role="user", id="m0", parts=[call("a", "t", {}), call("a", "t", {})]) for _ in range(2)]
+    calls = [part["functionCall"]["id"] for record in convert(twice).records for part in _calls(record)]
+    assert len(calls) == len(set(calls)) == 4
+
+
 @given(st.lists(anything, max_size=8))
 def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Message]) -> None:
     """Whatever comes: all words and calls are in the records, and the calls are paired."""

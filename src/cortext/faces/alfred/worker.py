@@ -8,6 +8,7 @@ import shutil
 import sys
 import threading
 
+from cortext.errors import StoreUnreachable
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
@@ -71,7 +72,10 @@ def run(arguments: list[str]) -> int:
         paint("Looking after the sessions, a pass a minute; Ctrl-C ends it.", "dim", stream=sys.stderr), file=sys.stderr
     )
     while True:
-        _say(worker.run())
+        try:
+            _say(worker.run())
+        except StoreUnreachable as error:
+            print(terminal.line(f"{error.message}: trying again"), file=sys.stderr)
         stop.wait(EVERY)
 
 

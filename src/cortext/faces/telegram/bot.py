@@ -17,7 +17,7 @@ from typing import Any
 from telegram import Bot
 from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter, TelegramError
 
-from cortext.errors import ConfigError, StoreUnreachable, WriteFailed
+from cortext.errors import ConfigError, StoreUnreachable, TakenOver, WriteFailed
 from cortext.faces.telegram.answering import PASSING, STOP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
@@ -183,6 +183,8 @@ class TelegramBot:
             try:
                 await asyncio.to_thread(self._updates.done, taken.update)
                 return
+            except TakenOver:
+                raise
             except PASSING as error:
                 LOG.error("update %d is answered, which could not be noted: %s", taken.update, error.message)
                 await self._pause(5.0)
@@ -198,6 +200,8 @@ class TelegramBot:
                 await self._show(reply, growing, work)
         finally:
             await asyncio.wait([work])  # whatever Telegram says: the next message of this chat comes after this one
+            if not work.cancelled():
+                work.exception()  # an error on the way to Telegram comes first, and asyncio shall not miss this one
         answer: Answer | None = await work
         if answer is None:
             return
