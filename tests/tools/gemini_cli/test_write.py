@@ -344,6 +344,7 @@ def test_two_messages_of_one_id_keep_their_calls_apart() -> None:
     assert len(calls) == len(set(calls)) == 4
 
 
+@pytest.mark.req("SESS-004d")
 @given(st.lists(anything, max_size=8))
 def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Message]) -> None:
     """Whatever comes: all words and calls are in the records, and the calls are paired."""
