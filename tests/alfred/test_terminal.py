@@ -10,14 +10,14 @@ import pytest
 from tests.alfred.kit import Parrot, environment, messages_of, sessions_of
 from tests.support.cli import SCRIPTS
 from tests.support.model_server import Reply
-from tests.support.screen import Screen
+from tests.support.screen import ShellScreen
 
 
 @pytest.mark.req("CHAT-02", "CHAT-14")
 def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None:
     env = environment(home, model)
     held = threading.Event()
-    with Screen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
+    with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
         screen.wait_for("you>")
         screen.type("hello there")
         screen.press("Enter")
@@ -43,9 +43,10 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.wait_for("stopped; what came is in the file")
         screen.type("and on")
         screen.press("Enter")
-        screen.wait_for("Answer to tell me more")  # both unanswered messages, as one
+        # Both unanswered messages, as one; and the prompt again: a Ctrl-D while it answers would not be read.
+        screen.wait_for("Answer to tell me more and on you>")
         screen.press("C-d")
-        screen.wait_for("Pane is dead")  # tmux says so of a program that ended
+        assert screen.wait_for_end() == 0
     messages = messages_of(home, session)
     assert [message["role"] for message in messages].count("user") == 3
     assert [message.get("partial", False) for message in messages if message["role"] == "assistant"] == [

@@ -4,34 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
-import time
 from pathlib import Path
 from typing import Any
 
 from tests.support.cli import SCRIPTS, Ran, run
 from tests.support.model_server import ModelServer
-from tests.support.screen import Screen
+from tests.support.screen import ShellScreen
 
 METADATA_KEYS = ["type", "session_id", "agent", "created_at", "status"]
 TURN_KEYS = ["type", "role", "content", "timestamp", "tokens"]
-
-
-class AurScreen(Screen):
-    """A terminal in which a shell runs `aur`, as at home; and writes down how that ended."""
-
-    def __init__(self, place: Path, command: list[str], env: dict[str, str], folder: Path, limit: str) -> None:
-        self._ended = place / "ended"
-        script = f'trap : INT; {f"ulimit {limit}; " if limit else ""}"$@"; echo $? >{shlex.quote(str(self._ended))}'
-        super().__init__(place, ["bash", "-c", script, "bash", *command], env, folder, size="100x40")
-
-    def wait_for_end(self, timeout: float = 30.0) -> int:
-        """Until `aur` ended; its exit code."""
-        deadline = time.monotonic() + timeout
-        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
-            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s\n{self.text()}"
-            time.sleep(0.05)  # the pause between two looks
-        return int(self._ended.read_text(encoding="utf-8"))
 
 
 class Aur:
@@ -46,12 +27,12 @@ class Aur:
     def __call__(self, *words: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
         return run([str(SCRIPTS / "aur"), *words], cwd=self.folder, stdin=stdin, env={**self.env, **(env or {})})
 
-    def screen(self, *words: str, limit: str = "", name: str = "one") -> AurScreen:
+    def screen(self, *words: str, limit: str = "", name: str = "one") -> ShellScreen:
         """The same in a terminal. `limit` is what `ulimit` is told before it starts."""
         place = self.home / f"screen-{name}"
         place.mkdir(exist_ok=True)
         environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8", **self.env}
-        return AurScreen(place, [str(SCRIPTS / "aur"), *words], environ, self.folder, limit)
+        return ShellScreen(place, [str(SCRIPTS / "aur"), *words], environ, self.folder, "100x40", limit=limit)
 
     def file(self, session_id: str = "") -> Path:
         """The file of a session; of the only one where none is named."""

@@ -371,3 +371,17 @@ def test_a_name_that_nobody_has_leaves_no_trace(layout: Callable[[str], FileStor
         with pytest.raises(SessionNotFound):
             call()
     assert not root.exists()
+
+
+@pytest.mark.req("STORE-05")
+@every_layout
+def test_a_session_that_is_deleted_while_it_is_looked_at_is_not_found(
+    layout: Callable[[str], FileStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = layout(str(tmp_path))
+    store.create(Session(id="fleeting", created_at="2026-11-15T10:00:00Z"))
+    place = store._place("fleeting")
+    store.delete("fleeting")
+    monkeypatch.setattr(store, "_place", lambda _: place)  # found a moment before it went
+    with pytest.raises(SessionNotFound):
+        store.get("fleeting")

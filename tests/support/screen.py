@@ -60,3 +60,32 @@ class Screen:
 
     def __exit__(self, *error: object) -> None:
         self._tmux("kill-server")
+
+
+class ShellScreen(Screen):
+    """A terminal in which a shell runs the program, as at home, and writes down how that ended.
+
+    tmux does not always notice that the program of a pane ended; a shell does.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        command: list[str],
+        env: dict[str, str],
+        cwd: Path,
+        size: str = "140x45",
+        *,
+        limit: str = "",
+    ) -> None:
+        self._ended = folder / "ended"
+        script = f'trap : INT; {f"ulimit {limit}; " if limit else ""}"$@"; echo $? >{shlex.quote(str(self._ended))}'
+        super().__init__(folder, ["bash", "-c", script, "bash", *command], env, cwd, size)
+
+    def wait_for_end(self, timeout: float = 30.0) -> int:
+        """Until the program ended; its exit code."""
+        deadline = time.monotonic() + timeout
+        while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
+            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s\n{self.text()}"
+            time.sleep(0.05)  # the pause between two looks
+        return int(self._ended.read_text(encoding="utf-8"))

@@ -157,10 +157,21 @@ class FileStore:
         fsio.AppendFile(place.log).close()
 
     def get(self, session_id: str) -> Session:
-        return self._full(self._place(session_id))
+        place = self._place(session_id)
+        try:
+            session = self._full(place)
+        except FileNotFoundError:  # somebody deleted it between the two lines
+            raise _not_found(session_id) from None
+        if session.damage and not os.path.lexists(place.whole):  # all that is wrong with it is that it went
+            raise _not_found(session_id)
+        return session
 
     def peek(self, session_id: str) -> Session:
-        return self._metadata(self._place(session_id))
+        place = self._place(session_id)
+        try:
+            return self._metadata(place)
+        except FileNotFoundError:
+            raise _not_found(session_id) from None
 
     def sessions(self) -> Iterator[Session]:
         for session_id in self._ids():
@@ -305,7 +316,7 @@ class FileStore:
     def _place(self, session_id: str) -> Place:
         place = self._find(check_id(session_id))
         if place is None:
-            raise SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+            raise _not_found(session_id)
         self.folders.check(os.path.dirname(place.log))
         return place
 
@@ -529,6 +540,10 @@ def first_number(path: str) -> int:
         if message.role:
             return message.seq
     return -1
+
+
+def _not_found(session_id: str) -> SessionNotFound:
+    return SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
 
 
 class FromSequence:
