@@ -88,4 +88,13 @@ def _tour(folder: str) -> None:
     for words, why in steps:
         print(f"\n{paint(why, 'bold')}\n{paint('$ cortext ' + ' '.join(map(_shown, words)), 'green')}\n")
         main(list(words))
-    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && cortext browse")
+    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && {_program()} browse")
+
+
+def _program() -> str:
+    """What to type for us: the name where the shell finds it, else the path that we were called by."""
+    import shutil
+    import sys
+
+    called = os.path.abspath(sys.argv[0])
+    return "cortext" if shutil.which("cortext") or not os.path.isfile(called) else terminal.line(called)
