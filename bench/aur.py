@@ -176,7 +176,11 @@ def main() -> None:
                 "list": cold([script, "spawn", "--list-sessions"], base, home),
             }
             if count == options.few:
-                contenders["prompt"] = prompt([script, "spawn", "-i"], base, home, b"assistant>")
+                # Each prompt makes a session. In a home of its own, so that the list above finds nothing changed.
+                other = os.path.join(base, "home-prompt")
+                fill(other, count)
+                contenders["prompt"] = prompt([script, "spawn", "-i"], base, other, b"assistant>")
+                contenders["list, one session new"] = cold([script, "spawn", "--list-sessions"], base, other)
             for contend in contenders.values():
                 contend(0)  # compiled files and the list are made once
             seconds = in_turns(contenders, options.rounds)
@@ -188,7 +192,7 @@ def main() -> None:
                         spread([value * 1000 for value in seconds[name]]).show("{:.0f}"),
                         spread([ours / bare for ours, bare in pairs]).show(),
                         spread([(ours - bare) * 1000 for ours, bare in pairs]).show("{:.0f}"),
-                        target if name == "list" else PROMPT_TARGET,
+                        {"list": target, "prompt": PROMPT_TARGET}.get(name, ""),
                     )
                 )
         costs = turn_costs(base, options.turns, max(options.rounds, 40))
