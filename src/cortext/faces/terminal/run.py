@@ -52,6 +52,8 @@ def whole_process(main: Callable[[list[str]], int]) -> NoReturn:
         pass
     except SystemExit as stop:  # argparse, after its help or its complaint
         status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
+        if isinstance(stop.code, str):
+            print(stop.code, file=sys.stderr)
     except BaseException:
         sys.excepthook(*sys.exc_info())
     try:

@@ -1,0 +1,28 @@
+"""How long ago, for one moment and for very many: the same words."""
+
+from __future__ import annotations
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cortext.model import clock
+
+AT = 1_700_000_000.0
+
+
+@given(st.integers(0, 60 * 365 * 86_400))
+@example(0)
+@example(60)
+@example(86_400)
+@example(2 * 86_400)
+@example(7 * 86_400)
+@example(30 * 86_400)
+@example(365 * 86_400)
+def test_very_many_are_told_as_each_alone(gone: int) -> None:
+    moment = clock.from_epoch(AT - gone)
+    assert clock.Ago(AT)(moment) == clock.ago(moment, AT)
+
+
+def test_what_is_no_moment_of_ours_is_told_too() -> None:
+    assert clock.Ago(AT)("not a time") == "unknown"
+    assert clock.Ago(AT)("2023-11-14T23:13:20+01:00") == clock.ago("2023-11-14T22:13:20Z", AT) == "just now"

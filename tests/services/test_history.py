@@ -1,0 +1,50 @@
+"""The thread of a session, read from its end: the same if it is known to be straight and if it is looked through."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from cortext.model.message import Message, thread
+from cortext.model.session import Session
+from cortext.services.resume.history import CHUNK, History
+from cortext.services.resume.packet import build
+from cortext.store.workspace import WorkspaceStore
+
+COUNT = 3 * CHUNK + 7
+
+
+def _held(tmp_path: Path, *more: Message) -> tuple[WorkspaceStore, Session]:
+    store = WorkspaceStore(str(tmp_path))
+    store.create(Session(id="001-plan-x", type="plan", created_at="2026-11-15T10:00:00Z"))
+    talk = [Message(role="assistant" if number % 2 else "user", content=f"word {number}.") for number in range(COUNT)]
+    store.append("001-plan-x", *talk, *more)
+    return store, store.get("001-plan-x")
+
+
+@pytest.mark.req("SESS-003c")
+def test_a_straight_thread_is_the_same_as_one_that_was_looked_through(tmp_path: Path) -> None:
+    store, session = _held(tmp_path)
+    assert session.straight
+    quick, slow = History(store, session), History(store, replace(session, straight=False))
+    assert len(quick) == len(slow) == COUNT
+    whole = thread(store.read(session.id))
+    for history in (quick, slow):
+        assert history.messages() == whole
+        assert list(history.backwards()) == whole[::-1]
+        assert history.messages(5, 9) == whole[5:9]
+    assert build(session, quick, budget=2_000) == build(session, slow, budget=2_000)
+
+
+@pytest.mark.req("SESS-003c")
+def test_a_talk_that_went_back_is_not_taken_for_straight(tmp_path: Path) -> None:
+    store, session = _held(tmp_path)
+    back = store.tail(session.id, 5)[0].id
+    store.append(session.id, Message(role="user", content="another way", parent=back))
+    now = store.get(session.id)
+    assert not now.straight
+    assert History(store, now).messages() == thread(store.read(session.id))
+    # What was known before that message is out of date, and is noticed.
+    assert History(store, session).messages() == thread(store.read(session.id))
