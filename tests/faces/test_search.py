@@ -7,8 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from cortext.faces.cortext.commands.search import lit
+from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
+from cortext.services.search import Match
 from tests.index.world import World
 from tests.support.cli import cortext
 
@@ -120,3 +123,19 @@ def test_the_index_can_be_looked_at_made_anew_and_deleted(world: World) -> None:
             assert path.stat().st_mode & 0o077 == 0, path
         if path.is_dir():
             assert path.stat().st_mode & 0o077 == 0, path
+
+
+@pytest.mark.req("FIND-02")
+@pytest.mark.parametrize("columns", [0, 20, 40, 90])
+def test_a_snippet_is_folded_at_blanks_and_loses_nothing(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns) if columns else "")
+    monkeypatch.setenv("NO_COLOR", "1")
+    text = "a heron stands still in the shallow water until 魚 comes by, and then it is very quick indeed " * 3
+    match = Match("m", 1, "user", "", text.strip(), [(2, 7), (30, 45)], 1.0, "", "")
+    shown = lit(match, 14)
+    assert shown.split() == text.split()
+    lines = shown.split("\n")
+    assert (len(lines) == 1) == (columns == 0)
+    assert all(line.startswith("      ") for line in lines[1:])
+    if columns >= 40:
+        assert all(width(line) <= columns for line in lines[1:])

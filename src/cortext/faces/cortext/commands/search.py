@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from itertools import pairwise
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.wiring import Wiring
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cortext.services.search import Found, Match
+
+
+INDENT = "      "  # of the further lines of a folded snippet
 
 
 def parser() -> ArgumentParser:
@@ -86,20 +91,42 @@ def print_found(found: Sequence[Found]) -> None:
         facts = [row.id, row.type or row.kind, row.tool, row.status, clock.ago(row.last_active)]
         print(f"   {paint(terminal.line(' · '.join(fact for fact in facts if fact)), 'dim')}")
         for match in item.matches:
-            print(f"   {paint(terminal.line(match.role), 'cyan')} {paint(f'#{match.seq}', 'dim')}  {lit(match)}")
+            role = terminal.line(match.role)
+            first = len(f"   {role} #{match.seq}  ")
+            print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {lit(match, first)}")
         print()
     print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
 
 
-def lit(match: Match) -> str:
-    """The snippet with its words lit; each piece is made safe by itself, so that no mark moves another."""
+def lit(match: Match, first: int = 0) -> str:
+    """The snippet with its words lit, folded at blanks on a screen; `first` is where on the line it begins.
+
+    Each piece is made safe by itself, so that no mark moves another.
+    """
+    folds = _folds(match.snippet, first, columns())
+    edges = {0, len(match.snippet), *folds, *(place + 1 for place in folds)}
+    cuts = sorted(edges.union(*match.lit))
     pieces: list[str] = []
-    place = 0
-    for start, end in match.lit:
-        if start < place:
+    for start, end in pairwise(cuts):
+        if start in folds:
+            pieces.append("\n" + INDENT)
             continue
-        pieces.append(terminal.line(match.snippet[place:start]))
-        pieces.append(paint(terminal.line(match.snippet[start:end]), "bold", "yellow"))
-        place = end
-    pieces.append(terminal.line(match.snippet[place:]))
+        text = terminal.line(match.snippet[start:end])
+        bright = any(begin <= start < stop for begin, stop in match.lit)
+        pieces.append(paint(text, "bold", "yellow") if bright else text)
     return "".join(pieces)
+
+
+def _folds(text: str, first: int, screen: int) -> set[int]:
+    """The blanks at which a line ends, so that none is wider than the screen; none where there is no screen."""
+    folds: set[int] = set()
+    begin, room = 0, screen - first
+    while screen and width(text[begin:]) > room:
+        place = text.rfind(" ", begin + 1, begin + max(room, 20) + 1)
+        while place > 0 and width(text[begin:place]) > room and (nearer := text.rfind(" ", begin + 1, place)) > 0:
+            place = nearer  # some of its characters are wide
+        if place < 0:
+            break
+        folds.add(place)
+        begin, room = place + 1, screen - len(INDENT)
+    return folds
