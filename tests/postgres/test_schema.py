@@ -64,6 +64,32 @@ def test_tables_of_a_newer_cortext_are_refused_and_left_alone() -> None:
     assert "upgrade cortext" in caught.value.hint and PASSWORD not in str(caught.value)
 
 
+@pytest.mark.req("STORE-14")
+def test_tables_of_an_older_cortext_are_brought_up_to_date_with_what_is_in_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From the tables whose marks and hours the server generated, to those that an append sets."""
+    url = shared().database()
+    known = postgres_schema.known()
+    with psycopg.connect(url, autocommit=True) as connection, monkeypatch.context() as before:
+        before.setattr(postgres_schema, "known", lambda: {number: known[number] for number in (1, 2, 3)})
+        postgres_schema.prepare(connection, "a server")
+        for name, hour in (("early", "08"), ("late", "21")):
+            connection.execute(
+                "INSERT INTO cortext.sessions (session_id, life, space, created_at, last_active, record, type, title, "
+                "status, agent, tool, summary, next_seq, message_count) "
+                "VALUES (%s, 1, 'chat', '', %s, '{}', '', '', 'active', '', '', '', 3, 3)",
+                (name, f"2026-03-01T{hour}:30:00.000Z"),
+            )
+    store = PostgresStore(url, "chat")
+    assert [session.id for session in store.listed(limit=1)] == ["late"]
+    assert [session_id for session_id, _, _ in store.chores().due("embed")] == ["early", "late"]
+    store.chores().settled("embed", "early", 3)
+    assert [session_id for session_id, _, _ in store.chores().due("embed")] == ["late"]
+    assert store.server().schema == max(known)
+    store.close()
+
+
 def test_migrations_are_numbered_without_a_gap() -> None:
     assert list(postgres_schema.known()) == list(range(1, len(postgres_schema.known()) + 1))
 

@@ -30,7 +30,7 @@ from cortext.store.postgres_connection import Connection, Connections
 from cortext.store.postgres_driver import psycopg
 from cortext.store.postgres_lease import FREE, LIVE, Lease, Leases, not_found
 from cortext.store.postgres_log import Appending, ServerReading, life_of, tail
-from cortext.store.postgres_rows import SESSION, columns_of, session_from
+from cortext.store.postgres_rows import SESSION, columns_of, hour_of, session_from
 from cortext.store.postgres_updates import ServerUpdates
 from cortext.store.served import Hit, ServerState
 
@@ -43,8 +43,8 @@ _TYPES = {"spawn": "spawn", "chat": "chat"}
 
 _CREATE = """
 INSERT INTO cortext.sessions
-    (session_id, life, space, created_at, last_active, record, type, title, status, agent, tool, summary)
-VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+    (session_id, life, space, created_at, last_active, last_hour, record, type, title, status, agent, tool, summary)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 """
 _GET = f"SELECT {SESSION} FROM cortext.sessions WHERE {LIVE}"
 _ALL = f"""
@@ -106,7 +106,7 @@ class PostgresStore:
         kind = session.type or _TYPES.get(self.space, "")
         session = msgspec.structs.replace(session, created_at=created, type=kind)
         life = time.time_ns()
-        values = (session.id, life, self.space, created, active, *columns_of(session))
+        values = (session.id, life, self.space, created, active, hour_of(active), *columns_of(session))
 
         def insert(connection: Connection) -> None:
             try:
@@ -170,7 +170,8 @@ class PostgresStore:
         # Without a lease: the statement that writes is the lock.
         claim = getattr(self._of_thread, "claim", None)
         appending = Appending(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
-        return self.leases.wait_for(session_id, appending.run)
+        stored = appending.run()
+        return self.leases.wait_for(session_id, appending.run) if stored is None else stored
 
     @contextmanager
     def under(self, claim: Claim) -> Iterator[None]:

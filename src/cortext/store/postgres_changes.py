@@ -19,7 +19,7 @@ PAGE = 500
 _MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
 _SAVE = """
 UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
-    summary_vector = CASE WHEN summary = %s THEN summary_vector END
+    summary_vector = CASE WHEN summary = %s THEN summary_vector END, due_embed = due_embed OR summary <> %s
 WHERE session_id = %s AND life = %s
 """
 _NOTES = f"""
@@ -61,7 +61,7 @@ class Changes:
                 return None
             session = change.apply(self._session(row[1:]))
             columns = columns_of(session)
-            connection.execute(_SAVE.encode(), (*columns, columns[-1], session_id, row[0]))
+            connection.execute(_SAVE.encode(), (*columns, columns[-1], columns[-1], session_id, row[0]))
         return session
 
     def compact(self, session_id: str, before: int) -> int:
@@ -89,7 +89,10 @@ class Changes:
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
         """Keep the embedding of the summary, if that is still this one."""
         vector = encode({"summary": summary, "embedding": embedding}).decode("utf-8")
-        query = f"UPDATE cortext.sessions SET summary_vector = %s WHERE {LIVE} AND summary = %s RETURNING life"
+        query = f"""
+        UPDATE cortext.sessions SET summary_vector = %s, due_embed = next_seq > embedded_before
+        WHERE {LIVE} AND summary = %s RETURNING life
+        """
         return bool(self.connections.query(query, vector, session_id, self.space, storable(summary)))
 
     def summary_embedding(self, session_id: str, summary: str) -> dict[str, object] | None:

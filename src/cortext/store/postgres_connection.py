@@ -23,6 +23,7 @@ Result = TypeVar("Result")
 # Engines that run transactions side by side ask for some of them to be tried again.
 _COLLIDED = ("40001", "40P01")
 _TRIES = 12
+_IDLE = psycopg.pq.TransactionStatus.IDLE
 FIRST_PATIENCE = 1.0
 
 
@@ -101,7 +102,7 @@ class Connections:
             return self._open()
 
     def _give_back(self, connection: Connection, *, broken: bool = False) -> None:
-        if broken or connection.closed or connection.info.transaction_status:
+        if broken or connection.pgconn.transaction_status != _IDLE:  # in the middle of something, or closed
             connection.close()
         else:
             self._idle.append(connection)

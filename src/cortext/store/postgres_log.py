@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
 from cortext.model.message import Message
 from cortext.store.base import UNREADABLE, Damage
 from cortext.store.claims import Claim
@@ -20,14 +18,15 @@ from cortext.store.postgres_claims import still_ours
 from cortext.store.postgres_connection import Connection, Connections
 from cortext.store.postgres_driver import psycopg
 from cortext.store.postgres_lease import ENDED, FREE, LIVE, Lease
-from cortext.store.postgres_rows import MESSAGE, from_row, key_of, to_row
+from cortext.store.postgres_rows import MESSAGE, MessageRow, from_row, hour_of, key_of, to_row
 
 PAGE = 200
 
 _END = """
 UPDATE cortext.sessions
 SET next_seq = next_seq + {0}, message_count = message_count + {0}, token_count = token_count + %s,
-    last_active = greatest(last_active, %s), straight = straight AND %s, """
+    last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s), straight = straight AND %s,
+    due_embed = true, due_summarise = true, """
 _MINE = """held_until = now() + %s * interval '1 second'
 WHERE session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"""
 _ANYBODYS = f"{ENDED} WHERE {LIVE} AND {FREE}"
@@ -56,18 +55,19 @@ class Appending:
         self._connections, self._space, self._session_id = connections, space, session_id
         self._lease, self._seconds, self._claim = lease, seconds, claim
         self._messages = _distinct([complete(message, 0) for message in messages])
-        self._rows = {message.id: to_row(message) for message in self._messages}
+        self._rows = [to_row(message) for message in self._messages]
+        self._straight = not any(message.parent or message.partial or message.aside for message in self._messages)
 
     def run(self) -> list[Message] | None:
         """The messages as they are stored; None where the session is not ours to write (or not there)."""
         return self._connections.run(self._attempt)
 
     def _attempt(self, connection: Connection) -> list[Message] | None:
-        wanted = self._messages
+        wanted, rows = self._messages, self._rows
         there: dict[str, Message] = {}
         while True:
             try:
-                first = self._write(connection, wanted)
+                first = self._write(connection, rows)
             except psycopg.errors.UniqueViolation:
                 # Some of it is there: an answer that was lost, or a caller that tries once more.
                 found = self._there(connection)
@@ -75,6 +75,7 @@ class Appending:
                     raise
                 there = found
                 wanted = [message for message in self._messages if message.id not in there]
+                rows = [to_row(message) for message in wanted]
                 if wanted:
                     continue
                 first = 0
@@ -82,21 +83,20 @@ class Appending:
                 there = self._there(connection)
                 # Written while it was ours; only the answer was lost.
                 return [there[message.id] for message in self._messages] if len(there) == len(self._messages) else None
-            fresh = (msgspec.structs.replace(message, seq=first + place) for place, message in enumerate(wanted))
-            there |= {message.id: message for message in fresh}
+            for place, message in enumerate(wanted):
+                message.seq = first + place  # our own: see log.complete
+            there |= {message.id: message for message in wanted}
             return [there[message.id] for message in self._messages]
 
-    def _write(self, connection: Connection, messages: list[Message]) -> int | None:
+    def _write(self, connection: Connection, rows: list[MessageRow]) -> int | None:
         """Store these; the number of the first, or None. Under a claim, only while that is ours."""
         if self._claim is None:
-            return self._put(connection, messages)
+            return self._put(connection, rows)
         with connection.transaction():
             still_ours(connection, self._claim)
-            return self._put(connection, messages)
+            return self._put(connection, rows)
 
-    def _put(self, connection: Connection, messages: list[Message]) -> int | None:
-        rows = [self._rows[message.id] for message in messages]
-        straight = not any(message.parent or message.partial or message.aside for message in messages)
+    def _put(self, connection: Connection, rows: list[MessageRow]) -> int | None:
         count = len(rows)
         lease = self._lease
         held = lease is not None
@@ -104,13 +104,15 @@ class Appending:
         if count == 1 and self._connections.whole and self._claim is None:
             row = rows[0]
             try:
-                got = connection.execute(_ONE[held], (row[3], row[2], straight, *mine, *row), prepare=True).fetchone()
+                values = (row[3], row[2], hour_of(row[2]), self._straight, *mine, *row)
+                got = connection.execute(_ONE[held], values, prepare=True).fetchone()
                 return None if got is None else int(got[0])
             except psycopg.errors.FeatureNotSupported:
                 self._connections.whole = False  # an engine that spreads its rows: two statements, one transaction
         tokens, last = sum(row[3] for row in rows), max(row[2] for row in rows)
         with connection.transaction():
-            got = connection.execute(_MANY[held], (count, count, tokens, last, straight, *mine)).fetchone()
+            values = (count, count, tokens, last, hour_of(last), self._straight, *mine)
+            got = connection.execute(_MANY[held], values).fetchone()
             if got is None:
                 return None
             life, first = got[1], got[2] - count
@@ -137,6 +139,8 @@ class Appending:
 
 def _distinct(messages: list[Message]) -> list[Message]:
     """Without what is given twice in a row: see log.OpenLog.append."""
+    if len(messages) == 1:
+        return messages
     kept: dict[str, Message] = {}
     for message in messages:
         if message.id in kept:

@@ -27,7 +27,8 @@ FROM cortext.messages WHERE session_id = %s AND life = %s
 """
 _ODD = f"SELECT {MESSAGE} FROM cortext.messages WHERE session_id = %s AND life = %s AND more IS NOT NULL ORDER BY seq"
 _RECOUNT = """
-UPDATE cortext.sessions SET message_count = %s, token_count = %s, next_seq = greatest(next_seq, %s)
+UPDATE cortext.sessions SET message_count = %s, token_count = %s, next_seq = greatest(next_seq, %s),
+    due_embed = true, due_summarise = true
 WHERE session_id = %s AND life = %s
 """
 

@@ -70,12 +70,19 @@ _record = msgspec.json.Decoder(_Record)
 def storable(text: str) -> str:
     """The text as a column can hold it: the same, or with marks in place of what cannot be there."""
     if "\0" not in text:
+        if text.isascii():
+            return text
         try:
             text.encode("utf-8")
             return text
         except UnicodeEncodeError:
             pass
     return text.replace("\0", "\ufffd").encode("utf-8", "replace").decode("utf-8")
+
+
+def hour_of(timestamp: str) -> str:
+    """The hour of a moment: lists are ordered by it first, because the index then seldom changes."""
+    return timestamp[:13]
 
 
 def key_of(message_id: str) -> str:

@@ -17,6 +17,14 @@ _BEGIN = (
     "INSERT INTO cortext.schema_version VALUES (true, 0) ON CONFLICT (one) DO NOTHING",
 )
 
+# What the second of two who make the same thing at the same moment may hear: a table is a type and a row too.
+_THERE = (
+    psycopg.errors.UniqueViolation,
+    psycopg.errors.DuplicateTable,
+    psycopg.errors.DuplicateSchema,
+    psycopg.errors.DuplicateObject,
+)
+
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 
@@ -83,6 +91,6 @@ def _begin(connection: Connection, statement: str) -> None:
         try:
             connection.execute(statement.encode())
             return
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable, psycopg.errors.DuplicateSchema):
+        except _THERE:
             time.sleep(0.05)
     connection.execute(statement.encode())

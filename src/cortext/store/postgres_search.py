@@ -17,7 +17,7 @@ from cortext.store.served import ServerState
 _FILTERS = ("type", "status", "tool", "agent")
 _ORDERS = {
     # The hour is what the index has; within an hour the server sorts.
-    "last_active": "active_hour DESC, last_active DESC, session_id DESC",
+    "last_active": "last_hour DESC, last_active DESC, session_id DESC",
     "created_at": "created_at DESC, session_id DESC",
     "message_count": "message_count DESC, session_id DESC",
     "title": "title DESC, session_id DESC",
