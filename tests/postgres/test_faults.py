@@ -10,7 +10,10 @@ import sys
 
 import pytest
 
+from cortext.errors import SessionBusy
+from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.store import postgres_lease
 from cortext.store.postgres import PostgresStore
 from tests.postgres.bots import serve
 from tests.postgres.faults import accidents
@@ -97,3 +100,18 @@ def took_over(store: PostgresStore, between: str) -> None:
 @pytest.mark.req("STORE-03", "STORE-14")
 def test_every_update_is_answered_once_and_in_order_by_workers_that_are_killed() -> None:
     serve(shared(), workers=3, chats=5, messages=6, kills=2)
+
+
+@pytest.mark.req("STORE-05", "STORE-14")
+def test_a_renewal_that_comes_after_the_release_holds_nothing() -> None:
+    """The thread that renews leases may have begun just before the session was let go."""
+    store = PostgresStore(shared().url, new_space(), lock_timeout=0.2)
+    store.create(Session(id="talk"))
+    with store.open("talk") as writer:
+        lease = writer.lease
+    store.connections.query(postgres_lease._RENEW, 10.0, *lease)
+    with store.open("talk") as again:
+        assert again.append(Message(role="user", content="free"))[0].seq == 0
+    with pytest.raises(SessionBusy, match="taken over"):
+        writer.append(Message(role="user", content="too late"))
+    store.close()

@@ -35,8 +35,9 @@ _RENEW = """
 UPDATE cortext.sessions SET held_until = now() + %s * interval '1 second'
 WHERE session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL RETURNING fence
 """
+# The number moves on with this too: a renewal that was on its way must not hold the session for nobody.
 _RELEASE = """
-UPDATE cortext.sessions SET holder = NULL, token = NULL, held_until = NULL
+UPDATE cortext.sessions SET fence = fence + 1, holder = NULL, token = NULL, held_until = NULL
 WHERE session_id = %s AND life = %s AND fence = %s RETURNING fence
 """
 _HOLDER = f"SELECT holder, held_since, token FROM cortext.sessions WHERE {LIVE}"
