@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from cortext.index import engine, keywords, reading, update
+from cortext.index import engine, keyword_writer, reading, update
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from tests.index import killed
@@ -66,14 +66,44 @@ def test_only_what_is_new_is_added(world: World) -> None:
     with (
         mock.patch.object(update, "VERIFIED", 0),
         mock.patch.object(
-            keywords.KeywordWriter, "add", autospec=True, side_effect=keywords.KeywordWriter.add
+            keyword_writer.KeywordWriter, "add", autospec=True, side_effect=keyword_writer.KeywordWriter.add
         ) as added,
     ):
         world.talk("birds", "And the kingfisher?")
         assert world.find("kingfisher", exact=True) == ["birds"]
-        assert [call.args[2].seq for call in added.call_args_list] == [2]
+        assert [[message.seq for message in call.args[2]] for call in added.call_args_list] == [[2]]
         world.find("kingfisher")
         assert added.call_count == 1
+
+
+@pytest.mark.req("FIND-03")
+@pytest.mark.parametrize("letters", [1, 1 << 18])
+def test_very_many_messages_are_indexed_as_few_are(world: World, letters: int) -> None:
+    world.talk("code", "parseHttpReply calls http_reply in src/net/reply.py", "?!", title="Getting theUserName")
+    world.talk("signs", "全文検索 の heron", "retries\nof the parseHttpReply", "x" * 70 + " naïve Straße")
+    asked = (
+        "heron",
+        "parse reply",
+        "user name",
+        "http_reply",
+        "検索",
+        "naive",
+        "strasse",
+        '"the parseHttpReply"',
+        "eHttpR",
+    )
+    before = answers(world.search(), *asked)
+    assert all(before)
+    shutil.rmtree(world.cache())
+    with mock.patch.object(update, "SMALL", 0), mock.patch.object(keyword_writer, "LOT", letters):
+        assert answers(world.search(), *asked) == before
+        world.talk("late", "A heron came late, said theUserName", "And went.")
+        world.store.delete("retry")
+        few = answers(world.search(), *asked)
+    shutil.rmtree(world.cache())
+    assert [[found[0] for found in each] for each in answers(world.search(), *asked)] == [
+        [found[0] for found in each] for each in few
+    ]
 
 
 @pytest.mark.req("STORE-01", "FIND-03")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import ClassVar
@@ -20,12 +21,15 @@ from cortext.index import clusters, meaning
 from cortext.index.arrays import np
 from cortext.index.embed import StaticModel
 from cortext.index.fuse import fused
+from cortext.index.keywords import Keywords
+from cortext.index.manyterms import ManyTerms
 from cortext.index.models import Models
 from cortext.index.query import moment, parse
 from cortext.index.reading import only_grew
 from cortext.index.vectors import Segment, VectorSet, owner, pack, write
+from cortext.index.vocabulary import GAP, Vocabulary
 from cortext.index.wordlist import WordList
-from cortext.index.words import Vocabulary, camel_pieces, words_of
+from cortext.index.words import camel_pieces, clean, words_of
 from cortext.services.snippets import WIDTH, snippet
 from tests.index.world import World
 
@@ -76,12 +80,58 @@ def test_moments_that_are_a_while_ago() -> None:
 
 
 def test_words_and_their_pieces() -> None:
-    assert words_of("snake_case a/b.py naïve") == [b"snake", b"case", b"a", b"b", b"py", "naïve".encode()]
+    assert words_of("snake_case a/b.py") == ["snake", "case", "a", "b", "py"]
+    assert words_of("snake_case a/b.py naïve") == ["snake", "case", "a", "b", "py", "naïve"]
     assert camel_pieces("parseHTTPReply2") == ["parse", "HTTP", "Reply", "2"]
     assert camel_pieces("plain") == camel_pieces("Plain") == camel_pieces("PLAIN") == []
-    vocabulary = Vocabulary()
-    assert vocabulary.pieces("the getUserName of getUserName") == "get User Name"
-    assert vocabulary.fresh == {"the", "getusername", "of"}
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Keywords:
+    return Keywords(str(tmp_path_factory.mktemp("keywords")))
+
+
+def _both(index: Keywords) -> tuple[Vocabulary, ManyTerms]:
+    how = index.plain.analyze, index.words.analyze
+    return Vocabulary(*how), ManyTerms(*how)
+
+
+def test_terms_and_the_pieces_of_camel_case(index: Keywords) -> None:
+    for vocabulary in _both(index):
+        found = vocabulary.terms(["The getUserName of getUserName", "", f"before {'long' * 16} Retries"])
+        terms = [said.split() for said, _ in found]
+        assert terms[:2] == [["the", "getusernam", "of", "getusernam"], []]
+        assert terms[2] == ["befor", GAP, "retri"]  # what is too long keeps its place, and is dropped there
+        assert [pieces.split() for _, pieces in found] == [["get", "user", "name"], [], []]
+        assert vocabulary.fresh == {"the", "getusername", "of", "before", "retries"}
+
+
+_TEXTS = st.lists(
+    st.one_of(st.text(), st.text("aZ9é_. \n日ß⑴½\u0301ि"), st.text("aB", min_size=60, max_size=68), st.text("aB "))
+)
+
+
+@given(st.lists(_TEXTS, max_size=4))
+def test_many_texts_have_the_same_terms_as_one_by_one(index: Keywords, lots: list[list[str]]) -> None:
+    few, many = _both(index)
+    for lot in lots:  # later ones meet words that are known, and tables that grew
+        texts = [clean(text) for text in lot]
+        found = [(said.split(), pieces.split()) for said, pieces in few.terms(texts)]
+        assert found == [(said.split(), pieces.split()) for said, pieces in many.terms(texts)]
+        for text, (terms, _) in zip(texts, found, strict=True):
+            assert [term for term in terms if term != GAP] == index.stems(text)  # as the index takes a query apart
+    assert few.fresh == many.fresh
+
+
+def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
+    texts = [
+        " ".join(f"word{number} someName{number}" for number in range(lot, lot + 700)) for lot in range(0, 9_000, 500)
+    ]
+    few, many = _both(index)
+    with mock.patch("cortext.index.manyterms.MOST_KNOWN", 5_000):
+        for text in texts:
+            assert [part.split() for part in many.terms([text])[0]] == [part.split() for part in few.terms([text])[0]]
+    assert many._table.count < 9_000
 
 
 def test_the_word_list_finds_pieces_and_stays_short(tmp_path: Path) -> None:
@@ -129,6 +179,8 @@ def test_one_text_and_many_have_the_same_vectors() -> None:
         "",
         "日本語",
         "Café",
+        "nest " * 300 + "sunrise",  # of a text, the first 256 words count
+        f"{'getDatabaseName' * 5} sunrise",  # too long for a word
     ]
     one = np.concatenate([model.embed([text]) for text in said])
     many = model.embed(said * 3)[: len(said)]
@@ -136,6 +188,15 @@ def test_one_text_and_many_have_the_same_vectors() -> None:
     near, far = float(one[0] @ one[1]), float(one[0] @ one[2])
     assert near > far + 0.3
     assert not one[3].any()
+
+
+def test_several_threads_embed_at_once() -> None:
+    model = StaticModel()
+    lots = [[f"the {word}{number} of lot {lot}" for number in range(300) for word in "ab"] for lot in range(4)]
+    alone = [StaticModel().embed(lot) for lot in lots]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(model.embed, lots))
+    assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
 
 
 def _random(count: int, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:

@@ -126,6 +126,19 @@ def test_filters_by_every_property(world: World) -> None:
         check_filters({"colour": "blue"})
 
 
+@pytest.mark.req("FIND-01", "FIND-03")
+def test_the_same_filters_again_see_what_changed(world: World) -> None:
+    search = world.search()
+    assert [found.session.id for found in search.search("heron type:learn")] == ["birds"]
+    world.talk("more", "One more heron", type="learn")
+    assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
+    assert search.search("heron type:debug") == []
+    world.search().rebuild()  # by another process: the keys are others
+    assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
+    world.store.delete("birds")
+    assert [found.session.id for found in search.search("heron type:learn")] == ["more"]
+
+
 def test_filters_alone_list_the_newest_messages(world: World) -> None:
     assert world.find("type:learn") == ["birds"]
     assert world.find("") == []

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import sqlite3
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
 from cortext import fsio
 from cortext.index import sessions as sessions_module
-from cortext.index.sessions import SessionIndex, StoreSource
+from cortext.index.database import connect
+from cortext.index.sessions import Row, SessionIndex, StoreSource
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.chat import ChatStore
@@ -146,3 +150,95 @@ def test_the_notes_of_writers_stay_short_and_nothing_is_missed_when_they_begin_a
         world.store.append("b", Message(role="user", content=f"more {number}"))
         assert world.rows()["b"][1] == number + 2
     assert os.path.getsize(os.path.join(world.store.control, "changes")) < 60
+
+
+@pytest.mark.req("FIND-03")
+@pytest.mark.parametrize("folder", ['a "quoted" one', "back\\slash", "größer", "\udcff", "new\nline", "tab\there"])
+def test_a_folder_of_any_name_is_followed(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    world = World(tmp_path, "workspace")
+    world.store.create(Session(id="a"))
+    (world.root / "conversations" / folder).mkdir()
+    assert set(world.rows()) == {"a"}
+    world.rows()
+    assert world.read == []
+    made = next(iter((world.root / "conversations").glob("*/a")))
+    os.rename(made, world.root / "conversations" / folder / "a")
+    assert set(world.rows()) == {"a"}
+    assert world.read == ["a"]
+
+
+def test_signs_made_by_hand_are_what_json_would_make_of_them() -> None:
+    for names in ([], ["."], ["conversations", "conversations/2026-01-01", "git:HEAD"], ['"'], ["\\"], ["ö", "\udcff"]):
+        signs = {name: 10**18 + place for place, name in enumerate(names)}
+        assert sessions_module._as_json(signs) == json.dumps(signs)
+
+
+@pytest.mark.req("STORE-01")
+def test_signs_that_cannot_be_read_are_no_signs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    before = world.rows()
+    with sqlite3.connect(world.folder / "cache" / "catalogue.db") as database:
+        database.execute("UPDATE store SET signs = ?", ("[('HEAD', 1)]",))
+    database.close()
+    assert world.rows() == before
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        [],
+        [("status", "active")],
+        [("status", "paused")],
+        [("type", "debug")],
+        [("type", "debug"), ("status", "active")],
+        [("agent", "qa")],
+        [("damage", "")],
+        [("after", "2026-01-02T00:00:00Z"), ("status", "active")],
+    ],
+)
+@pytest.mark.parametrize("order", ["last_active", "created_at", "message_count", "title"])
+@pytest.mark.parametrize("limit", [0, 3])
+def test_cells_are_the_fields_of_the_same_rows(
+    where: list[tuple[str, str]], order: str, limit: int, tmp_path: Path
+) -> None:
+    worlds = [World(tmp_path / kind, kind) for kind in KINDS]
+    for world in worlds:
+        for number, status in enumerate(("active", "paused", "active", "completed", "active")):
+            stamp = f"2026-01-0{1 + number % 3}T00:00:00Z"
+            made = Session(id=f"s{number}", status=status, created_at=stamp, last_active=stamp)
+            made.type, made.agent = ("debug", "qa") if number % 2 else ("", "")
+            made.title, made.summary = ("" if number == 2 else f"T {number}"), "Of it."
+            world.store.create(made)
+    index = SessionIndex(str(tmp_path / "cache"))
+    index.refresh([world.source() for world in worlds])
+    roots = [str(world.root) for world in worlds]
+    rows = index.rows(roots, where, limit=limit, order=order)
+    fields = tuple(dict.fromkeys(("id", "shown_type", "root", "shown_title", "damage", order)))
+    assert index.cells(fields, roots, where, limit=limit, order=order) == list(map(attrgetter(*fields), rows))
+    assert {row.shown_type for row in index.rows(roots)} >= {"spawn", "chat"}
+    assert [getattr(row, order) for row in rows] == sorted([getattr(row, order) for row in rows], reverse=True)
+    plain = [row for row in index.rows(roots, limit=100, order=order) if _fits(row, where)]
+    assert {(row.root, row.id) for row in rows} <= {(row.root, row.id) for row in plain}
+    assert len(rows) == (min(limit, len(plain)) if limit else len(plain))
+    index.close()
+
+
+def _fits(row: Row, where: list[tuple[str, str]]) -> bool:
+    return all(
+        row.damage > 0
+        if name == "damage"
+        else row.last_active >= value
+        if name == "after"
+        else getattr(row, name) == value
+        for name, value in where
+    )
+
+
+@pytest.mark.req("FIND-03")
+def test_those_in_use_are_found_without_going_through_a_store(tmp_path: Path) -> None:
+    database = connect(str(tmp_path))
+    conditions, values = sessions_module._conditions(["/somewhere"], [sessions_module.IN_USE])
+    plan = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM session WHERE {conditions}", values).fetchall()
+    database.close()
+    assert "session_in_use" in str(plan)

@@ -26,3 +26,24 @@ def test_very_many_are_told_as_each_alone(gone: int) -> None:
 def test_what_is_no_moment_of_ours_is_told_too() -> None:
     assert clock.Ago(AT)("not a time") == "unknown"
     assert clock.Ago(AT)("2023-11-14T23:13:20+01:00") == clock.ago("2023-11-14T22:13:20Z", AT) == "just now"
+
+
+OURS = st.integers(0, 3 * 365 * 86_400).map(lambda gone: clock.from_epoch(AT - gone))
+SHORT = OURS.map(lambda moment: moment[:19] + "Z")
+ODD = st.sampled_from(
+    ["not a time", "", "2023-11-14T23:13:20+01:00", "2023-11-14T22:13:20.12345678", "1200-01-01T00:00:00Z"]
+)
+BORDERS = st.sampled_from(
+    [clock.from_epoch(AT - gone) for gone in (0, 59, 60, 61, 3600, 86_400, 172_800, 604_800, 2_592_000, 31_536_000)]
+)
+
+
+@given(
+    st.one_of(*(st.lists(kind) for kind in (OURS, SHORT, BORDERS, OURS | SHORT, OURS | ODD, SHORT | ODD, ODD))),
+    st.booleans(),
+)
+def test_a_whole_list_is_told_as_each_alone(moments: list[str], newest_first: bool) -> None:
+    if newest_first:
+        moments.sort(reverse=True)
+    ago = clock.Ago(AT)
+    assert ago.of_all(moments) == [ago(moment) for moment in moments]

@@ -13,6 +13,7 @@ from cortext.model import clock
 
 SPELLING = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 NOW = 1_763_200_000.0
+STAMP = "2026-02-28T23:59:58.123Z"
 
 
 @pytest.mark.req("STORE-08")
@@ -107,3 +108,18 @@ def test_how_long_ago_is_said_in_words(seconds: int, words: str) -> None:
 
 def test_a_moment_that_is_none_is_unknown() -> None:
     assert clock.ago("soon") == "unknown"
+
+
+@given(
+    st.builds(
+        lambda place, sign, more: f"{STAMP[:place]}{sign}{STAMP[place + len(sign) + more :]}",
+        st.integers(0, 23),
+        st.text("0123456789-:.,+TWZ ٣", max_size=3),
+        st.integers(-1, 1),
+    )
+)
+def test_only_our_own_spelling_is_left_as_it_is(text: str) -> None:
+    """However a time is misspelled, what is left as it is has our form, and is a moment."""
+    kept = clock.normalise(text)
+    ours = re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z", text)
+    assert (kept == text and text != "") == (ours is not None and clock.to_epoch(text) is not None)

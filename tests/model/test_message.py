@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import tokens
-from cortext.model.message import BEGINNING, Message, Part, said, thread
+from cortext.model.message import BEGINNING, Message, Part, plain, said, thread
+from cortext.store.lines import StoredMessage
 
 TEXT = Part(type="text", text="said")
 MORE = Part(type="text", text="more")
@@ -112,3 +113,17 @@ def test_a_longer_text_is_never_fewer_tokens(first: str, second: str) -> None:
     together = tokens.estimate(first + second)
     assert max(tokens.estimate(first), tokens.estimate(second)) <= together
     assert together <= tokens.estimate(first) + tokens.estimate(second)
+
+
+@pytest.mark.req("STORE-13")
+def test_a_plain_message_is_all_of_what_a_store_handed_out() -> None:
+    fields = {name: f"a {name}" for name in Message.__struct_fields__}  # a new field must not be forgotten
+    stored = StoredMessage(**fields, type="turn", idx=3)  # type: ignore[arg-type]
+    assert plain(stored) == Message(**fields)  # type: ignore[arg-type]
+    assert type(plain(stored)) is Message
+
+
+@given(st.text(st.characters(codec=None)) | st.text("a→ü漢🙂\ud800"))
+def test_what_takes_three_bytes_is_a_token_each(text: str) -> None:
+    wide = sum(ord(character) >= 0x800 for character in text)
+    assert tokens.estimate(text) == wide + -(-(len(text) - wide) // 4)

@@ -7,6 +7,7 @@ without it the next import only reads more.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from cortext.index.database import connect
@@ -28,6 +29,7 @@ class Catalogue:
     """One per user, in the cache folder."""
 
     def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._connection = connect(folder)
 
     def get(self, tool: str, key: str) -> Entry | None:
@@ -41,11 +43,31 @@ class Catalogue:
 
     def put(self, entry: Entry) -> None:
         """Remember a transcript."""
-        cursor = json.dumps(entry.cursor) if entry.cursor is not None else None
-        self._connection.execute("INSERT OR REPLACE INTO transcript VALUES (?, ?, ?, ?, ?, ?, ?)", (*entry[:6], cursor))
+        self._connection.execute("INSERT OR REPLACE INTO transcript VALUES (?, ?, ?, ?, ?, ?, ?)", _row(entry))
+
+    def put_all(self, entries: Iterable[Entry]) -> None:
+        """Remember many at once."""
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            self._connection.executemany(
+                "INSERT OR REPLACE INTO transcript VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, entries)
+            )
+        except BaseException:
+            self._connection.execute("ROLLBACK")
+            raise
+        self._connection.execute("COMMIT")
 
     def close(self) -> None:
+        """Let go of the database, before a fork or at the end."""
         self._connection.close()
+
+    def reopen(self) -> None:
+        """Take hold of it again: a connection does not survive a fork."""
+        self._connection = connect(self._folder)
+
+
+def _row(entry: Entry) -> tuple[Any, ...]:
+    return *entry[:6], json.dumps(entry.cursor) if entry.cursor is not None else None
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:

@@ -6,8 +6,13 @@ import os
 import sqlite3
 
 from cortext import fsio
+from cortext.errors import WriteFailed
 
 SCHEMA = 8
+_REFUSED = (
+    sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
+)  # fmt: skip
 
 _TABLES = """
 -- Which transcript of which tool is kept in which session, and how far it was read.
@@ -28,6 +33,7 @@ CREATE INDEX IF NOT EXISTS session_by_type ON session (type, status, agent, last
 CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
 CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_active DESC);
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
+CREATE INDEX IF NOT EXISTS session_in_use ON session (root) WHERE status = 'active';
 -- Sessions that went away since.
 CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;
 -- One row: how many lots there were, and which database this is (a deleted one comes back as another).
@@ -41,15 +47,37 @@ CREATE TABLE IF NOT EXISTS store (
 
 
 def connect(folder: str) -> sqlite3.Connection:
-    """The database in this folder, made or made anew where it is missing, broken or of another version."""
-    fsio.ensure_folder(folder)
+    """The database in this folder, made or made anew where it is missing, broken or of another version.
+
+    Where the folder cannot be written to (a full disk, a home that is read-only) it is one in memory, for this once.
+    """
     path = os.path.join(folder, "catalogue.db")
     try:
-        return _open(path)
-    except sqlite3.DatabaseError:
-        for suffix in ("", "-wal", "-shm"):
-            fsio.remove(path + suffix)
-        return _open(path)
+        fsio.ensure_folder(folder)
+        try:
+            return _open(path)
+        except sqlite3.DatabaseError as error:
+            if unwritable(error):
+                raise  # nothing is wrong with the database: it must not be thrown away
+            for suffix in ("", "-wal", "-shm"):
+                fsio.remove(path + suffix)
+            return _open(path)
+    except (sqlite3.DatabaseError, WriteFailed) as error:
+        if isinstance(error, WriteFailed) or unwritable(error):
+            return in_memory()
+        raise
+
+
+def unwritable(error: sqlite3.DatabaseError) -> bool:
+    """Whether the disk refuses (full, read-only, failing), or somebody does not let go of the database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
+
+
+def in_memory() -> sqlite3.Connection:
+    """The same database, empty, for where none can be kept."""
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection.executescript(_TABLES)
+    return connection
 
 
 def _open(path: str) -> sqlite3.Connection:
@@ -63,9 +91,10 @@ def _open(path: str) -> sqlite3.Connection:
             raise sqlite3.DatabaseError("of another version")
         if version == 0:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_TABLES)
-            connection.execute(f"PRAGMA user_version = {SCHEMA}")
         connection.execute("PRAGMA synchronous = NORMAL")
+        if version == 0:
+            # All at once: one by one they would be flushed a dozen times.
+            connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {SCHEMA};COMMIT;")
     except BaseException:
         connection.close()
         raise

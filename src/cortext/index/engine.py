@@ -84,7 +84,8 @@ class Engine:
         if self._generation is None and folder:
             try:
                 self._generation = Generation(folder)
-            except BROKEN:
+            except BROKEN as error:
+                check_space(error)
                 return None
         return self._generation
 
@@ -344,8 +345,8 @@ class Engine:
     # ── for those who show what was found ────────────────────────────────────────────────────────────
 
     def sessions(self, keys: Collection[int]) -> dict[int, tuple[str, str, int]]:
-        """(store, id, number of messages) of each key."""
-        there = self.generation()
+        """(store, id, number of messages) of each key that was found."""
+        there = self._generation  # the one that was just asked: another may have other keys
         return there.state.by_key(keys) if there else {}
 
     def keys_of(self, pairs: Collection[tuple[str, str]]) -> list[int]:
@@ -355,11 +356,15 @@ class Engine:
             return []
         if len(pairs) <= FEW_KEYS // 5:
             return [known.key for known in there.state.of(pairs).values()]
-        version = f"{there.folder} {mark_of(there.state)}"
+        version = self.version()
         if self._keys[0] != version:
             self._keys = (version, there.state.keys())
-        keys = self._keys[1]
-        return [keys[pair] for pair in pairs if pair in keys]
+        return list(filter(None, map(self._keys[1].get, pairs)))  # no key is 0
+
+    def version(self) -> str:
+        """Which index this is, and what it has seen: as long as it stays the same, so do the keys."""
+        there = self._generation or self.generation()
+        return f"{there.folder} {mark_of(there.state)}" if there else ""
 
     def strangers(self) -> bool:
         """Whether the index holds sessions of stores that are not ours to show."""

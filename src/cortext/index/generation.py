@@ -9,6 +9,7 @@ from collections import namedtuple
 
 from cortext import fsio
 from cortext.errors import WriteFailed
+from cortext.index.database import unwritable
 from cortext.index.keywords import Keywords
 from cortext.index.state import State
 from cortext.index.wordlist import WordList
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 else:
     Status = namedtuple("Status", "folder sessions messages bytes model embedded behind")  # noqa: PYI024
 
+_REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 BROKEN = (ValueError, OSError, sqlite3.DatabaseError)  # what a damaged index is met with
 
 
@@ -68,12 +70,13 @@ def skipped(state: State) -> list[str]:
 
 
 def check_space(error: Exception) -> None:
-    """A full disk is no damage: the index is kept as it is, and the user told."""
-    if getattr(error, "errno", 0) == errno.ENOSPC or "os error 28" in str(error).lower() or "No space" in str(error):
+    """A full disk, or one that is read-only, is no damage: the index is kept as it is, and the user told."""
+    full = getattr(error, "errno", 0) in _REFUSED or "os error 28" in str(error).lower() or "No space" in str(error)
+    if full or (isinstance(error, sqlite3.DatabaseError) and unwritable(error)):
         raise WriteFailed(
-            "could not write the search index: the disk is full",
+            "could not write the search index: the disk is full, or not ours to write to",
             kept="every session, and the index as it was",
-            hint="free some space and search again",
+            hint="free some space and search again; `cortext list` and `cortext show` work all the same",
         ) from error
 
 

@@ -11,8 +11,7 @@ import os
 import tantivy
 
 from cortext import fsio
-from cortext.index.query import number
-from cortext.index.words import LONGEST_WORD, SIGNS, Vocabulary, clean, without_signs
+from cortext.index.words import LONGEST_TERM, LONGEST_WORD, SIGNS, clean
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
 
     from cortext.model.message import Message
 
-HEAP = 96_000_000
-THREADS = 2
-SMALL_HEAP = 15_000_000  # the least that tantivy takes: quick to set up for a few messages
 NAME_PLACE = 1 << 40  # the place of a session's name, far behind every message
 
 Hit = tuple[int, int, float]  # session key, place, score
@@ -46,7 +42,8 @@ def _schema() -> tantivy.Schema:
     return builder.build()
 
 
-def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
+def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
+    """What makes terms of a text, what only takes it apart, and what takes terms as they are."""
     tokenizer, filters = tantivy.Tokenizer, tantivy.Filter
     words = tantivy.TextAnalyzerBuilder(tokenizer.simple())
     for step in (
@@ -56,7 +53,8 @@ def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
         filters.stemmer("english"),
     ):
         words = words.filter(step)
-    return words.build(), tantivy.TextAnalyzerBuilder(tokenizer.regex(r"\S")).build()
+    ready = tantivy.TextAnalyzerBuilder(tokenizer.whitespace()).filter(filters.remove_long(LONGEST_TERM))
+    return words.build(), tantivy.TextAnalyzerBuilder(tokenizer.simple()).build(), ready.build()
 
 
 class Keywords:
@@ -66,10 +64,11 @@ class Keywords:
         fsio.ensure_folder(folder)
         self.folder = folder
         self.schema = _schema()
-        self.words, self.signs = _analyzers()
+        self.words, self.plain, ready = _analyzers()
         self.index = tantivy.Index(self.schema, path=folder)
-        self.index.register_tokenizer("words", self.words)
-        self.index.register_tokenizer("signs", self.signs)
+        # Texts are handed over as terms: a word is stemmed when it is new, not each time that it is said.
+        self.index.register_tokenizer("words", ready)
+        self.index.register_tokenizer("signs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(r"\S")).build())
         self.index.config_reader("manual")
         self._seen = self._meta()
         self._searcher = self.index.searcher()
@@ -131,63 +130,6 @@ class Keywords:
     def size(self) -> int:
         """Bytes on disk."""
         return folder_size(self.folder)
-
-
-class KeywordWriter:
-    """The one writer; the caller holds the lock. Nothing is seen by others before `commit`."""
-
-    def __init__(self, keywords: Keywords, *, small: bool) -> None:
-        self._keywords = keywords
-        self.vocabulary = Vocabulary()
-        self._writer = keywords.index.writer(SMALL_HEAP if small else HEAP, 1 if small else THREADS)
-
-    def add(self, key: int, message: Message, text: str) -> None:
-        """One message."""
-        document = tantivy.Document()
-        document.add_unsigned("session", key)
-        document.add_unsigned("place", place_of(message))
-        document.add_unsigned("time", number(message.timestamp))
-        document.add_text("role", clean(message.role))
-        if not text.isascii():
-            text = clean(text)
-            text, signs = without_signs(text)
-            if signs:
-                document.add_text("signs", signs)
-        document.add_text("body", text)
-        pieces = self.vocabulary.pieces(text)
-        if pieces:
-            document.add_text("body", pieces)
-        self._writer.add_document(document)
-
-    def name(self, key: int, name: str, moment: str, *, first: bool = False) -> None:
-        """A session's name: its first, or in place of the one it had."""
-        if not first:
-            self._writer.delete_documents_by_query(tantivy.Query.term_query(self._keywords.schema, "named", key))
-        if not name.strip():
-            return
-        document = tantivy.Document()
-        document.add_unsigned("session", key)
-        document.add_unsigned("place", NAME_PLACE)
-        document.add_unsigned("named", key)
-        document.add_unsigned("time", number(moment))
-        words, signs = without_signs(clean(name))
-        document.add_text("name", f"{words} {self.vocabulary.pieces(words)}")
-        if signs:
-            document.add_text("signs", signs)
-        self._writer.add_document(document)
-
-    def forget(self, key: int) -> None:
-        """Everything of a session."""
-        # Not by term: tantivy-py takes the number for a signed one, which this field has none of, and deletes nothing.
-        self._writer.delete_documents_by_query(tantivy.Query.term_query(self._keywords.schema, "session", key))
-
-    def commit(self) -> None:
-        """Make everything since the last commit visible and durable, at once."""
-        self._writer.commit()
-
-    def merged(self) -> None:
-        """Wait until small pieces of the index are merged into larger ones; the writer is used up."""
-        self._writer.wait_merging_threads()
 
 
 def folder_size(folder: str) -> int:

@@ -128,13 +128,14 @@ def timestamp(text: str, *, end: bool = False) -> str:
     return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{'.999Z' if end else '.000Z'}"
 
 
-_DIGITS_ONLY = str.maketrans("", "", "-T:")
-
-
 def number(timestamp: str) -> int:
     """A timestamp of ours as a number that sorts; 0 where it is none."""
     try:
-        return int(timestamp[:19].translate(_DIGITS_ONLY))
+        return _digits(timestamp)
     except ValueError:
         whole = clock.normalise(timestamp)
-        return int(whole[:19].translate(_DIGITS_ONLY)) if whole else 0
+        return _digits(whole) if whole else 0
+
+
+def _digits(timestamp: str) -> int:
+    return int(timestamp[:19].encode().translate(None, b"-T:"))

@@ -6,31 +6,41 @@ The list of sessions says where the files lie; a store would have to look for th
 from __future__ import annotations
 
 import os
+from itertools import islice
 
 from cortext.store import shapes
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cortext.index.sessions import StoreSource
     from cortext.model.message import Message
 
 
+AT_A_TIME = 500  # messages of a store that has no files
+
+
 def messages(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[Message]:
     """The messages from a number on. A session that went away has none."""
+    for batch in batches(source, session_id, path, start):
+        yield from batch
+
+
+def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[list[Message]]:
+    """The same, many at a time: the quick way to take in a whole session."""
     from cortext.errors import CortextError
 
     try:
         if source.kind in shapes.FILES:
             yield from _from_files(source, path, start)
         else:
-            yield from source.store.read(session_id, start)
+            yield from _gathered(source.store.read(session_id, start))
     except (CortextError, OSError):
         return  # gone, or a link that is not followed: what cannot be read is not found
 
 
-def _from_files(source: StoreSource, path: str, start: int) -> Iterator[Message]:
+def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Message]]:
     from cortext.store.archive import ArchivedReading
     from cortext.store.folders import Folders
     from cortext.store.journal import JournalReading
@@ -41,13 +51,20 @@ def _from_files(source: StoreSource, path: str, start: int) -> Iterator[Message]
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
     Folders(source.root).check(os.path.dirname(log))
     if archive and os.path.lexists(archive):
-        found: Iterator[Message] = iter(ArchivedReading(archive, log, start))
+        found = _gathered(ArchivedReading(archive, log, start))
     else:
-        reading = JournalReading(log, seek=(lambda opened: offset_of(opened, start)) if start else None)
-        found = (message for batch in reading.batches() for message in batch)
-    for message in found:
-        if message.seq >= start:
-            yield message
+        found = JournalReading(log, seek=(lambda opened: offset_of(opened, start)) if start else None).batches()
+    for batch in found:
+        if batch and batch[0].seq < start:
+            batch = [message for message in batch if message.seq >= start]
+        if batch:
+            yield batch
+
+
+def _gathered(reading: Iterable[Message]) -> Iterator[list[Message]]:
+    found = iter(reading)
+    while batch := list(islice(found, AT_A_TIME)):
+        yield batch
 
 
 def around(source: StoreSource, session_id: str, path: str, seq: int) -> dict[int, Message]:

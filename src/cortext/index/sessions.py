@@ -9,20 +9,20 @@ This module imports nothing heavy: a list that finds nothing changed answers fro
 
 from __future__ import annotations
 
-import json
 import os
+import sqlite3
 import time
 from collections import namedtuple
 from functools import partial
 from operator import itemgetter
 
-from cortext.index.database import connect
+from cortext.index.database import connect, in_memory, unwritable
 from cortext.store import shapes
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Any
 
     from cortext.model.session import Session
     from cortext.store.base import Store
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 FEW = 400  # so many sessions are looked at every time
 NEWEST = 20
+AT_ONCE = 500  # sessions that are asked for by name
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
+IN_USE = ("status", "active")
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
@@ -39,18 +41,11 @@ COLUMNS = (
     "straight",
 )  # fmt: skip
 
-# A row for a table: paths and times that it does not show, and summaries behind a title, are not read at all.
-_BRIEF = ", ".join(
-    {
-        "agent": "''",
-        "created_at": "''",
-        "token_count": "0",
-        "path": "''",
-        "summary": "CASE title WHEN '' THEN summary ELSE '' END",
-        "root": "CASE kind WHEN 'spawn' THEN root ELSE '' END",
-    }.get(column, column)
-    for column in COLUMNS
-)
+# What a table shows in place of what is missing; `Row` says the same of one session.
+_SHOWN = {
+    "shown_type": "CASE type WHEN '' THEN kind ELSE type END",
+    "shown_title": "CASE title WHEN '' THEN summary ELSE title END",
+}
 
 if TYPE_CHECKING:
     from typing import NamedTuple
@@ -86,6 +81,16 @@ class Row(_Fields):
         """What people call it: its title, else its id."""
         return self.title or self.id
 
+    @property
+    def shown_type(self) -> str:
+        """Its type, else the kind of store that it is in."""
+        return self.type or self.kind
+
+    @property
+    def shown_title(self) -> str:
+        """Its title, else its summary."""
+        return self.title or self.summary
+
 
 class StoreSource:
     """A store as the index sees it: where it is, and how to open it when something has to be read."""
@@ -116,6 +121,20 @@ class SessionIndex:
         everything: bool = False,
     ) -> bool:
         """Bring the list up to date; whether a full look at some store is due (and was left for later)."""
+        sources = list(sources)
+        try:
+            return self._refresh(sources, progress, everything=everything)
+        except sqlite3.DatabaseError as error:
+            if not unwritable(error):
+                raise
+            # It cannot be kept: it is made in memory, for this once.
+            self._database.close()
+            self._database = in_memory()
+            return self._refresh(sources, progress, everything=everything)
+
+    def _refresh(
+        self, sources: Sequence[StoreSource], progress: Callable[[int, int], None] | None, *, everything: bool
+    ) -> bool:
         due = False
         for source in sources:
             due = _Refresh(self._database, source, progress).run(everything=everything) or due
@@ -128,24 +147,31 @@ class SessionIndex:
         *,
         limit: int = 0,
         order: str = "last_active",
-        brief: bool = False,
     ) -> list[Row]:
-        """Sessions of these stores, the last active first; `where` are columns and the values that they must have.
+        """Sessions of these stores, the last active first; `where` are columns and the values that they must have."""
+        found = self.cells(COLUMNS, roots, where, limit=limit, order=order)
+        return list(map(partial(tuple.__new__, Row), found))  # what Row._make does, without calling Python for each
 
-        `brief` rows lack what a table does not show: very many are then read in two thirds of the time.
-        """
+    def cells(
+        self,
+        columns: Sequence[str],
+        roots: Sequence[str],
+        where: Sequence[tuple[str, str]] = (),
+        *,
+        limit: int = 0,
+        order: str = "last_active",
+    ) -> list[tuple[Any, ...]]:
+        """The same sessions, of each these columns only; `order` is one of them. Half the time where there are many."""
         conditions, values = _conditions(roots, where)
-        query = f"SELECT {_BRIEF if brief else ', '.join(COLUMNS)} FROM session WHERE {conditions}"
-        made = partial(tuple.__new__, Row)  # what Row._make does, without calling Python for each
+        names = ", ".join([_SHOWN.get(column, column) for column in columns])
+        query = f"SELECT {names} FROM session WHERE {conditions}"
         if limit > 0:
-            return list(
-                map(made, self._database.execute(f"{query} ORDER BY {order} DESC, id DESC LIMIT {limit}", values))
-            )
-        rows = list(map(made, self._database.execute(query, values)))
+            return self._database.execute(f"{query} ORDER BY {order} DESC, id DESC LIMIT {limit}", values).fetchall()
+        found = self._database.execute(query, values).fetchall()
         # Quicker than SQLite sorts whole rows. They come by id: turned round, ties are in the order of a limited list.
-        rows.reverse()
-        rows.sort(key=itemgetter(COLUMNS.index(order)), reverse=True)
-        return rows
+        found.reverse()
+        found.sort(key=itemgetter(columns.index(order)), reverse=True)
+        return found
 
     def pairs(self, roots: Sequence[str], where: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
         """(store, id) alone, in no order."""
@@ -171,12 +197,16 @@ class SessionIndex:
 
     def named(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
         """The sessions with these (store, id); those that are gone are left out."""
-        query = f"SELECT {', '.join(COLUMNS)} FROM session WHERE root = ? AND id = ?"
+        wanted: dict[str, list[str]] = {}
+        for root, name in pairs:
+            wanted.setdefault(root, []).append(name)
         found: dict[tuple[str, str], Row] = {}
-        for pair in pairs:  # each by its key: SQLite looks at every row for a list of pairs
-            row = self._database.execute(query, pair).fetchone()
-            if row:
-                found[pair] = Row._make(row)
+        for root, names in wanted.items():  # a store at a time: SQLite looks at every row for a list of pairs
+            for start in range(0, len(names), AT_ONCE):
+                lot = names[start : start + AT_ONCE]
+                asked = f"root = ? AND id IN ({','.join('?' * len(lot))})"
+                rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM session WHERE {asked}", (root, *lot))
+                found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
 
     def close(self) -> None:
@@ -199,26 +229,26 @@ class _Refresh:
             if known:
                 self._forget_store()
             return False
-        noted, signs, scanned = known or (0, "{}", 0.0)
+        noted, old, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
-        now_signs = self._signs()
+        signs = self._signs()
+        same = signs == old
         # Not how many there are, only whether they are few: that costs the same however many there are.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
-        old_signs = json.loads(signs)
-        everything |= known is None or now_noted < 0 or count <= FEW or _git(now_signs) != _git(old_signs)
+        everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(signs) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
         if everything:
             changed |= self._all_changed()
             scanned = time.time()
         else:
-            changed |= self._new_and_gone(old_signs, now_signs) | self._newest_changed()
+            changed |= (set() if same else self._new_and_gone()) | self._newest_changed()
         if changed:
             self._read_again(sorted(changed))
-        if changed or now_signs != old_signs or now_noted != noted or (everything and count > FEW) or known is None:
+        if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
             self.database.execute(
                 "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
-                (self.source.root, self.source.kind, max(0, now_noted), json.dumps(now_signs), scanned),
+                (self.source.root, self.source.kind, max(0, now_noted), signs, scanned),
             )
         return due
 
@@ -239,15 +269,15 @@ class _Refresh:
         whole = raw.rfind(b"\n") + 1
         return offset + whole, {line.decode("ascii", "replace") for line in raw[:whole].split(b"\n") if line}
 
-    def _signs(self) -> dict[str, int]:
-        """Times of the folders in which sessions come and go, and of git's own files."""
+    def _signs(self) -> str:
+        """Times of the folders in which sessions come and go, and of git's own files, as JSON."""
         root = self.source.root
         folders = [root]
         if self.source.kind in ("workspace", "home"):
             top = os.path.join(root, "conversations")
             try:
                 with os.scandir(top) as entries:
-                    folders = [top, *(entry.path for entry in entries if entry.is_dir(follow_symlinks=False))]
+                    folders = [top, *sorted([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])]
             except FileNotFoundError:
                 folders = [root]
         begin = len(root) + 1  # every one of them lies below the root: no need for relpath, which costs a stat
@@ -257,12 +287,10 @@ class _Refresh:
                 signs[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
             except OSError:
                 continue
-        return signs
+        return _as_json(signs)
 
-    def _new_and_gone(self, old: dict[str, int], new: dict[str, int]) -> set[str]:
-        """Sessions that came or went, looked for only in the folders whose time changed."""
-        if old == new:
-            return set()
+    def _new_and_gone(self) -> set[str]:
+        """Sessions that came or went."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
         there = set(shapes.session_ids(self.source.kind, self.source.root))
         return (known - there) | (there - known)
@@ -285,7 +313,7 @@ class _Refresh:
 
     def _read_again(self, ids: Sequence[str]) -> None:
         """Read these sessions and put them into the list; in lots, so that others need not wait."""
-        from cortext.errors import CortextError
+        from cortext.errors import CortextError, UnsafePath
 
         kind, root = self.source.kind, self.source.root
         for start in range(0, len(ids), 200):
@@ -295,7 +323,9 @@ class _Refresh:
                 try:
                     session = self.source.store.get(session_id)
                     rows.append(_row(root, kind, session))
-                except (CortextError, OSError):
+                except (UnsafePath, OSError):
+                    rows.append(_unreadable(root, kind, session_id))
+                except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
                     self.progress(place, len(ids))
@@ -322,20 +352,38 @@ class _Refresh:
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
     """What SQL asks for, and the values in it; the columns are ours, never the user's."""
     # The plus keeps SQLite from going through a whole store where a filter names its rows at once.
-    plus = "+" if any(column in ("tool", "type") for column, _ in where) else ""
+    plus = "+" if any(column in ("tool", "type") or (column, value) == IN_USE for column, value in where) else ""
     conditions = [f"{plus}root IN ({','.join('?' * len(roots))})"]
     values: list[object] = list(roots)
     for column, value in where:
         if column == "damage":
             conditions.append("damage > 0")
+        elif (column, value) == IN_USE:
+            conditions.append("status = 'active'")  # in the words of the index of these, or SQLite would not use it
         else:
             conditions.append({"after": "last_active >= ?", "before": "last_active <= ?"}.get(column, f"{column} = ?"))
             values.append(value)
     return " AND ".join(conditions), values
 
 
-def _git(signs: dict[str, int]) -> dict[str, int]:
-    return {name: value for name, value in signs.items() if name.startswith("git:")}
+def _as_json(signs: dict[str, int]) -> str:
+    """What json.dumps makes of it; by hand where that is safe, for importing json is a twentieth of a short list."""
+    names = "".join(signs)
+    if names.isascii() and names.isprintable() and not {'"', "\\"}.intersection(names):
+        return "{" + ", ".join([f'"{name}": {value}' for name, value in signs.items()]) + "}"
+    import json
+
+    return json.dumps(signs)
+
+
+def _git(signs: str) -> dict[str, int]:
+    """Of these signs, those of git's files; none of what another version wrote in its own way."""
+    import json
+
+    try:
+        return {name: value for name, value in json.loads(signs).items() if name.startswith("git:")}
+    except ValueError:
+        return {}
 
 
 def _signs_of(kind: str, path: str) -> str:
@@ -355,6 +403,11 @@ def _text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
+    """A session that is there and not ours to read: the list says so. Its signs are none, so it is tried again."""
+    return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
+
+
 def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
     return (
         root,
@@ -370,7 +423,7 @@ def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
         session.message_count,
         session.token_count,
         _text(session.summary),
-        session.path,
+        _text(session.path),
         session.damage,
         int(session.straight),
         _signs_of(kind, session.path),

@@ -7,15 +7,16 @@ the announcement comes true. After a kill in between, the index's own stamp tell
 from __future__ import annotations
 
 import zlib
+from itertools import chain
 
-from cortext.index.keywords import KeywordWriter
-from cortext.index.reading import log_signs, messages, only_grew
+from cortext.index.reading import batches, log_signs, only_grew
 from cortext.index.words import searchable
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+    from cortext.index.keyword_writer import KeywordWriter
     from cortext.index.keywords import Keywords
     from cortext.index.sessions import Changed, Row, StoreSource
     from cortext.index.state import Known, State
@@ -91,24 +92,25 @@ class KeywordUpdate:
 
     def _compare(self, row: Row, log: str, number: int, name: str, known: Known) -> None:
         """Read the session whole: what is in the index must be its beginning, else it is indexed anew."""
-        reading = iter(self._read(row, 0))
+        reading = self._read(row, 0)
         digest = 0
         last = -1
-        ahead: Message | None = None
-        for message in reading:
-            if message.seq >= known.indexed:
-                ahead = message
+        ahead: list[Message] = []
+        for batch in reading:
+            there = [message for message in batch if message.seq < known.indexed]
+            if there:
+                last = there[-1].seq
+                digest = _digest([searchable(message) for message in there], digest)
+            ahead = batch[len(there) :]
+            if ahead:
                 break
-            last = message.seq
-            digest = zlib.crc32(_bytes(searchable(message)), digest)
         if digest != known.digest or last + 1 != known.indexed:
             self._state.begin()
             self._state.retire(known.key)
             self._writer.forget(known.key)
             self._index(row, log, number, name)
             return
-        rest = reading if ahead is None else _then(ahead, reading)
-        end, digest = self._add(known.key, rest, known.indexed, digest)
+        end, digest = self._add(known.key, chain([ahead], reading), known.indexed, digest)
         self._done.append((end, digest, log, number, name, known.key))
 
     def _index(self, row: Row, log: str, number: int, name: str) -> None:
@@ -118,22 +120,24 @@ class KeywordUpdate:
         end, digest = self._add(key, self._read(row, 0), 0, 0)
         self._done.append((end, digest, log, number, name, key))
 
-    def _add(self, key: int, reading: Iterable[Message], end: int, digest: int) -> tuple[int, int]:
+    def _add(self, key: int, reading: Iterable[list[Message]], end: int, digest: int) -> tuple[int, int]:
         writer = self._writer
-        for message in reading:
-            text = searchable(message)
-            writer.add(key, message, text)
-            digest = zlib.crc32(_bytes(text), digest)
-            end = message.seq + 1
-            self._added += 1
+        for batch in reading:
+            texts = [searchable(message) for message in batch]
+            writer.add(key, batch, texts)
+            digest = _digest(texts, digest)
+            self._added += len(batch)
+            end = batch[-1].seq + 1 if batch else end
         return end, digest
 
-    def _read(self, row: Row, start: int) -> Iterable[Message]:
-        return messages(self._sources[row.root], row.id, row.path, start)
+    def _read(self, row: Row, start: int) -> Iterator[list[Message]]:
+        return batches(self._sources[row.root], row.id, row.path, start)
 
     @property
     def _writer(self) -> KeywordWriter:
         if self._made is None:
+            from cortext.index.keyword_writer import KeywordWriter  # what only asks has no use for it
+
             self._made = KeywordWriter(self._keywords, small=self._small)
         return self._made
 
@@ -145,8 +149,7 @@ class KeywordUpdate:
         self._state.commit()
         if self._made is not None:
             # Words before the index: one too many is nobody's loss, one too few would not be found by its pieces.
-            self._words.add(sorted(self._made.vocabulary.fresh))
-            self._made.vocabulary.fresh.clear()
+            self._words.add(self._made.new_words())
             self._made.commit()
         self._state.settle(self._keywords.stamp())
         self._done, self._added = [], 0
@@ -158,10 +161,5 @@ class KeywordUpdate:
             self._made = None
 
 
-def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
-
-
-def _then(first: Message, rest: Iterable[Message]) -> Iterable[Message]:
-    yield first
-    yield from rest
+def _digest(texts: Iterable[str], digest: int) -> int:
+    return zlib.crc32("".join(texts).encode("utf-8", "surrogatepass"), digest)

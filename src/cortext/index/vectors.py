@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<8sQIIQ")  # magic, vectors, dimension, clusters, which centroids
 _MAGIC = b"ctxvec1\n"
 LOOKED_AT = 24_000  # vectors that a query compares with, about
-SHARE = 1 << 15  # vectors that are turned into floats at a time
+SHARE = 1 << 11  # vectors that are turned into floats at a time: so many stay in the processor's own memory
 
 
 def pack(vectors: Floats) -> tuple[NDArray[np.int8], Floats]:
@@ -99,10 +99,13 @@ class Segment:
 
     def near(self, places: NDArray[np.int64] | slice, query: Floats) -> Floats:
         """How near the vectors at these places are."""
-        vectors, scales = self.vectors[places], self.scales[places]
-        if len(vectors) <= SHARE:
-            return np.asarray((vectors.astype(np.float32) @ query) * scales, dtype=np.float32)
-        parts = [vectors[start : start + SHARE].astype(np.float32) @ query for start in range(0, len(vectors), SHARE)]
+        scales = self.scales[places]
+        if isinstance(places, slice):
+            row = self.vectors[places]
+            lots = (row[start : start + SHARE] for start in range(0, len(scales), SHARE))
+        else:
+            lots = (self.vectors.take(places[start : start + SHARE], axis=0) for start in range(0, len(scales), SHARE))
+        parts = [lot.astype(np.float32) @ query for lot in lots]
         return np.asarray(np.concatenate(parts) * scales, dtype=np.float32)
 
 

@@ -40,8 +40,8 @@ class WordList:
             size = os.stat(self._path).st_size
         except FileNotFoundError:
             return 0
-        if size <= 2 * before + SLACK:
-            return before
+        if not before or size <= 2 * before + SLACK:
+            return before or size
         distinct = sorted(set(self._all().split(b"\n")) - {b""})
         words = b"\n" + b"\n".join(distinct) + b"\n"
         fsio.replace_file(self._path, [words])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import time
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from datetime import UTC, datetime
 
 _OURS = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z")
@@ -56,9 +57,21 @@ def to_epoch(timestamp: str) -> float | None:
         return None
 
 
+def _is_ours(timestamp: str) -> bool:
+    """Whether this is a moment in our spelling: to the millisecond mostly, which is told without a pattern."""
+    if len(timestamp) == 24 and timestamp[23] == "Z" and timestamp[19] == "." and timestamp[10] == "T":
+        ours = timestamp[4] == timestamp[7] == "-" and timestamp[5] != "W"  # a week
+    else:
+        ours = _OURS.fullmatch(timestamp) is not None
+    try:
+        return ours and datetime.fromisoformat(timestamp) is not None
+    except ValueError:
+        return False
+
+
 def normalise(timestamp: str) -> str:
     """The same moment in our spelling, or an empty string where it is not a moment at all."""
-    if _OURS.fullmatch(timestamp) and to_epoch(timestamp) is not None:
+    if _is_ours(timestamp):
         return timestamp
     seconds = to_epoch(timestamp)
     ours = "" if seconds is None else from_epoch(seconds)
@@ -102,3 +115,19 @@ class Ago:
         if len(timestamp) in (20, 24) and timestamp[-1] == "Z" and timestamp > self._moments[0]:
             return self._words[bisect_left(self._moments, timestamp) - 1]
         return ago(timestamp, self._at)
+
+    def of_all(self, timestamps: Sequence[str]) -> list[str]:
+        """The words of each. In a list that has the newest first only the places where they change are searched."""
+        size = len(timestamps[0]) if timestamps else 0
+        alike = size in (20, 24) and set(map(len, timestamps)) == {size}
+        if not alike or "".join(timestamps)[size - 1 :: size].strip("Z") or timestamps[-1] <= self._moments[0]:
+            return [self(timestamp) for timestamp in timestamps]
+        rising = sorted(timestamps)
+        if rising[::-1] != list(timestamps):
+            return [self(timestamp) for timestamp in timestamps]
+        places = [bisect_right(rising, moment) for moment in self._moments] + [len(rising)]
+        words: list[str] = []
+        for word, begin, end in zip(self._words, places, places[1:], strict=False):
+            words += [word] * (end - begin)
+        words.reverse()
+        return words

@@ -6,9 +6,11 @@ Nothing heavy is imported here: a list in which nothing changed costs little mor
 from __future__ import annotations
 
 import os
+from functools import partial
+from operator import attrgetter, itemgetter
 
 from cortext import locks
-from cortext.index.sessions import Row, SessionIndex, StoreSource
+from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.model.status import ACTIVE, INTERRUPTED
 
 __all__ = ["Listing", "Row", "row_json"]
@@ -16,10 +18,25 @@ __all__ = ["Listing", "Row", "row_json"]
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypedDict, Unpack
 
     from cortext.model.message import Message
     from cortext.services.served import ServerSource
     from cortext.services.stores import Found, NamedStore
+
+    class Wanted(TypedDict, total=False):
+        """Which sessions, and in which order: see `Listing.cells`."""
+
+        root: str
+        kind: str | None
+        status: str | None
+        tool: str | None
+        agent: str | None
+        limit: int
+        order: str
+        roots: Sequence[str] | None
+        after: str
+        before: str
 
 
 class Listing:
@@ -86,8 +103,13 @@ class Listing:
         """Compare the files of every session with the list, however many there are."""
         self._index.refresh(self.sources.values(), everything=True)
 
-    def rows(
+    def rows(self, **wanted: Unpack[Wanted]) -> list[Row]:
+        """Sessions by these properties, the newest first."""
+        return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, **wanted)))
+
+    def cells(
         self,
+        columns: Sequence[str],
         *,
         root: str = "",
         kind: str | None = None,
@@ -96,14 +118,14 @@ class Listing:
         agent: str | None = None,
         limit: int = 0,
         order: str = "last_active",
-        brief: bool = False,
         roots: Sequence[str] | None = None,
         after: str = "",
         before: str = "",
-    ) -> list[Row]:
-        """Sessions by these properties, the newest first. A status that is only shown is looked up here.
+    ) -> list[tuple[Any, ...]]:
+        """The same sessions, of each these fields of a row only: for tables, which can be very long.
 
-        `roots` are the stores to list (None: all), `after` and `before` timestamps of the last activity.
+        A status that is only shown is looked up here. `roots` are the stores to list (None: all), `after` and
+        `before` timestamps of the last activity.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -113,36 +135,41 @@ class Listing:
             wanted.append(("damage", "") if status == "damaged" else ("status", stored))
         if roots is None:
             roots = [root] if root else [*self.sources, *self.servers]
-        brief = brief and order != "created_at"
-        rows = self._index.rows(roots, [*times, *wanted], limit=0 if status else limit, order=order, brief=brief)
         served = [server for server in self.servers.values() if server.root in roots]
-        if served:
-            for server in served:
-                theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
-                rows += [
-                    row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)
-                ]
-            rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)
+        mortal = {source.root for source in self.sources.values() if source.kind == "spawn" and source.root in roots}
+        needed = ("id", "root", "status", order) if served or mortal or status else (order,)
+        taken = tuple(dict.fromkeys((*columns, *needed)))
+        at = {name: place for place, name in enumerate(taken)}
+        found = self._index.cells(taken, roots, [*times, *wanted], limit=0 if status else limit, order=order)
+        for server in served:
+            theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
+            inside = [row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)]
+            found += map(attrgetter(*taken), inside)
         if status == INTERRUPTED:
-            rows += self._index.rows(roots, [*times, *wanted[:-1], ("status", INTERRUPTED)], order=order)
+            told = [*wanted[:-1], ("status", INTERRUPTED)]
+            found += self._index.cells(taken, roots, [*times, *told], order=order)
             for server in served:
-                rows += server.rows([*wanted[:-1], ("status", INTERRUPTED)], order=order)
-            rows.sort(key=lambda row: (getattr(row, order), row.id), reverse=True)
-        if any(row.kind == "spawn" for row in rows):
-            rows = [self._as_shown(row) for row in rows]
+                found += map(attrgetter(*taken), server.rows(told, order=order))
+        if served or status == INTERRUPTED:
+            found.sort(key=itemgetter(at[order], at["id"]), reverse=True)
+        if mortal:
+            self._show_interrupted(found, at, mortal)
         if status and status != "damaged":
-            rows = [row for row in rows if row.status == status]
-        return rows[:limit] if limit > 0 else rows
+            found = [cells for cells in found if cells[at["status"]] == status]
+        if len(taken) > len(columns):
+            found = [cells[: len(columns)] for cells in found]
+        return found[:limit] if limit > 0 else found
 
-    def _as_shown(self, row: Row) -> Row:
+    def _show_interrupted(self, found: list[tuple[Any, ...]], at: dict[str, int], mortal: set[str]) -> None:
         """A session that lives with its process was interrupted if nobody holds it any more."""
-        if row.kind == "spawn" and row.status == ACTIVE and row.root in self.sources and not self._held(row):
-            return row._replace(status=INTERRUPTED)
-        return row
+        session_id, root, status = at["id"], at["root"], at["status"]
+        for place, cells in enumerate(found):
+            if cells[status] == ACTIVE and cells[root] in mortal and not self._held(cells[root], cells[session_id]):
+                found[place] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
 
-    def _held(self, row: Row) -> bool:
-        control = self.sources[row.root].control
-        return locks.read_holder(os.path.join(control, "locks", f"{row.id}.lock")) is not None
+    def _held(self, root: str, session_id: str) -> bool:
+        control = self.sources[root].control
+        return locks.read_holder(os.path.join(control, "locks", f"{session_id}.lock")) is not None
 
     def place(self, root: str) -> NamedStore:
         """The store of a row."""

@@ -71,6 +71,7 @@ class Search:
         self._listing = listing
         self._engine = Engine(folder, listing.sources, models)
         self.more_to_do = False
+        self._allowed: tuple[tuple[object, ...], list[int]] = ((), [])  # the last filters, and the keys they allowed
 
     @property
     def trouble(self) -> str:
@@ -234,8 +235,12 @@ class Search:
         unwanted = self._engine.keys_of([(root, name) for root in sources for name in leave_out])
         if not wanted and not place and not self._engine.strangers():
             return None, unwanted
-        pairs = self._listing.pairs(self._listing.roots(place) if place else list(sources), **wanted)
-        return self._engine.keys_of(pairs), unwanted
+        # Who types a query asks with the same filters again and again: what they allow is kept until something changes.
+        asked = (*self._listing.index.counter(), self._engine.version(), place, *wanted.items())
+        if asked != self._allowed[0] or "status" in wanted:  # whether a session is in use, no list knows
+            pairs = self._listing.pairs(self._listing.roots(place) if place else list(sources), **wanted)
+            self._allowed = asked, self._engine.keys_of(pairs)
+        return self._allowed[1], unwanted
 
     def _check(self, query: Query, leave_out: Collection[str]) -> Check:
         """What a message must be to be shown. Of sessions that are left out, copies of their messages are too."""
@@ -250,11 +255,11 @@ class Search:
         self, ranked: Iterable[Ranked], limit: int, per_session: int, lit: set[str], check: Check
     ) -> list[Found]:
         groups: dict[tuple[str, str], list[Ranked]] = {}
-        for number, item in enumerate(ranked):
+        for number, item in enumerate(ranked, 1):
+            groups.setdefault((item[1].root, item[1].id), []).append(item)
             # Twice as many as wanted: some are copies, or not what the filters allow.
             if number >= max(AT_A_TIME, ENOUGH * limit) and len(groups) >= 2 * limit:
-                break
-            groups.setdefault((item[1].root, item[1].id), []).append(item)
+                break  # before the next is asked for, and many more sessions looked up for it
         found: list[Found] = []
         for group in sorted(groups.values(), key=_session_score, reverse=True):
             matches = self._matches(group, per_session, lit, check)

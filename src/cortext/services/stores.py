@@ -1,7 +1,5 @@
 """The stores that a command works on, and finding a session in them by id, prefix or number."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -10,7 +8,7 @@ from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.store.base import Store, Trashed
 
-__all__ = ["Found", "NamedStore", "Trashed", "all_sessions", "find"]
+__all__ = ["Found", "NamedStore", "Trashed", "all_sessions", "exact", "find"]
 
 
 class NamedStore(NamedTuple):
@@ -36,17 +34,23 @@ def all_sessions(places: Iterable[NamedStore]) -> list[Found]:
     return found
 
 
+def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
+    """The sessions with this very id: there may be clones."""
+    found = []
+    for place in places if is_id(wanted) else ():
+        try:
+            found.append(Found(place, place.store.get(wanted)))
+        except SessionNotFound:
+            continue
+    return found
+
+
 def find(places: Iterable[NamedStore], wanted: str) -> Found:
     """The session with this id, or the only one whose id begins so."""
     places = list(places)
-    exact = []
-    if is_id(wanted):
-        for place in places:
-            try:
-                exact.append(Found(place, place.store.get(wanted)))
-            except SessionNotFound:
-                continue
-    matches = exact or [item for item in all_sessions(places) if item.session.id.startswith(wanted.lower())]
+    matches = exact(places, wanted) or [
+        item for item in all_sessions(places) if item.session.id.startswith(wanted.lower())
+    ]
     # Of several the one in the workspace that we stand in: it is the first of the stores.
     here = [item for item in matches if item.place.kind == "workspace" and item.place is places[0]]
     if len(matches) == 1 or len(here) == 1:
