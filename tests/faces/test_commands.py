@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cortext import locks
+from cortext.config import cache_folder
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
@@ -140,6 +141,32 @@ def test_json_is_json_and_nothing_else(words: str, demo: Path, capsys: pytest.Ca
     assert "\x1b" not in done.out
 
 
+@pytest.mark.req("SESS-004b")
+@pytest.mark.parametrize("named", ["1", "002", "auth token expiry", "auth tokn expiri", "002-debug-auth-token-expiry"])
+def test_a_conversation_is_read_by_any_name_that_resume_takes(
+    named: str, demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert _here(capsys, "show", *named.split(), "--json").json["id"] == "002-debug-auth-token-expiry"
+    assert "Auth token expiry" in _here(capsys, "export", *named.split()).out
+
+
+@pytest.mark.req("LOOK-01")
+@pytest.mark.parametrize("named", ["1", "auth"])
+def test_what_cannot_be_taken_for_another_is_named_by_its_id(
+    named: str, demo: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = _here(capsys, "delete", named)
+    assert done.code == 1 and "no conversation matches" in done.err
+    assert _here(capsys, "delete", "002").code == 0
+
+
+def test_a_word_is_not_taken_for_one_like_it_in_a_long_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    summary = "Hope, rope, note and scope: " + "every word of a long text is like some other. " * 50
+    assert _here(capsys, "stop", "002", "--summary", summary, "--no-commit").code == 0
+    assert _here(capsys, "show", "nope").code == 1
+    assert _here(capsys, "show", "scope").code == 0
+
+
 @pytest.mark.req("LOOK-01")
 def test_errors_are_json_too_where_that_was_asked_for(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, "show", "999", "--json")
@@ -147,7 +174,7 @@ def test_errors_are_json_too_where_that_was_asked_for(demo: Path, capsys: pytest
     assert done.json == {
         "error": {
             "code": "session-not-found",
-            "message": "no session '999'",
+            "message": "no conversation matches '999'",
             "hint": "see what there is with `cortext list`",
         }
     }
@@ -208,6 +235,29 @@ def test_exit_5_could_not_write(demo: Path, words: list[str]) -> None:
     assert "could not write" in done.err and "kept:" in done.err and "next:" in done.err
     assert {path: path.read_bytes() for path in log.parent.iterdir()} == before
     assert cortext("doctor", cwd=demo).code == 0
+
+
+@pytest.mark.req("STORE-01")
+@pytest.mark.parametrize("words", [["list"], ["resume", "--list"], ["show", "003"], ["resume", "003", "--print"]])
+def test_what_only_reads_works_on_a_full_disk(demo: Path, words: list[str]) -> None:
+    """The list cannot be brought up to date there: it is made in memory, and the one that is kept is left alone."""
+    before = cortext(*words, cwd=demo)
+    catalogue = Path(cache_folder()) / "catalogue.db"
+    kept = catalogue.stat().st_ino
+    done = run(["bash", "-c", 'ulimit -f 0; exec cortext "$@"', "-", *words], cwd=demo)
+    assert (done.code, done.out.splitlines()[:3]) == (0, before.out.splitlines()[:3]), done.err
+    assert catalogue.stat().st_ino == kept
+    assert cortext(*words, cwd=demo).code == 0
+
+
+@pytest.mark.req("STORE-01", "LOOK-01")
+def test_a_search_on_a_full_disk_says_so_and_keeps_the_index(demo: Path) -> None:
+    before = cortext("search", "grace window", "--json", cwd=demo).json
+    folders = sorted(path for path in Path(cache_folder()).glob("**/state.db"))
+    done = run(["bash", "-c", "ulimit -f 0; exec cortext search grace window"], cwd=demo)
+    assert done.code == 5 and "could not write the search index" in done.err and "Traceback" not in done.err
+    assert before and cortext("search", "grace window", "--json", cwd=demo).json == before
+    assert sorted(path for path in Path(cache_folder()).glob("**/state.db")) == folders, "none was made anew"
 
 
 @pytest.mark.req("LOOK-01", "SAFE-01")

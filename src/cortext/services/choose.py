@@ -1,6 +1,7 @@
 """Choosing the session that a person means: by its number in the list, its id, a prefix, or words.
 
-Words are looked for in titles, summaries and types first, then with room for typing errors, then in what was said.
+Words are looked for in titles, summaries and types first, then in titles with room for typing errors, then in what was
+said.
 """
 
 from __future__ import annotations
@@ -19,7 +20,11 @@ Said = Callable[[Row, Sequence[str]], bool]
 
 def choose(rows: Sequence[Row], wanted: str, said: Said | None = None) -> Row:
     """The one that is meant; AmbiguousId, or SessionNotFound with the nearest."""
-    matches = candidates(rows, wanted, said)
+    return only(candidates(rows, wanted, said), rows, wanted)
+
+
+def only(matches: Sequence[Row], rows: Sequence[Row], wanted: str) -> Row:
+    """The one match; AmbiguousId, or SessionNotFound with the nearest of the rows."""
     if len(matches) == 1:
         return matches[0]
     if matches:
@@ -29,7 +34,7 @@ def choose(rows: Sequence[Row], wanted: str, said: Said | None = None) -> Row:
     near = ", ".join(row.name for row in nearest(rows, wanted))
     raise SessionNotFound(
         f"no conversation matches {wanted!r}",
-        hint=f"the nearest: {near}" if near else "see what there is with `cortext resume --list`",
+        hint=f"the nearest: {near}" if near else "see what there is with `cortext list`",
     )
 
 
@@ -38,40 +43,55 @@ def candidates(rows: Sequence[Row], wanted: str, said: Said | None = None) -> li
     wanted = wanted.strip()
     if wanted.isdigit() and len(wanted) < 3 and 1 <= int(wanted) <= len(rows):
         return [rows[int(wanted) - 1]]
-    exact = [row for row in rows if row.id == wanted]
-    prefixed = exact or [row for row in rows if row.id.startswith(wanted.lower())]
+    prefixed = by_id(rows, wanted)
     words = wanted.casefold().split()
     if prefixed or not words:
         return prefixed
-    if wanted.isdigit() and 1 <= int(wanted) <= len(rows):
+    if wanted.isdigit() and wanted[0] != "0" and 1 <= int(wanted) <= len(rows):  # 007 is the beginning of an id
         return [rows[int(wanted) - 1]]
     named = [row for row in rows if all(word in _text(row) for word in words)]
     named = named or [row for row in rows if _alike(words, row)]
     return named or [row for row in rows if said is not None and said(row, words)]
 
 
-def prefer_here(matches: Sequence[Row], workspace: str) -> list[Row]:
-    """Of clones of the same conversation the one in the workspace that we stand in."""
+def by_id(rows: Sequence[Row], wanted: str) -> list[Row]:
+    """Those with this id; else those whose id begins so."""
+    return [row for row in rows if row.id == wanted] or [row for row in rows if row.id.startswith(wanted.lower())]
+
+
+def prefer_here(matches: Sequence[Row], workspace: str, wanted: str) -> list[Row]:
+    """Of clones of one conversation, and of ids that begin so, the one in the workspace that we stand in.
+
+    Every workspace numbers its conversations from 001: who types that means the one here.
+    """
     here = [row for row in matches if row.root == workspace]
-    return here if len(here) == 1 and len({row.id for row in matches}) == 1 else list(matches)
+    by_number = bool(here) and here[0].id.startswith(wanted.strip().lower())
+    return here if len(here) == 1 and (by_number or len({row.id for row in matches}) == 1) else list(matches)
 
 
 def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:
     """The sessions whose names are most like what was typed."""
     words = wanted.casefold().split()
-    scored = [(sum(_best(word, _text(row).split()) for word in words), row) for row in rows]
+    scored = [(sum(_best(word, _names(row).split()) for word in words), row) for row in rows]
     scored = [pair for pair in scored if pair[0] >= 0.4 * len(words)]
     scored.sort(key=lambda pair: -pair[0])
     return [row for _, row in scored[:count]]
 
 
 def _text(row: Row) -> str:
-    return f"{row.id.replace('-', ' ')} {row.title} {row.summary} {row.type}".casefold()
+    return f"{_names(row)} {row.summary}".casefold()
+
+
+def _names(row: Row) -> str:
+    return f"{row.id.replace('-', ' ')} {row.title} {row.type}".casefold()
 
 
 def _alike(words: Sequence[str], row: Row) -> bool:
-    """Whether every word is in the names of a session, give or take a typing error."""
-    there = _text(row).split()
+    """Whether every word is in the names of a session, give or take a typing error.
+
+    Not in its summary: among a thousand words nearly anything is like one of them.
+    """
+    there = _names(row).split()
     return all(_best(word, there) >= (NEAR if len(word) > 4 else NEAR_SHORT) for word in words)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
-from cortext.services.stores import find
 from cortext.wiring import Wiring
 
 
@@ -15,7 +15,7 @@ def parser() -> ArgumentParser:
         prog="cortext delete",
         description="Move a session to the trash of its store. Bring it back with `cortext restore`.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", help=HELP_ID)
     made.add_argument("--json", action="store_true", help="what was moved, as JSON")
     return made
 
@@ -23,7 +23,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Delete one session."""
     options = parser().parse_args(arguments)
-    found = find(Wiring().stores(), options.session)
+    found = which(Wiring(), options.session, words=False)
     trashed = found.place.store.delete(found.session.id)
     if options.json:
         import json

@@ -6,9 +6,9 @@ import sys
 from argparse import ArgumentParser
 from collections import Counter
 
+from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import thread
 from cortext.services.export import as_json, as_markdown, masked
-from cortext.services.stores import find
 from cortext.wiring import TOOLS, Wiring
 
 
@@ -19,7 +19,7 @@ def parser() -> ArgumentParser:
         description="Write a conversation as markdown or JSON to standard output, or as a native session of a tool. "
         "Secrets (keys, tokens, passwords) are masked; what was masked is said on standard error.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown")
     made.add_argument("--ai", choices=tuple(TOOLS), help="with --format native: the tool to write it for")
     made.add_argument("--unmasked", action="store_true", help="leave secrets as they are")
@@ -30,7 +30,7 @@ def run(arguments: list[str]) -> int:
     """Write it."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    found = find(wiring.stores(), options.session)
+    found = which(wiring, " ".join(options.session))
     messages = thread(found.place.store.read(found.session.id))
     if not options.unmasked:
         messages, kinds = masked(messages)

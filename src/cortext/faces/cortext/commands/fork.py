@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._which import HELP, which
 from cortext.safety import terminal
 from cortext.services.lifecycle import fork
-from cortext.services.stores import find
 from cortext.wiring import Wiring
 
 
@@ -16,7 +16,7 @@ def parser() -> ArgumentParser:
         prog="cortext fork",
         description="Make a new conversation out of another, up to one of its messages. The old one is unchanged.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", nargs="+", help=HELP)
     made.add_argument(
         "--at", type=int, metavar="N", help="the last message to take (its #number in `show`); default: all"
     )
@@ -27,7 +27,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Fork it."""
     options = parser().parse_args(arguments)
-    found = find(Wiring().stores(), options.session)
+    found = which(Wiring(), " ".join(options.session))
     made = fork(found.place, found.session, options.at)
     if options.json:
         import json

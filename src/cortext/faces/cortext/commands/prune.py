@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
 from cortext.services.prune import plan_prune, prune
-from cortext.services.stores import find
 from cortext.wiring import Wiring
 
 
@@ -17,7 +17,7 @@ def parser() -> ArgumentParser:
         description="Move the older messages of a conversation from its log to the archive beside it, after their key "
         "points are in the summary. They stay readable (`cortext show`) and in git; only the working file gets short.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", help=HELP_ID)
     made.add_argument(
         "--keep", type=int, default=50, metavar="N", help="how many of the newest messages stay (default 50)"
     )
@@ -28,7 +28,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Show what goes; then, unless dry, move it."""
     options = parser().parse_args(arguments)
-    found = find(Wiring().stores(), options.session)
+    found = which(Wiring(), options.session, words=False)
     plan = plan_prune(found, options.keep)
     if not plan.going:
         print(f"Nothing to prune: {plan.staying} messages.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
-from cortext.services.stores import find
 from cortext.services.views import message_row, session_row
 from cortext.wiring import Wiring
 
@@ -18,9 +18,13 @@ _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "m
 def parser() -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog="cortext show", description="Read a conversation, word for word.")
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--tail", type=int, metavar="N", help="only the last N messages")
-    made.add_argument("--tools", action="store_true", help="tool calls and their results in full")
+    made.add_argument(
+        "--tools",
+        action="store_true",
+        help="tool calls, their results and the summary in full, and what was only thought",
+    )
     made.add_argument("--json", action="store_true", help="the session and its messages as JSON")
     return made
 
@@ -28,7 +32,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
-    found = find(Wiring().stores(), options.session)
+    found = which(Wiring(), " ".join(options.session))
     session, store = found.session, found.place.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
@@ -50,11 +54,11 @@ def run(arguments: list[str]) -> int:
     ]
     print(paint(terminal.line(" · ".join(fact for fact in facts if fact)), "dim"))
     if session.summary:
-        print(terminal.block(session.summary))
+        print(terminal.block(session.summary if options.tools else _first_lines(session.summary, 8)))
     for message in messages:
-        print()
-        print(_heading(message))
-        print(_body(message, whole=options.tools))
+        body = _body(message, whole=options.tools)
+        if body.strip():  # not one that is nothing but blanks, or thinking that nobody asked for
+            print(f"\n{_heading(message)}\n{body}")
     if session.damage:
         todo = f"see `cortext repair {session.id} --dry-run`"
         print(f"\n{paint('damaged', 'red')}: some of this session cannot be read; {todo}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._finding import up_to_date
+from cortext.faces.cortext.commands._which import HELP
 from cortext.faces.cortext.commands.search import print_found, print_json
 from cortext.faces.terminal.args import Help
 from cortext.wiring import Wiring
@@ -17,7 +18,7 @@ def parser() -> ArgumentParser:
         formatter_class=Help,
         description="Sessions that are about the same as one, by what was said in them.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--limit", type=int, default=10, metavar="N", help="at most N of them (default 10)")
     made.add_argument("--json", action="store_true", help="a JSON array of hits")
     return made
@@ -28,7 +29,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     search = Wiring().search()
     up_to_date(search)
-    found = search.similar(options.session, limit=max(1, options.limit), fresh=False)
+    found = search.similar(" ".join(options.session), limit=max(1, options.limit), fresh=False)
     if options.json:
         print_json(found)
     elif found:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.errors import NotFound
+from cortext.faces.cortext.commands._which import which
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
 from cortext.services.capture import catch_up
 from cortext.services.lifecycle import active, confirmation, save
-from cortext.services.stores import Found, find
+from cortext.services.stores import Found
 from cortext.wiring import Wiring
 
 _ABOUT = {
@@ -38,7 +39,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
     wiring = Wiring()
     try:
         if options.session:
-            found = find(wiring.stores(), options.session)
+            found = which(wiring, options.session, words=False)
         else:
             place = wiring.workspace_store()
             found = Found(place, active(place))

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.model.session import Change
 from cortext.safety import terminal
-from cortext.services.stores import find
 from cortext.wiring import Wiring
 
 
 def parser() -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog="cortext title", description="Show the title of a conversation, or give it another.")
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", help=HELP_ID)
     made.add_argument("title", nargs="*", help="the new title")
     return made
 
@@ -21,7 +21,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Show or set."""
     options = parser().parse_args(arguments)
-    found = find(Wiring().stores(), options.session)
+    found = which(Wiring(), options.session, words=False)
     if options.title:
         words = " ".join(" ".join(options.title).split())
         session = found.place.store.update(found.session.id, Change(title=words))
