@@ -201,10 +201,11 @@ def test_upgrade_refreshes_what_is_unedited_and_keeps_and_names_the_rest(workspa
     dry = cortext("upgrade", "--dry-run", "--json", cwd=workspace).json
     assert _tree(workspace) == before, "a dry run changes nothing"
     done = cortext("upgrade", "--json", cwd=workspace).json
-    for workspacert in (dry, done):
-        assert sorted(workspacert["written"]) == sorted(old)
-        assert sorted(workspacert["kept"]) == sorted(edited)
-        assert workspacert["removed"] == [".workspace/templates/gone.md"]
+    assert dry == done
+    assert sorted(done["written"]) == sorted([*old, ".workspace/installed.json"])
+    assert sorted(done["kept"]) == sorted(edited)
+    assert done["removed"] == [".workspace/templates/gone.md"]
+    assert done["merged"] == []
     after = _tree(workspace)
     assert {name: after[name] for name in old} == {name: fresh[name] for name in old}
     assert all(after[name] == b"my own words\n" for name in edited)
@@ -219,6 +220,72 @@ def test_the_users_text_of_a_type_reaches_every_tool_by_upgrade(workspace: Path)
     assert cortext("upgrade", cwd=workspace).code == 0
     for tool in ALL:
         assert "pirate" in (workspace / COMMANDS[tool].format("plan")).read_text(encoding="utf-8"), tool
+
+
+@pytest.mark.req("SESS-007")
+def test_a_newer_prompt_of_ours_reaches_every_tool_with_one_upgrade(workspace: Path) -> None:
+    fresh = _tree(workspace)
+    _as_if_older(workspace, ".workspace/commands/plan.md")
+    for tool in ALL:
+        _as_if_older(workspace, COMMANDS[tool].format("plan"))
+    assert cortext("upgrade", cwd=workspace).code == 0
+    assert _tree(workspace) == fresh
+    assert cortext("upgrade", cwd=workspace).out == "  everything is up to date\n"
+
+
+def _files(folder: Path) -> dict[str, bytes]:
+    """Every file that a person could see change, and git's config."""
+    seen = {name: raw for name, raw in _tree(folder).items() if raw is not None and "/state/" not in name}
+    return {**seen, ".git/config": (folder / ".git/config").read_bytes()}
+
+
+def _changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
+    return {name for name in {*before, *after} if before.get(name) != after.get(name)}
+
+
+def _lose_entries(folder: Path) -> None:
+    """Take our entries out of the tools' settings by hand, and leave the user's."""
+    for name in (".claude/settings.json", ".mcp.json", ".codex/hooks.json", ".codex/config.toml", ".gitattributes"):
+        (folder / name).unlink()
+    for name in (".gemini/settings.json", "opencode.json"):
+        (folder / name).write_text('{"theme": "mine"}\n', encoding="utf-8")
+    git(folder, "config", "merge.cortext.driver", "something else")
+    (folder / ".workspace/registry.json").unlink()
+    _as_if_older(folder, COMMANDS["claude"].format("debug"))
+
+
+@pytest.mark.req("SESS-007")
+@pytest.mark.parametrize("command", ["upgrade", "uninstall"])
+@pytest.mark.parametrize("state", ["fresh", "lost", "edited", "no git"])
+def test_a_dry_run_says_exactly_what_the_real_one_then_does(workspace: Path, command: str, state: str) -> None:
+    if state == "lost":
+        _lose_entries(workspace)
+    elif state == "edited":
+        assert cortext("type", "add", "retro", cwd=workspace).code == 0
+        (workspace / COMMANDS["gemini"].format("plan")).write_text("mine\n", encoding="utf-8")
+        (workspace / ".workspace/commands/learn.md").write_text("mine too\n", encoding="utf-8")
+        (workspace / COMMANDS["codex"].format("debug")).unlink()
+    elif state == "no git":
+        shutil.rmtree(workspace / ".git")
+        (workspace / ".git").mkdir()  # no repository, but _files finds its place
+        (workspace / ".git/config").write_bytes(b"")
+    before = _files(workspace)
+    dry = cortext(command, "--dry-run", "--json", cwd=workspace)
+    told = cortext(command, "--dry-run", cwd=workspace)
+    assert dry.code == told.code == 0, dry.err
+    assert _files(workspace) == before, "a dry run changes nothing"
+    done = cortext(command, "--json", cwd=workspace)
+    assert done.json == dry.json
+    named = {*done.json["written"], *done.json["removed"], *done.json["merged"]}
+    changed = _changed(before, _files(workspace))
+    assert {".git" if name == ".git/config" and state == "no git" else name for name in changed} == named
+    if command == "uninstall" or state in ("lost", "edited"):
+        assert "would be" in told.out
+        assert named
+    if state == "lost" and command == "upgrade":
+        assert {".claude/settings.json", ".mcp.json", ".gemini/settings.json", "opencode.json", ".git/config"} <= {
+            *done.json["merged"]
+        }
 
 
 @pytest.mark.req("SESS-007")
@@ -344,3 +411,26 @@ def test_a_bad_or_taken_name_for_a_type_is_refused(workspace: Path, monkeypatch:
     done = cortext("type", "add", "plan", cwd=workspace)
     assert done.code != 0 and "there is a type plan already" in done.err
     assert _tree(workspace) == before
+
+
+@pytest.mark.req("SESS-007", "LOOK-01")
+def test_a_folder_whose_name_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+    folder = tmp_path / "gr\udcf6sse"
+    folder.mkdir()
+    done = cortext("init", ".", "--ai", "claude", cwd=folder)
+    assert done.code == 6
+    assert "is not UTF-8" in done.err and "gr\\udcf6sse" in done.err
+    assert os.listdir(folder) == []
+    (folder / ".workspace").mkdir()  # made before by other means
+    assert cortext("list", cwd=folder).code == 6
+    assert cortext("list", cwd=tmp_path).code == 0
+
+
+@pytest.mark.req("SESS-007")
+def test_uninstall_names_the_timer_that_stays(workspace: Path, tmp_path: Path) -> None:
+    home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
+    assert "timer" not in cortext("uninstall", "--dry-run", cwd=workspace, env=home).out
+    assert cortext("init", "--ai", "claude", "--timer", cwd=workspace, env=home).code == 0
+    for words in (["--dry-run"], []):
+        assert "the timer stays" in cortext("uninstall", *words, cwd=workspace, env=home).out
+    assert (tmp_path / "config/systemd/user/cortext-sweep.timer").is_file()

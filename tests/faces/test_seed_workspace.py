@@ -197,6 +197,32 @@ def test_nothing_to_resume_says_so_and_how_to_start(workspace: Path) -> None:
     assert "/workspace.brainstorm" in done.out
 
 
+@pytest.mark.req("SESS-003e", "SESS-004c")
+def test_a_filter_that_nothing_passes_does_not_say_that_there_is_nothing(workspace: Path) -> None:
+    cortext("new", "plan", "Database migration", cwd=workspace)
+    for words in (["--list", "--type", "debug"], ["--type", "debug"], ["--list", "--status", "completed"]):
+        assert cortext("resume", *words, cwd=workspace).out.startswith("No conversation matches.")
+    assert cortext("resume", "--list", "--status", "nosuch", cwd=workspace).code == 2
+
+
+@pytest.mark.req("SESS-004a")
+def test_the_beginning_of_an_id_means_the_conversation_here(workspace: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    for folder, kind in ((workspace, "plan"), (other, "debug")):
+        assert cortext("init", str(folder), "--ai", "claude", cwd=tmp_path).code == 0
+        assert cortext("new", kind, "Database migration", cwd=folder).code == 0
+    assert "001-plan-database" in cortext("show", "001", cwd=workspace).out
+    assert "001-debug-database" in cortext("show", "001", cwd=other).out
+    assert cortext("resume", "001", "--ai", "claude", "--dry-run", cwd=other).code == 0
+    assert cortext("show", "001", cwd=tmp_path).code == 1
+    asked = cortext("resume", "database", cwd=other)
+    assert asked.code == 1
+    assert asked.err.splitlines()[:2] == [
+        "1. Database migration (debug · just now · 001-debug-database-migration in other)",
+        f"2. Database migration (plan · just now · 001-plan-database-migration in {workspace.name})",
+    ]
+
+
 @pytest.mark.req("SESS-003e")
 def test_plain_markdown_without_a_session_is_left_alone(workspace: Path) -> None:
     plain = workspace / "conversations" / "2025-01-01" / "001-notes"
@@ -226,7 +252,10 @@ def test_several_matches_ask_and_none_shows_the_nearest(workspace: Path) -> None
     cortext("new", "debug", "Database locks", cwd=workspace)
     several = cortext("resume", "database", cwd=workspace)
     assert several.code == 1
-    assert "002-debug-database-locks" in several.err and "001-plan-database-migration" in several.err
+    assert several.err.splitlines()[0].startswith("1. Database locks (debug · just now · 002-debug-database-locks in ")
+    assert several.err.splitlines()[1].startswith("2. Database migration (plan · ")
+    as_json = cortext("resume", "database", "--json", cwd=workspace)
+    assert as_json.json["error"]["code"] == "ambiguous-id" and not as_json.err
     none = cortext("resume", "databse", "xylophone", cwd=workspace)
     assert none.code == 1
     assert "no conversation matches" in none.err
@@ -236,7 +265,10 @@ def test_several_matches_ask_and_none_shows_the_nearest(workspace: Path) -> None
 @pytest.mark.req("SESS-005a", "SESS-005c")
 def test_a_completed_conversation_is_resumed_only_by_force(workspace: Path) -> None:
     _brainstorm(workspace)
-    assert cortext("complete", cwd=workspace).code == 0
+    completed = cortext("complete", cwd=workspace)
+    assert completed.code == 0
+    assert "cortext resume 001-brainstorm-api-design --force" in completed.out
+    assert "/workspace.resume" not in completed.out
     assert _metadata(workspace)["status"] == "completed"
     refused = cortext("stop", "001", cwd=workspace)
     assert refused.code == 1

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext import fsio
-from cortext.errors import NotFound, SessionExists, UsageError
+from cortext.errors import ConfigError, NotFound, SessionExists, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
 from cortext.model.session import AgentConfig, Change, Origin, Session
@@ -88,9 +88,9 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
     if os.path.exists(target):
         return
     try:
-        with open(os.path.join(workspace, *template.split("/")), encoding="utf-8") as file:
+        with open(registry.own_file(workspace, template), encoding="utf-8") as file:
             text = file.read()
-    except (OSError, UnicodeDecodeError):
+    except (OSError, UnicodeDecodeError, ConfigError):
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
@@ -197,7 +197,9 @@ def confirmation(saved: Saved) -> str:
         "Session saved.",
         "",
         f'Conversation "{session.title or session.id}" has been {word}.',
-        "You can continue later with /workspace.resume",
+        f"Should it go on after all: cortext resume {session.id} --force"
+        if session.status == COMPLETED
+        else "You can continue later with /workspace.resume",
     ]
     if saved.stopped_at:
         lines += ["", f"Summary: {saved.stopped_at}"]

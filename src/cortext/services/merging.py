@@ -15,11 +15,28 @@ ATTRIBUTES = (
 SECTION = "merge.cortext"
 
 
-def install_driver(folder: str, program: str) -> None:
-    """Tell this clone's git how to merge sessions. The attributes travel with the repository, this does not."""
-    git = Git(folder)
-    git.config(f"{SECTION}.name", "cortext: keeps every message of both sides")
-    git.config(f"{SECTION}.driver", f"{program} merge-driver %O %A %B %P")
+def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
+    """Tell this clone's git how to merge sessions; whether that was new to it.
+
+    The attributes travel with the repository, this does not.
+    """
+    wanted = {
+        f"{SECTION}.name": "cortext: keeps every message of both sides",
+        f"{SECTION}.driver": f"{program} merge-driver %O %A %B %P",
+    }
+    new = {key: value for key, value in wanted.items() if git.config(key) != value}
+    if not dry_run:
+        for key, value in new.items():
+            git.config(key, value)
+    return bool(new)
+
+
+def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
+    """Take it out again; whether it was there."""
+    there = bool(git.config(f"{SECTION}.name") or git.config(f"{SECTION}.driver"))
+    if there and not dry_run:
+        git.unset(SECTION)
+    return there
 
 
 def merge_file(base: str, ours: str, theirs: str, path: str) -> bool:

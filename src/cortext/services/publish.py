@@ -35,6 +35,12 @@ class Git:
         """Whether there is one, and git to work with it."""
         return self._run("rev-parse", "--is-inside-work-tree").stdout.strip() == b"true"
 
+    def is_installed(self) -> bool:
+        """Whether there is a git to call."""
+        import shutil
+
+        return shutil.which("git") is not None
+
     def init(self) -> None:
         """Make the folder a repository."""
         self._run("init", "-q")
@@ -72,9 +78,14 @@ class Git:
     def config(self, key: str, value: str | None = None) -> str:
         """Read a setting of this repository, or write it."""
         if value is None:
-            return self._run("config", "--get", key).stdout.decode("utf-8", "replace").strip()
+            return self._run("config", "--local", "--get", key).stdout.decode("utf-8", "replace").strip()
         self._run("config", key, value)
         return value
+
+    def config_file(self) -> str:
+        """Where this repository keeps its settings: with a worktree or a submodule not below the folder."""
+        shown = self._run("rev-parse", "--git-path", "config").stdout.decode("utf-8", "surrogateescape")
+        return os.path.normpath(os.path.join(self.folder, shown.removesuffix("\n")))
 
     def unset(self, section: str) -> None:
         """Take a section out of the repository's settings."""

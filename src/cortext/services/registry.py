@@ -1,7 +1,5 @@
 """Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
 
-from __future__ import annotations
-
 import os
 
 import msgspec
@@ -57,6 +55,23 @@ def save(workspace: str, registry: Registry) -> None:
     fsio.replace_file(path_of(workspace), [msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n"])
 
 
+def own_file(workspace: str, relative: str) -> str:
+    """Where a file of a type is. ConfigError where that is not in the workspace, by its name or by way of a link.
+
+    The registry comes from a repository, maybe a stranger's: it must not have us show or keep other files of the user.
+    """
+    parts = relative.split("/")
+    path = os.path.join(workspace, *parts)
+    inside = os.path.realpath(workspace) + os.sep
+    if not all(is_plain_name(part) for part in parts) or not os.path.realpath(path).startswith(inside):
+        raise ConfigError(
+            f"{RELATIVE} names a file outside the workspace: {ascii(relative)[:120]}",
+            kept="it was not read",
+            hint="put the file into the workspace, and its path into the registry",
+        )
+    return path
+
+
 def command_text(workspace: str, kind: str, topic: str = "") -> str:
     """The current prompt of a conversation type, for this topic; empty where it has none."""
     return _command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", topic)
@@ -74,12 +89,9 @@ def _command(workspace: str, kind: str) -> bytes:
     entry = load(workspace).types.get(kind)
     if entry is None or not entry.command_file:
         return b""
-    parts = entry.command_file.split("/")
-    # The registry comes from a repository: it may name files of the workspace only.
-    if not all(is_plain_name(part) for part in parts):
-        raise ConfigError(f"the command file of {kind} is outside the workspace", kept="it was not read")
+    path = own_file(workspace, entry.command_file)
     try:
-        with open(os.path.join(workspace, *parts), "rb") as file:
+        with open(path, "rb") as file:
             return file.read(1 << 20)
     except OSError:
         return b""

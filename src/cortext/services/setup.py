@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from cortext import __version__, fsio, locks
-from cortext.errors import ConfigError, CortextError
+from cortext.errors import ConfigError, CortextError, UnsafePath
+from cortext.safety.paths import is_plain_name
 from cortext.services import merging, registry, types
 from cortext.services.publish import Git
-from cortext.services.registry import ConversationType
+from cortext.services.registry import ConversationType, Registry
 from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
@@ -38,7 +39,7 @@ class Manifest(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What was done (or, dry, would be): paths relative to the workspace."""
+    """What was done or, dry, would be, by the same steps: paths relative to the workspace."""
 
     written: list[str] = []
     unchanged: list[str] = []
@@ -68,28 +69,37 @@ class Setup:
 
     def install(self) -> Report:
         """Put everything in place, or bring it up to date. Doing it twice changes nothing."""
-        git = Git(self.root)
         # What could refuse comes first: a file of the user's that is broken must leave nothing half done.
-        registry.load(self.root)
+        known = registry.load(self.root)
+        added = types.add_built_in(known)
+        wanted = self._files(known)
+        self._check_paths(wanted)
         self._parts(".gitattributes")
+        self._merge()
         if not self.dry_run:
-            self._merge()
             fsio.ensure_folder(os.path.join(self.root, ".workspace"))
-            if not git.is_repository():
-                git.init()
-        self._registry()
-        wanted = self._files()
+        self._registry(known, added=added)
         for path, contents in wanted.items():
             self._put(path, contents)
         self._retire(wanted)
         self._lines(".gitattributes", merging.ATTRIBUTES)
-        if not self.dry_run:
-            if git.is_repository():
-                merging.install_driver(self.root, " ".join(self.program))
-            self.manifest.version = __version__
-            self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
-            self._save_manifest()
+        self._git()
+        self.manifest.version = __version__
+        self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
+        self._save_manifest()
         return self.report
+
+    def _check_paths(self, wanted: Iterable[str]) -> None:
+        """Refuse paths that lead out of the workspace: registry and manifest may come with a stranger's repository."""
+        root = os.path.realpath(self.root)
+        for path in (*wanted, *self.manifest.files):
+            folder = os.path.realpath(os.path.join(root, *path.split("/")[:-1]))
+            if not all(map(is_plain_name, path.split("/"))) or not f"{folder}/".startswith(f"{root}/"):
+                raise UnsafePath(
+                    f"this would be outside the workspace: {ascii(path)[:120]}",
+                    kept="nothing was changed",
+                    hint=f"see {registry.RELATIVE} and {MANIFEST}, and links among the folders",
+                )
 
     def _merge(self) -> None:
         """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
@@ -97,28 +107,47 @@ class Setup:
         done: list[Tool] = []
         try:
             for tool in self.tools:
-                self.report.merged += _relative(self.root, tool.merge(self.root, self.program))
+                changed = tool.merge(self.root, self.program, dry_run=self.dry_run)
+                self.report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:
-            for tool in done:
-                if tool.name not in self.manifest.tools:
-                    tool.unmerge(self.root)
-            if made:
-                _remove_if_empty(self.root, stop=os.path.dirname(self.root))
+            if not self.dry_run:
+                for tool in done:
+                    if tool.name not in self.manifest.tools:
+                        tool.unmerge(self.root)
+                if made:
+                    _remove_if_empty(self.root, stop=os.path.dirname(self.root))
             raise
+
+    def _git(self) -> None:
+        """A repository where there is none, and the merge driver in its config."""
+        git = Git(self.root)
+        if not git.is_repository():
+            if not git.is_installed():
+                return
+            self.report.written.append(".git")
+            if not self.dry_run:
+                git.init()
+                merging.set_driver(git, " ".join(self.program))
+        elif merging.set_driver(git, " ".join(self.program), dry_run=self.dry_run):
+            self.report.merged += _relative(self.root, [git.config_file()])
 
     def uninstall(self) -> Report:
         """Take out what install put in; conversations and whatever the user edited stay."""
+        self._check_paths(())
         self._parts(".gitattributes")
         for tool in self.tools:
-            if not self.dry_run:
-                self.report.merged += _relative(self.root, tool.unmerge(self.root))
+            self.report.merged += _relative(self.root, tool.unmerge(self.root, dry_run=self.dry_run))
         for path in sorted(self.manifest.files, reverse=True):
             self._take_out(path)
         self._take_out_registry()
         self._lines(".gitattributes", ())
+        git = Git(self.root)
+        if merging.unset_driver(git, dry_run=self.dry_run):
+            self.report.merged += _relative(self.root, [git.config_file()])
+        if os.path.exists(os.path.join(self.root, MANIFEST)):
+            self.report.removed.append(MANIFEST)
         if not self.dry_run:
-            Git(self.root).unset(merging.SECTION)
             fsio.remove(os.path.join(self.root, MANIFEST))
             _remove_idle_state(os.path.join(self.root, ".workspace", "state"))
             _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
@@ -137,56 +166,50 @@ class Setup:
         if not self.dry_run:
             fsio.remove(path)
 
-    def _files(self) -> dict[str, bytes]:
+    def _files(self, known: Registry) -> dict[str, bytes]:
         """Every whole file that belongs to us, for the types and tools of this workspace."""
         files: dict[str, bytes] = {}
         for name in types.BUILT_IN:
             files[f".workspace/commands/{name}.md"] = types.shipped("commands", f"{name}.md")
             files[f".workspace/templates/{name}.md"] = types.shipped("templates", f"{name}.md")
-        commands = self._commands(files)
+        commands = self._commands(known, files)
         for tool in self.tools:
             files |= tool.files(commands, self.program)
         return files
 
-    def _commands(self, files: dict[str, bytes]) -> list[CommandFile]:
+    def _commands(self, known: Registry, files: dict[str, bytes]) -> list[CommandFile]:
         """The slash commands: one for each type (with the user's text where he edited it), and our own two."""
         commands = []
-        for name, kind in registry.load(self.root).types.items() or {}:
-            text = self._current(kind.command_file) or files.get(kind.command_file, b"").decode("utf-8")
+        for name, kind in known.types.items():
+            text = self._text(kind.command_file, files.get(kind.command_file))
             if text:
                 commands.append(
                     CommandFile(name=kind.command.removeprefix("/"), description=kind.description or name, text=text)
                 )
-        if not commands:  # a dry run of a first init: the registry is not written yet
-            commands = [
-                CommandFile(
-                    name=f"workspace.{name}",
-                    description=text,
-                    text=files[f".workspace/commands/{name}.md"].decode("utf-8"),
-                )
-                for name, text in types.BUILT_IN.items()
-            ]
         return [*commands, *types.own_commands()]
 
-    def _current(self, path: str) -> str:
+    def _text(self, path: str, shipped: bytes | None) -> str:
+        """What a command's file will say in the end: the user's words, else those that come with us."""
         try:
-            with open(os.path.join(self.root, *path.split("/")), encoding="utf-8") as file:
-                return file.read()
-        except (OSError, UnicodeDecodeError):
+            there = _read(registry.own_file(self.root, path)) if path else None
+        except OSError:  # a folder, or one that we may not read
+            there = None
+        unedited = there is None or self.manifest.files.get(path) == _hash(there)
+        raw = shipped if shipped is not None and unedited else there
+        try:
+            return (raw or b"").decode("utf-8")
+        except UnicodeDecodeError:
             return ""
 
-    def _registry(self) -> None:
-        """Add the built-in types that are missing; what the user changed in the registry stays."""
-        known = registry.load(self.root)
-        missing = [name for name in types.BUILT_IN if name not in known.types]
+    def _registry(self, known: Registry, *, added: bool) -> None:
+        """Write it where built-in types were missing; what the user changed in it stays."""
         path = registry.RELATIVE
-        if not missing:
+        if not added:
             self.report.unchanged.append(path)
             return
         self.report.written.append(path)
-        if self.dry_run:
-            return
-        types.write_registry(self.root, known)
+        if not self.dry_run:
+            registry.save(self.root, known)
 
     def _put(self, path: str, contents: bytes) -> None:
         """Write one whole file, unless the user's hand is in it."""
@@ -200,10 +223,10 @@ class Setup:
             self.report.kept.append(path)
             return
         self.report.written.append(path)
+        self.manifest.files[path] = _hash(contents)
         if not self.dry_run:
             fsio.ensure_folder(os.path.dirname(target))
             fsio.replace_file(target, [contents])
-            self.manifest.files[path] = _hash(contents)
 
     def _retire(self, wanted: dict[str, bytes]) -> None:
         """Take out unedited files of an earlier version that this one does not have."""
@@ -222,10 +245,10 @@ class Setup:
             self.report.kept.append(path)
             return
         self.report.removed.append(path)
+        self.manifest.files.pop(path, None)
         if not self.dry_run:
             fsio.remove(target)
             _remove_if_empty(os.path.dirname(target), stop=self.root)
-            self.manifest.files.pop(path, None)
 
     def _lines(self, name: str, lines: Sequence[str]) -> None:
         """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
@@ -262,7 +285,9 @@ class Setup:
         path = os.path.join(self.root, MANIFEST)
         raw = msgspec.json.format(msgspec.json.encode(self.manifest, order="sorted"), indent=2) + b"\n"
         if _read(path) != raw:
-            fsio.replace_file(path, [raw])
+            self.report.written.append(MANIFEST)
+            if not self.dry_run:
+                fsio.replace_file(path, [raw])
 
 
 def add_type(root: str, name: str, description: str) -> list[str]:

@@ -26,13 +26,18 @@ WantedBy=timers.target
 """
 
 
+def timer_path() -> str:
+    """Where the timer is, or would be; it serves all workspaces of this user."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "systemd", "user", "cortext-sweep.timer")
+
+
 def write_timer() -> str:
     """Write the unit files of this user; the timer's path. It is not started: that is for the user to say."""
-    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    folder = os.path.join(base, "systemd", "user")
+    path = timer_path()
+    folder = os.path.dirname(path)
     fsio.ensure_folder(folder)
     program = shutil.which("cortext") or "cortext"
     fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(program=program).encode()])
-    path = os.path.join(folder, "cortext-sweep.timer")
     fsio.replace_file(path, [_TIMER.encode()])
     return path

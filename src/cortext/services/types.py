@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib import resources
 
-from cortext.services import registry
 from cortext.services.registry import ConversationType, Registry
 from cortext.tools.base import CommandFile
 
@@ -23,19 +22,17 @@ def shipped(folder: str, name: str) -> bytes:
     return resources.files("cortext").joinpath("workspace_files", folder, name).read_bytes()
 
 
-def write_registry(workspace: str, known: Registry) -> None:
-    """Add the built-in types that a registry lacks; what is there stays."""
-    for name, description in BUILT_IN.items():
-        known.types.setdefault(
-            name,
-            ConversationType(
-                command=f"/workspace.{name}",
-                command_file=f".workspace/commands/{name}.md",
-                template=f".workspace/templates/{name}.md",
-                description=description,
-            ),
+def add_built_in(known: Registry) -> bool:
+    """Add the built-in types that a registry lacks; what is there stays. Whether any was missing."""
+    missing = [name for name in BUILT_IN if name not in known.types]
+    for name in missing:
+        known.types[name] = ConversationType(
+            command=f"/workspace.{name}",
+            command_file=f".workspace/commands/{name}.md",
+            template=f".workspace/templates/{name}.md",
+            description=BUILT_IN[name],
         )
-    registry.save(workspace, known)
+    return bool(missing)
 
 
 def own_commands() -> list[CommandFile]:

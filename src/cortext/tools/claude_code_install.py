@@ -54,25 +54,24 @@ def _command_text(command: CommandFile, program: Sequence[str]) -> str:
 # ── the user's own files ─────────────────────────────────────────────────────────────────────────────
 
 
-def merge(project: str, program: Sequence[str], tool: str) -> list[str]:
-    """Put hooks and MCP entry into the project's files; those that changed."""
+def merge(project: str, program: Sequence[str], tool: str, *, dry_run: bool = False) -> list[str]:
+    """Put hooks and MCP entry into the project's files; those that changed, or, dry, would change."""
     hook = shlex.join([*program, "hook", tool])
     server = {"command": program[0], "args": [*program[1:], "mcp"]}
-    return _edit(
-        project, lambda text: _merge_hooks(text, hook), lambda text: _merge_server(text, server, tool), create=True
-    )
+    edits = (lambda text: _merge_hooks(text, hook), lambda text: _merge_server(text, server, tool))
+    return _edit(project, *edits, create=True, dry_run=dry_run)
 
 
-def unmerge(project: str, tool: str) -> list[str]:
+def unmerge(project: str, tool: str, *, dry_run: bool = False) -> list[str]:
     """Take our entries out of the project's files; those that changed."""
-    return _edit(project, _unmerge_hooks, lambda text: _unmerge_server(text, tool), create=False)
+    return _edit(project, _unmerge_hooks, lambda text: _unmerge_server(text, tool), create=False, dry_run=dry_run)
 
 
 # Gives the new text of a file; None where the file is to go.
 _Edit = Callable[[str | None], str | None]
 
 
-def _edit(project: str, settings: _Edit, mcp: _Edit, *, create: bool) -> list[str]:
+def _edit(project: str, settings: _Edit, mcp: _Edit, *, create: bool, dry_run: bool) -> list[str]:
     """Work out all the new texts before the first is written: a broken file changes nothing anywhere."""
     planned: list[tuple[str, str | None]] = []
     for name, edit in ((SETTINGS, settings), (MCP, mcp)):
@@ -90,7 +89,7 @@ def _edit(project: str, settings: _Edit, mcp: _Edit, *, create: bool) -> list[st
             ) from error
         if new != old:
             planned.append((path, new))
-    for path, new in planned:
+    for path, new in () if dry_run else planned:
         if new is None:
             fsio.remove(path)
             _remove_if_empty(os.path.dirname(path), project)

@@ -39,19 +39,20 @@ _END = "# <<< cortext <<<"
 _BLOCK = re.compile(rf"\n?{re.escape(_BEGIN)}\n.*?{re.escape(_END)}\n?", re.DOTALL)
 
 
-def merge(project: str, program: Sequence[str]) -> list[str]:
-    """Put our entries in; the files that changed."""
+def merge(project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    """Put our entries in; the files that changed, or, dry, would change."""
     hooks, config = _paths(project)
     planned = [(hooks, _hooks_with(hooks, program)), (config, _config_with(config, program))]
-    return _carry_out(planned)
+    return _carry_out(planned, dry_run=dry_run)
 
 
-def unmerge(project: str) -> list[str]:
-    """Take our entries out; the files that changed."""
+def unmerge(project: str, *, dry_run: bool = False) -> list[str]:
+    """Take our entries out; the files that changed, or, dry, would change."""
     hooks, config = _paths(project)
-    changed = _carry_out([(hooks, _hooks_without(hooks)), (config, _config_without(config))])
+    planned = [(hooks, _hooks_without(hooks)), (config, _config_without(config))]
+    changed = _carry_out(planned, dry_run=dry_run)
     folder = os.path.dirname(hooks)
-    if changed and os.path.isdir(folder) and not os.listdir(folder):
+    if changed and not dry_run and os.path.isdir(folder) and not os.listdir(folder):
         fsio.remove_tree(folder)
     return changed
 
@@ -61,19 +62,16 @@ def _paths(project: str) -> tuple[str, str]:
     return os.path.join(folder, "hooks.json"), os.path.join(folder, "config.toml")
 
 
-def _carry_out(planned: list[tuple[str, str | None]]) -> list[str]:
+def _carry_out(planned: list[tuple[str, str | None]], *, dry_run: bool) -> list[str]:
     """Write what was planned; nothing is written before everything was read and understood."""
-    changed = []
-    for path, text in planned:
-        if text == _read(path):
-            continue
+    changed = [(path, text) for path, text in planned if text != _read(path)]
+    for path, text in () if dry_run else changed:
         if text is None:
             fsio.remove(path)
         else:
             fsio.ensure_folder(os.path.dirname(path))
             fsio.replace_file(path, [text.encode("utf-8")])
-        changed.append(path)
-    return changed
+    return [path for path, _ in changed]
 
 
 def _read(path: str) -> str | None:

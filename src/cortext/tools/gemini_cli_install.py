@@ -33,7 +33,8 @@ _COMMAND_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,100}")
 class ProjectConfig:
     """The `.gemini` folder of a project."""
 
-    def __init__(self, project: str) -> None:
+    def __init__(self, project: str, *, dry_run: bool = False) -> None:
+        self.dry_run = dry_run  # then `touched` is what would be
         self.folder = os.path.join(project, ".gemini")
         self.settings_path = os.path.join(self.folder, "settings.json")
         self.note_path = os.path.join(self.folder, "cortext.json")
@@ -77,7 +78,7 @@ class ProjectConfig:
         else:
             self._write(self.settings_path, settings.text)
         self._remove(self.note_path)
-        if made.get("folder") and os.path.isdir(self.folder) and not os.listdir(self.folder):
+        if not self.dry_run and made.get("folder") and os.path.isdir(self.folder) and not os.listdir(self.folder):
             fsio.remove_tree(self.folder)
         return self.touched
 
@@ -163,14 +164,16 @@ class ProjectConfig:
         there = self._read(path)
         if there == text or (there is None and text == "{}\n"):
             return False
-        fsio.ensure_folder(os.path.dirname(path))
-        fsio.replace_file(path, [text.encode("utf-8")])
+        if not self.dry_run:
+            fsio.ensure_folder(os.path.dirname(path))
+            fsio.replace_file(path, [text.encode("utf-8")])
         self.touched.append(path)
         return True
 
     def _remove(self, path: str) -> None:
         if os.path.exists(path):
-            fsio.remove(path)
+            if not self.dry_run:
+                fsio.remove(path)
             self.touched.append(path)
 
 

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import sys
+from operator import attrgetter
 
 from cortext.errors import NotFound, UsageError
-from cortext.faces.terminal.table import table
+from cortext.faces.terminal.table import columns_table, each, table
 from cortext.safety import terminal
 from cortext.wiring import SPAWN, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Namespace
+    from typing import Any
 
     from cortext.services.listing import Listing, Row
 
+# What the table shows of a session, and under which words.
+SHOWN = ("id", "agent", "message_count", "created_at", "status", "damage")
 HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 
 
 def list_sessions(wiring: Wiring, options: Namespace) -> int:
     """The table, the newest first."""
-    rows = fresh(wiring).rows(agent=options.agent, status=options.status, order="created_at")
+    listing = fresh(wiring)
     if options.json:
+        rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([as_fields(row) for row in rows])
-    elif rows:
-        print(session_table(rows))
+        return 0
+    found = listing.cells(SHOWN, agent=options.agent, status=options.status, order="created_at")
+    if found:
+        print(session_table(found))
     elif options.agent or options.status:
         print("No session matches.")
     else:
@@ -53,19 +60,17 @@ def fresh(wiring: Wiring) -> Listing:
     return listing
 
 
-def session_table(rows: list[Row]) -> str:
-    """Sessions as people see them; times to the second."""
-    cells = [
-        (
-            row.id,
-            row.agent or "-",
-            str(row.message_count),
-            f"{row.created_at[:10]} {row.created_at[11:19]}Z",
-            row.status + (" (damaged)" if row.damage else ""),
-        )
-        for row in rows
-    ]
-    return table(HEADS, cells, styles=("cyan", "", "", "dim", ""))
+def session_table(found: list[tuple[Any, ...]]) -> str:
+    """Sessions as people see them, each with these SHOWN; times to the second."""
+    ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
+    columns = (
+        ids,
+        each(lambda agent: agent or "-", agents),
+        each(str, counts),
+        each(lambda time: f"{time[:10]} {time[11:19]}Z", times),
+        [status + (" (damaged)" if lines else "") for status, lines in zip(statuses, damage, strict=True)],
+    )
+    return columns_table(HEADS, columns, styles=("cyan", "", "", "dim", ""))
 
 
 def as_fields(row: Row) -> dict[str, object]:
@@ -102,7 +107,7 @@ def resolve(wiring: Wiring, wanted: str) -> str:
         names = ", ".join(matches[:8])
         raise AmbiguousId(f"{wanted!r} could be: {names}", hint="give more of the id")
     if rows:
-        print(session_table(rows[:10]), file=sys.stderr)
+        print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
     raise SessionNotFound(
         f"no session {wanted!r}",
         kept="nothing was changed",

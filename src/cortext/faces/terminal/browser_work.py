@@ -106,8 +106,8 @@ class Finder:
             self._listing = Wiring(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
-            rows = self._listing.rows(brief=True)
-            self._values = [sorted({getattr(row, name) for row in rows} - {""}) for name in ("tool", "type", "status")]
+            found = self._listing.cells(("tool", "type", "status"))
+            self._values = [sorted({cells[place] for cells in found} - {""}) for place in range(3)]
             self._listed_at = time.monotonic()
         entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
         return Listed(entries, *self._values)

@@ -12,7 +12,7 @@ from cortext.safety import terminal
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from typing import NoReturn
+    from typing import Any, NoReturn
 
 Command = Callable[[list[str]], int]
 
@@ -20,8 +20,7 @@ Command = Callable[[list[str]], int]
 def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     """Import the command's module, call its `run`, and turn whatever happens into an exit code."""
     try:
-        # Not importlib.import_module, which would bring `warnings` and a twentieth of our start-up time.
-        command: Command = __import__(module, fromlist=["run"]).run
+        command: Command = _imported(module).run
         return command(list(arguments))
     except CortextError as error:
         report(program, error, as_json="--json" in arguments)
@@ -33,6 +32,22 @@ def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
+
+
+def _imported(module: str) -> Any:
+    """The module of a command, without what argparse does for others: it asks for its few words in the user's
+    language. There are no such translations, and looking for them takes 2 ms."""
+    # Not importlib.import_module, which would bring `warnings` and a twentieth of our start-up time.
+    if "gettext" in sys.modules:
+        return __import__(module, fromlist=["run"])
+    words: Any = type(sys)("gettext")
+    words.gettext = lambda text: text
+    words.ngettext = lambda one, many, count: one if count == 1 else many
+    sys.modules["gettext"] = words
+    try:
+        return __import__(module, fromlist=["run"])
+    finally:
+        del sys.modules["gettext"]
 
 
 def whole_process(main: Callable[[list[str]], int]) -> NoReturn:

@@ -33,9 +33,15 @@ def coloured(stream: TextIO | None = None) -> bool:
 
 def paint(text: str, *names: str, stream: TextIO | None = None) -> str:
     """The text in these styles, where colour is used at all."""
-    if not text or not coloured(stream):
-        return text
-    return f"\x1b[{';'.join(_CODES[name] for name in names)}m{text}\x1b[0m"
+    before, after = brush(*names, stream=stream)
+    return f"{before}{text}{after}" if text else text
+
+
+def brush(*names: str, stream: TextIO | None = None) -> tuple[str, str]:
+    """What to write before and after a text in these styles; nothing where no colour is used."""
+    if not names or not coloured(stream):
+        return "", ""
+    return f"\x1b[{';'.join(_CODES[name] for name in names)}m", "\x1b[0m"
 
 
 def columns() -> int:

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
 
-from cortext.faces.terminal.style import coloured, columns, paint
+from cortext.faces.terminal.style import brush, columns, paint
 from cortext.safety import terminal
+
+SAMPLE = 64  # so many cells of a column show whether its words come again and again
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Value = TypeVar("Value", bound=Hashable)
 
 
 def width(text: str) -> int:
@@ -41,25 +49,45 @@ def pad(text: str, cells: int) -> str:
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> str:
     """Rows under headings; the last column is cut to the screen. Every cell is made safe here."""
-    # A whole column at a time: tables can be long, and most columns are plain.
-    cells = [list(column) for column in zip(heads, *rows, strict=True)]
-    joined = ["".join(column) for column in cells]
-    plain = [text.isascii() for text in joined]
-    for column, text in zip(cells, joined, strict=True):
-        if not text.isprintable():
-            column[:] = [cell if cell.isprintable() else terminal.line(cell) for cell in column]
-    sizes = [max(map(len if ascii_only else width, column)) for column, ascii_only in zip(cells, plain, strict=True)]
-    screen = columns()
-    if screen:
-        sizes[-1] = max(8, min(sizes[-1], screen - sum(sizes[:-1]) - 2 * (len(sizes) - 1)))
-        cells[-1] = [cut(cell, sizes[-1]) for cell in cells[-1]]
-    if not coloured() and all(plain[:-1]):
-        line = "  ".join([*(f"%-{size}s" for size in sizes[:-1]), "%s"])
-        return "\n".join([(line % row).rstrip() for row in zip(*cells, strict=True)])
-    for place, (column, size) in enumerate(zip(cells, sizes, strict=True)):
-        if place < len(cells) - 1:
-            column[:] = [pad(cell, size) for cell in column]
-        if coloured():
-            style = styles[place] if place < len(styles) else ""
-            column[:] = [paint(column[0], "bold"), *(paint(cell, style) if style else cell for cell in column[1:])]
-    return "\n".join([line.rstrip() for line in map("  ".join, zip(*cells, strict=True))])
+    return columns_table(heads, list(zip(*rows, strict=True)) if rows else [()] * len(heads), styles=styles)
+
+
+def columns_table(heads: Sequence[str], given: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> str:
+    """The same table by its columns: where it is very long, that is quicker than cell by cell."""
+    screen, used, laid = columns(), 0, []
+    for place, (head, cells) in enumerate(zip(heads, given, strict=True)):
+        # Where the same words come again and again, each is laid out once.
+        sample = cells[:SAMPLE]
+        words = list(set(cells)) if 2 * len(set(sample)) < len(sample) else []
+        head, (made, plain) = terminal.line(head), _safe(words or cells)
+        size = max(width(head), max(map(len if plain else width, made), default=0))
+        if place < len(heads) - 1:
+            made = [cell.ljust(size) for cell in made] if plain else [pad(cell, size) for cell in made]
+            head = pad(head, size)
+            used += size + 2
+        elif screen:
+            room = max(8, screen - used)
+            made = [cut(cell, room) for cell in made]
+            head = cut(head, room)
+        before, after = brush(*filter(None, styles[place : place + 1]))
+        if before:
+            made = [f"{before}{cell}{after}" if cell else cell for cell in made]
+        if words:
+            made = list(map(dict(zip(words, made, strict=True)).__getitem__, cells))
+        laid.append([paint(head, "bold"), *made])
+    return "\n".join([line.rstrip() for line in map("  ".join, zip(*laid, strict=True))])
+
+
+def each(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]:
+    """The function of every value; where the same ones come again and again, of each only once."""
+    made = {value: function(value) for value in set(values)}
+    return list(map(made.__getitem__, values))
+
+
+def _safe(cells: Sequence[str]) -> tuple[Sequence[str], bool]:
+    """The cells, none of which can control the terminal, and whether all are ASCII; looked at all at once."""
+    text = "".join(cells)
+    if text.isprintable():
+        return cells, text.isascii()
+    safe = [cell if cell.isprintable() else terminal.line(cell) for cell in cells]
+    return safe, all(map(str.isascii, safe))

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cortext.faces.terminal.progress import Progress
     from cortext.services.listing import Listing
 
+STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 MANY = 200  # so many sessions to read anew are worth a progress bar
 
 

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from cortext.services.resume.handover import Plan
 
 
+MOST = 20  # so many are shown where several could be meant
+
+
 def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Namespace) -> int:
     """Print, plan or resume the one that is meant."""
     wanted = " ".join(options.what)
@@ -33,7 +36,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
 
         print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
-    row = _choose(listing, rows, wanted, wiring.workspace)
+    row = _choose(listing, rows, wanted, wiring.workspace, as_json=options.json)
     if row is None:
         return 130
     chosen = listing.found(row)
@@ -45,7 +48,9 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
 
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     plan = make_plan(chosen, tool, command=command, budget=options.tokens or wiring.settings["resume.native_tokens"])
-    plan.warnings = warnings_for(chosen, tool, plan, command_hash(chosen.place.root, chosen.session.type))
+    compared = chosen.session.agent_config.system_prompt_hash
+    current = command_hash(chosen.place.root, chosen.session.type) if compared else ""
+    plan.warnings = warnings_for(chosen, tool, plan, current)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
@@ -67,17 +72,19 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     return _become(launch.argv, launch.cwd, launch.env)
 
 
-def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str) -> Row | None:
+def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str, *, as_json: bool) -> Row | None:
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(word in text for word in words) for text in texts)
 
-    matches = prefer_here(candidates(rows, wanted, said), workspace) if wanted else rows
+    matches = prefer_here(candidates(rows, wanted, said), workspace, wanted) if wanted else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        if matches and not as_json:
+            _print_numbers(listing, rows, matches)
         return choose(matches or rows, wanted)  # says what it could be, or the nearest
     from cortext.faces.terminal.picker import pick
 
@@ -90,6 +97,18 @@ def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str) -> R
     places = {row.path: place for place, row in enumerate(matches)}
     place = pick(lines, preview, lambda text: [places[row.path] for row in candidates(matches, text)], "Resume which?")
     return None if place is None else matches[place]
+
+
+def _print_numbers(listing: Listing, rows: list[Row], matches: Sequence[Row]) -> None:
+    """Those that could be meant, with the numbers that they have in the list."""
+    numbers = {(row.root, row.id): number for number, row in enumerate(rows, 1)}
+    for row in matches[:MOST]:
+        facts = (
+            f"{row.shown_type} · {clock.ago(row.last_active)} · {row.id} in {listing.labels.get(row.root, row.root)}"
+        )
+        print(terminal.line(f"{numbers[row.root, row.id]}. {row.name} ({facts})"), file=sys.stderr)
+    if len(matches) > MOST:
+        print(f"… and {len(matches) - MOST} more", file=sys.stderr)
 
 
 def _sure(chosen: Found) -> bool:
@@ -133,13 +152,21 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     history = History(chosen.place.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
-        import msgspec
-
-        answer = {"packet": packet.text(), "receipt": packet.receipt}
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+        _print_json({"packet": packet.text(), "receipt": packet.receipt})
     else:
         print(terminal.block(packet.text()), end="")
     return 0
+
+
+def _print_json(answer: dict[str, object]) -> None:
+    import msgspec
+
+    try:
+        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
+    except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
+        import json
+
+        print(json.dumps(msgspec.to_builtins(answer), indent=2))
 
 
 def _lines(plan: Plan) -> list[str]:
@@ -155,10 +182,8 @@ def _print_receipt(plan: Plan) -> None:
 
 def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
-        import msgspec
-
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
-        print(msgspec.json.format(msgspec.json.encode({"receipt": plan.receipt, **plain}), indent=2).decode())
+        _print_json({"receipt": plan.receipt, **plain})
         return 0
     import shlex
 

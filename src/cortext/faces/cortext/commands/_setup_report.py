@@ -12,14 +12,15 @@ def print_report(report: Report, *, dry_run: bool = False, taken_out: bool = Fal
     would = "would be " if dry_run else ""
     for label, paths in (("written", report.written), ("removed", report.removed)):
         if paths:
-            print(f"  {len(paths)} files {would}{label}: {terminal.line(_short(paths))}")
+            files = f"{len(paths)} file{'s' if len(paths) != 1 else ''}"
+            print(f"  {files} {would}{label}: {terminal.line(_short(paths))}")
     if report.merged:
         done = "taken out of" if taken_out else "set in"
         print(f"  our entries {would}{done}: {terminal.line(', '.join(dict.fromkeys(report.merged)))}")
     for path in report.kept:
         print(f"  {paint('kept', 'yellow')}, because you edited it: {terminal.line(path)}")
     if not (report.written or report.removed or report.merged or report.kept):
-        print("  everything is up to date")
+        print("  nothing to take out" if taken_out else "  everything is up to date")
 
 
 def _short(paths: list[str]) -> str:

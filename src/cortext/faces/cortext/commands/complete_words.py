@@ -7,7 +7,13 @@ from importlib import import_module
 from cortext.faces.cortext.main import COMMANDS, PACKAGE
 from cortext.safety import terminal
 
-_TAKES_SESSION = ("resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair")
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from argparse import Action
+
+_TAKES_SESSION = (
+    "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",
+)  # fmt: skip
 
 
 def run(arguments: list[str]) -> int:
@@ -16,14 +22,13 @@ def run(arguments: list[str]) -> int:
     modules = {name: module for _, commands in COMMANDS for name, module, _ in commands}
     if len(words) == 1:
         found = list(modules)
-    elif words[-1].startswith("-"):
-        found = _options(modules.get(words[0], ""), words[0])
-    elif words[0] in _TAKES_SESSION:
-        found = _sessions()
-    elif words[0] == "new" and len(words) == 2:
-        found = _types()
-    else:
+    elif words[0] not in modules:
         found = []
+    elif words[-1].startswith("-"):
+        actions = _actions(modules[words[0]], words[0])
+        found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
+    else:
+        found = _values(_actions(modules[words[0]], words[0]), words)
     for word in found:
         # A name from a stranger's repository that is no plain word has no place on a command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
@@ -31,9 +36,8 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _options(module: str, name: str) -> list[str]:
-    if not module:
-        return []
+def _actions(module: str, name: str) -> list[Action]:
+    """What a command's parser takes."""
     made = getattr(import_module(f"{PACKAGE}.{module}"), "parser", None)
     if made is None:
         return []
@@ -41,14 +45,26 @@ def _options(module: str, name: str) -> list[str]:
         parser = made()
     except TypeError:  # one that is shared by two commands wants to know which
         parser = made(name)
-    return sorted(option for action in parser._actions for option in action.option_strings if option.startswith("--"))
+    return list(parser._actions)
+
+
+def _values(actions: list[Action], words: list[str]) -> list[str]:
+    """What the option before, or else the command itself, takes here; none where that can be anything."""
+    for action in actions:
+        if words[-2] in action.option_strings and action.nargs != 0:
+            return _types() if action.dest == "type" else [str(choice) for choice in action.choices or ()]
+        if len(words) == 2 and action.choices and not action.option_strings:
+            return [str(choice) for choice in action.choices]
+    if words[0] == "new":
+        return _types() if len(words) == 2 else []
+    return _sessions() if words[0] in _TAKES_SESSION else []
 
 
 def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
     from cortext.wiring import Wiring
 
-    return [row.id for row in fresh_listing(Wiring()).rows()]
+    return [cells[0] for cells in fresh_listing(Wiring()).cells(("id",))]
 
 
 def _types() -> list[str]:

@@ -1,4 +1,4 @@
-"""`cortext completion`: scripts for bash, zsh and fish. The shells ask us for the words."""
+"""`cortext completion`: scripts for bash, zsh and fish. The shells ask us for the words; where we have none, files."""
 
 from __future__ import annotations
 
@@ -11,17 +11,23 @@ _SCRIPTS = {
 }
 complete -o default -F _cortext cortext
 """,
+    # In a file of the name _cortext on the fpath zsh calls the whole of it as the function; else it is evaluated.
     "zsh": """#compdef cortext
 _cortext() {
   local -a found
   found=(${(f)"$(cortext complete-words "${(@)words[2,CURRENT]}" 2>/dev/null)"})
-  compadd -a found
+  if (( $#found )); then compadd -a found; else _files; fi
 }
-compdef _cortext cortext
+if [[ $funcstack[1] == _cortext ]]; then _cortext "$@"; else compdef _cortext cortext; fi
 """,
     "fish": """function __cortext_words
     set -l words (commandline -opc) (commandline -ct)
-    cortext complete-words $words[2..-1] 2>/dev/null
+    set -l found (cortext complete-words $words[2..-1] 2>/dev/null)
+    if set -q found[1]
+        printf '%s\\n' $found
+    else
+        __fish_complete_path (commandline -ct)
+    end
 end
 complete -c cortext -f -a '(__cortext_words)'
 """,

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 from collections.abc import Iterator
+from contextlib import closing
 
 from cortext.errors import NotFound
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services.capture import ToolReport, capture_all
+from cortext.services.capture import ToolReport
+from cortext.services.intake import capture_all
 from cortext.services.transcripts import in_folder, work_for
 from cortext.wiring import TOOLS, Wiring
 
@@ -45,8 +47,9 @@ def run(arguments: list[str]) -> int:
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
         try:
-            for done in capture_all(capture, work, reports):
-                bar.step(max(1, done.size))
+            with closing(capture_all(capture, work, reports)) as captured:
+                for done in captured:
+                    bar.step(max(1, done.size))
         except KeyboardInterrupt:
             stopped = True
     if options.json:

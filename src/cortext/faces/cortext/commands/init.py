@@ -12,7 +12,7 @@ from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.setup import Setup
 from cortext.services.timer import write_timer
-from cortext.wiring import PROGRAM, TOOLS, Wiring, remember_workspace
+from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace
 
 if TYPE_CHECKING:
     from cortext.wiring import ToolAdapter
@@ -37,7 +37,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Set it up and say what to do next."""
     options = parser().parse_args(arguments)
-    folder = os.path.abspath(options.folder)
+    folder = check_folder(os.path.abspath(options.folder))
     wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = chosen_tools(wiring, options.ai)
     report = Setup(folder, tools, PROGRAM).install()

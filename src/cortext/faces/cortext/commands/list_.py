@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from operator import attrgetter
 
-from cortext.faces.cortext.commands._listing import look_around
+from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.table import table
+from cortext.faces.terminal.table import columns_table, each
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.wiring import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from cortext.services.listing import Row
+    from typing import Any
 
-STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
+    from cortext.services.listing import Row, Wanted
+
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
+# What the table shows of a session.
+SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage")
 
 
 def parser() -> ArgumentParser:
@@ -45,32 +49,34 @@ def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    times = _times(options)
+    after, before = _times(options)
     listing, told = look_around(wiring)
-    rows = listing.rows(
-        root=wiring.here() if options.here else "",
-        kind=options.type,
-        status=options.status,
-        tool=options.tool,
-        agent=options.agent,
-        limit=0 if options.sort == "title" else options.limit,
-        order=ORDERS[options.sort],
-        brief=not options.json,
-        roots=listing.roots(options.workspace) if options.workspace else None,
-        **times,
-    )
-    if options.sort == "title":  # from A to Z; all else has the most or the newest first
-        rows.sort(key=lambda row: (row.name.casefold(), row.id))
-        rows = rows[: options.limit] if options.limit > 0 else rows
-    if options.json:
-        import json
-
-        from cortext.services.listing import row_json
-
-        print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
-        return 0
-    if rows:
-        print(session_table(rows))
+    by_title = options.sort == "title"
+    wanted: Wanted = {
+        "root": wiring.here() if options.here else "",
+        "kind": options.type,
+        "status": options.status,
+        "tool": options.tool,
+        "agent": options.agent,
+        "limit": 0 if by_title else options.limit,
+        "order": ORDERS[options.sort],
+        "roots": listing.roots(options.workspace) if options.workspace else None,
+        "after": after,
+        "before": before,
+    }
+    if by_title or options.json:
+        rows = listing.rows(**wanted)
+        if by_title:  # from A to Z; all else has the most or the newest first
+            rows.sort(key=lambda row: (row.name.casefold(), row.id))
+            rows = rows[: options.limit] if options.limit > 0 else rows
+        if options.json:
+            print_json(rows)
+            return 0
+        found = list(map(attrgetter(*SHOWN), rows))
+    else:
+        found = listing.cells(SHOWN, **wanted)
+    if found:
+        print(session_table(found))
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
@@ -80,29 +86,40 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _times(options: Namespace) -> dict[str, str]:
+def _times(options: Namespace) -> tuple[str, str]:
     """`--after` and `--before` as timestamps."""
     if not options.after and not options.before:
-        return {}
+        return "", ""
     from cortext.services.search_times import timestamps
 
-    return timestamps(options.after, options.before)
+    times = timestamps(options.after, options.before)
+    return times.get("after", ""), times.get("before", "")
 
 
-def session_table(rows: list[Row]) -> str:
-    """The table of sessions; damage is marked."""
-    ago = clock.Ago()
-    cells = [
-        (
-            row.id,
-            row.type or row.kind,
-            row.tool or "-",
-            row.status + (" (damaged)" if row.damage else ""),
-            ago(row.last_active),
-            str(row.message_count),
-            row.title or row.summary,
+def print_json(rows: list[Row]) -> None:
+    """A JSON array of sessions."""
+    import json
+
+    from cortext.services.listing import row_json
+
+    print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
+
+
+def session_table(found: list[tuple[Any, ...]]) -> str:
+    """The table of sessions, each with these SHOWN; damage is marked."""
+    ids, types, tools, statuses, times, counts, titles, damage = zip(*found, strict=True)
+    if any(damage):
+        statuses = tuple(
+            status + (" (damaged)" if lines else "") for status, lines in zip(statuses, damage, strict=True)
         )
-        for row in rows
-    ]
+    columns = (
+        ids,
+        types,
+        each(lambda tool: tool or "-", tools),
+        statuses,
+        clock.Ago().of_all(times),
+        each(str, counts),
+        titles,
+    )
     heads = ("ID", "TYPE", "TOOL", "STATUS", "LAST ACTIVE", "MESSAGES", "TITLE")
-    return table(heads, cells, styles=("cyan", "", "", "", "dim", "", ""))
+    return columns_table(heads, columns, styles=("cyan", "", "", "", "dim", "", ""))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 
-from cortext.faces.cortext.commands._listing import look_around
-from cortext.faces.cortext.commands.list_ import session_table
+from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
@@ -15,6 +14,8 @@ from cortext.wiring import TOOLS, Wiring, load_msgspec
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
+    from argparse import Namespace
+
     from cortext.services.listing import Row
 
 
@@ -31,7 +32,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--ai", choices=tuple(TOOLS), help="the AI tool to continue in (default: the one it was held in)")
     made.add_argument("--list", action="store_true", help="a table: id, type, title, status, last active")
     made.add_argument("--type", help="only conversations of this type")
-    made.add_argument("--status", help="only conversations with this status")
+    made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
     made.add_argument("--print", action="store_true", dest="print_packet", help="print what an agent would receive")
     made.add_argument("-n", "--dry-run", action="store_true", help="the receipt and the command line, nothing done")
     made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
@@ -49,32 +50,42 @@ def run(arguments: list[str]) -> int:
     listing, told = look_around(wiring)
     for line in told:
         print(terminal.line(f"Note: {line}"), file=sys.stderr)
-    rows = listing.rows(kind=options.type, status=options.status, brief=options.list and not options.json)
+    if options.list and not options.json:
+        from cortext.faces.cortext.commands.list_ import SHOWN, session_table
+
+        found = listing.cells(SHOWN, kind=options.type, status=options.status)
+        print(session_table(found) if found else _nothing(options))
+        return 0
+    rows = listing.rows(kind=options.type, status=options.status)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
-        return _list(rows, as_json=options.json, as_table=options.list)
+        return _list(rows, options)
     load_msgspec()
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     return resume_one(wiring, listing, rows, options)
 
 
-def _list(rows: list[Row], *, as_json: bool, as_table: bool) -> int:
-    if as_json:
-        import json
+def _nothing(options: Namespace) -> str:
+    if options.type or options.status:
+        return "No conversation matches. `cortext resume --list` shows all."
+    return (
+        "No conversation can be resumed yet. Start one in your AI tool with /workspace.brainstorm and a topic,\n"
+        "take in what the tools have stored with `cortext import`, or see `cortext demo`."
+    )
 
-        from cortext.services.listing import row_json
 
-        print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
+def _list(rows: list[Row], options: Namespace) -> int:
+    if options.json:
+        from cortext.faces.cortext.commands.list_ import print_json
+
+        print_json(rows)
     elif not rows:
-        print("No conversation can be resumed yet. Start one in your AI tool with /workspace.brainstorm and a topic,")
-        print("take in what the tools have stored with `cortext import`, or see `cortext demo`.")
-    elif as_table:
-        print(session_table(rows))
+        print(_nothing(options))
     else:
         print("Conversations that you can resume:\n")
         for number, row in enumerate(rows, 1):
-            print(f"{number}. [{terminal.line(row.type or row.kind)}] {paint(terminal.line(row.name), 'bold')}")
+            print(f"{number}. [{terminal.line(row.shown_type)}] {paint(terminal.line(row.name), 'bold')}")
             print(f"   Last active: {clock.ago(row.last_active)} | Status: {terminal.line(row.status)}")
             if row.summary:
                 print(f"   Summary: {terminal.line(row.summary)}")

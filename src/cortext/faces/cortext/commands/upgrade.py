@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
+from cortext.safety import terminal
 from cortext.services.setup import Setup, load_manifest
+from cortext.services.timer import timer_path
 from cortext.wiring import PROGRAM, Wiring
 
 _ABOUT = {
@@ -36,4 +39,8 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
         print(report_json(report))
     else:
         print_report(report, dry_run=options.dry_run, taken_out=name == "uninstall")
+        timer = timer_path()
+        if name == "uninstall" and os.path.exists(timer):
+            print(f"  the timer stays, for all your workspaces: {terminal.line(timer)}; stop it with:")
+            print("  systemctl --user disable --now cortext-sweep.timer")
     return 0

@@ -1,0 +1,77 @@
+"""Tables are laid out a column at a time, because they can be long: the result is that of the plain way."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+
+import pytest
+
+from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.table import SAMPLE, cut, each, pad, table, width
+from cortext.safety import terminal
+
+WORDS = (
+    "plain", "", "two words", "größer", "日本語", "e\u0301", "esc \x1b[31mred\x1b[0m", "bell\x07", "tab\tnew\nline",
+    "\u202egpj.exe", "soft\u00adhyphen", "  around  ", "x" * 120, "\udcff", "a\u200bb",
+)  # fmt: skip
+
+
+def plainly(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: tuple[str, ...]) -> str:
+    """The same table, cell by cell."""
+    shown = [[terminal.line(cell) for cell in row] for row in (heads, *rows)]
+    sizes = [max(width(row[place]) for row in shown) for place in range(len(heads))]
+    lines = []
+    for number, row in enumerate(shown):
+        for place in range(len(heads) - 1):
+            row[place] = pad(row[place], sizes[place])
+        if columns():
+            row[-1] = cut(row[-1], max(8, columns() - sum(sizes[:-1]) - 2 * (len(heads) - 1)))
+        wanted = ["bold"] * len(heads) if not number else [*styles, *[""] * len(heads)][: len(heads)]
+        cells = [paint(cell, style) if style else cell for cell, style in zip(row, wanted, strict=True)]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+@pytest.mark.req("SAFE-01", "LOOK-01")
+@pytest.mark.parametrize("screen", ["", "30", "80"])
+@pytest.mark.parametrize("colour", ["", "1"])
+@pytest.mark.parametrize("count", [0, 1, 7, 3 * SAMPLE])
+def test_a_table_is_the_one_of_the_plain_way(
+    screen: str, colour: str, count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", screen)
+    monkeypatch.setenv("FORCE_COLOR", colour)
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    for seed in range(20):
+        chance = random.Random(seed)
+        heads = ("ID", "größe", "KIND", "TITLE")
+        rows = [
+            (f"id-{number}", str(number % 3), chance.choice(("a", "日本", "\x1b[2J")), chance.choice(WORDS))
+            for number in range(count)
+        ]
+        if seed % 2:  # no column whose words come again and again
+            rows = [(row[0], row[3] + row[0], row[2] + row[0], row[0] + row[3]) for row in rows]
+        assert table(heads, rows, styles=("cyan", "", "dim")) == plainly(heads, rows, ("cyan", "", "dim"))
+
+
+@pytest.mark.req("SAFE-01")
+def test_one_hostile_cell_among_very_many_plain_ones_is_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
+    for place in (0, 500, 999):
+        rows = [("same", f"title {number}") for number in range(1000)]
+        rows[place] = ("\x1b[2Jsame", f"title\x1b]0;owned\x07{place}")
+        shown = table(("ID", "TITLE"), rows)
+        assert "\x1b" not in shown and "\x07" not in shown
+        assert f"␛[2Jsame  title␛]0;owned␇{place}" in shown.split("\n")
+
+
+def test_a_function_of_each_is_asked_once_for_the_same() -> None:
+    asked: list[int] = []
+
+    def told(value: int) -> str:
+        asked.append(value)
+        return str(value)
+
+    assert each(told, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
+    assert sorted(asked) == [1, 3]
