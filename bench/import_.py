@@ -4,6 +4,10 @@ python -m bench.import_ DIR… [--megabytes 60] [--big 60] [--rounds 5]
 
 The data: the `.jsonl` transcripts of Claude Code below DIR, copied in turn until there are about so many megabytes;
 each copy's session and record ids are new (every UUID in it is replaced, the same one by the same one).
+
+Told both by the clock and by processor time (of all processes together): an import uses several processors.
+A home begins empty in every round; the one before is put aside, not deleted, because a file system has work to do for
+a while after very many deletions, and no first import follows one.
 """
 
 from __future__ import annotations
@@ -13,15 +17,18 @@ import glob
 import json
 import os
 import re
-import shutil
+import resource
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
+from typing import NamedTuple
 
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import at_home, home_environment, installed
-from cortext.services.capture import ToolReport, capture_all
+from cortext.services.capture import ToolReport
+from cortext.services.intake import capture_all
 from cortext.services.transcripts import work_for
 from cortext.wiring import Wiring
 
@@ -76,9 +83,31 @@ def _write(path: str, raw: bytes) -> None:
         file.write(raw)
 
 
-def json_loads(paths: list[str]) -> float:
-    """The seconds of `json.loads` over every line."""
-    begin = time.perf_counter()
+class Needed(NamedTuple):
+    """What a piece of work needed: seconds by the clock, and of processors."""
+
+    clock: float
+    processor: float
+
+
+class Watch:
+    """Tells what was needed since it was made, by this process and those that it started and saw end."""
+
+    def __init__(self) -> None:
+        self._begin, self._used = time.perf_counter(), self._processor()
+
+    def needed(self) -> Needed:
+        return Needed(time.perf_counter() - self._begin, self._processor() - self._used)
+
+    @staticmethod
+    def _processor() -> float:
+        both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+        return sum(usage.ru_utime + usage.ru_stime for usage in both)
+
+
+def json_loads(paths: list[str]) -> Needed:
+    """What `json.loads` over every line needs."""
+    watch = Watch()
     for path in paths:
         with open(path, "rb") as file:
             for line in file:
@@ -86,13 +115,13 @@ def json_loads(paths: list[str]) -> float:
                     json.loads(line)
                 except ValueError:
                     continue
-    return time.perf_counter() - begin
+    return watch.needed()
 
 
-def take_in(home: str) -> tuple[float, ToolReport]:
-    """The seconds of an import of what Claude Code has in this home."""
+def take_in(home: str) -> tuple[Needed, ToolReport]:
+    """What an import of all that Claude Code has in this home needs."""
     with at_home(home):
-        begin = time.perf_counter()
+        watch = Watch()
         wiring = Wiring(home)
         work = work_for([wiring.tool("claude")])
         capture = wiring.capture()
@@ -100,13 +129,16 @@ def take_in(home: str) -> tuple[float, ToolReport]:
         reports: dict[str, ToolReport] = {}
         for _ in capture_all(capture, work, reports):
             pass
-        return time.perf_counter() - begin, reports["claude"]
+        return watch.needed(), reports["claude"]
 
 
 def forget(home: str) -> None:
-    """As if nothing had been taken in."""
-    for name in (".local", ".cache", ".config"):
-        shutil.rmtree(os.path.join(home, name), ignore_errors=True)
+    """As if nothing had been taken in; what was is put aside, and on disk."""
+    aside = tempfile.mkdtemp(dir=os.path.dirname(home), prefix="aside-")
+    for name in (".local", ".cache", ".config", ".agentsview"):
+        if os.path.exists(os.path.join(home, name)):
+            os.rename(os.path.join(home, name), os.path.join(aside, name))
+    os.sync()
 
 
 def peak(command: list[str], home: str) -> float:
@@ -121,12 +153,13 @@ def peak(command: list[str], home: str) -> float:
 def peer(command: list[str], home: str) -> tuple[str, str]:
     """Seconds and memory of another program's first import in this home, or why there are none."""
     forget(home)
-    shutil.rmtree(os.path.join(home, ".agentsview"), ignore_errors=True)
+    environ = {
+        **home_environment(home),
+        "AGENTSVIEW_NO_DAEMON": "1",
+    }  # else a server does the work, and stays
     begin = time.perf_counter()
     try:
-        process = subprocess.Popen(
-            command, cwd=home, env=home_environment(home), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-        )
+        process = subprocess.Popen(command, cwd=home, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     except OSError as error:
         return f"cannot run here: {error}", ""
     _, status, usage = os.wait4(process.pid, 0)
@@ -151,19 +184,26 @@ def main() -> None:
         paths = copies(sources, os.path.join(home, ".claude", "projects", "p"), options.megabytes << 20)
         size = sum(map(os.path.getsize, paths)) / 1e6
         again: list[float] = []
+        used: dict[str, list[float]] = {"json.loads": [], "cortext import": []}
+
+        def theirs(_: int) -> float:
+            needed = json_loads(paths)
+            used["json.loads"].append(needed.processor)
+            return needed.clock
 
         def ours(_: int) -> float:
             forget(home)
-            seconds, report = take_in(home)
+            needed, report = take_in(home)
             if report.failed or report.created != len(paths):
                 raise SystemExit(f"not everything was taken in: {report.failed[:3]}")
-            again.append(take_in(home)[0] * 1000 / len(paths))
-            return seconds
+            again.append(take_in(home)[0].clock * 1000 / len(paths))
+            used["cortext import"].append(needed.processor)
+            return needed.clock
 
-        seconds = in_turns({"json.loads": lambda _: json_loads(paths), "cortext import": ours}, options.rounds)
+        seconds = in_turns({"json.loads": theirs, "cortext import": ours}, options.rounds)
         one_big(sources[0], os.path.join(small, ".claude", "projects", "p"), 0)
         one_big(sources[0], os.path.join(big, ".claude", "projects", "p"), options.big << 20)
-        memory = {name: peak([script, "import", "--from", "claude"], where) for name, where in
+        peaks = {name: peak([script, "import", "--from", "claude"], where) for name, where in
                   (("small", small), ("big", big))}  # fmt: skip
         bin_folder = os.path.dirname(environment("bench-importers", "fast-resume", "agentsview"))
         peers = {
@@ -178,15 +218,18 @@ def main() -> None:
             spread(needed).show(),
             ratios(needed, seconds["json.loads"]).show(),
             "≥ 2" if "c" in name[:1] else "",
+            f"{spread(used[name]).median:.2f}",
+            ratios(used[name], used["json.loads"]).show(),
             "",
         )
         for name, needed in seconds.items()
     ]
-    rows += [(name, needed, "", "", used) for name, (needed, used) in peers.items()]
-    print_table(("first import", "s", "speed beside json.loads", "target", "peak MB"), rows)
+    rows += [(name, needed, "", "", "", "", memory) for name, (needed, memory) in peers.items()]
+    heads = ("first import", "s", "speed beside json.loads", "target", "processor s", "speed by that", "peak MB")
+    print_table(heads, rows)
     print(f"a second import of unchanged files: {spread(again).show()} ms a file (target < 1)")
-    print(f"peak memory: one file of {os.path.getsize(sources[0]) / 1e6:.1f} MB {memory['small']:.0f} MB, ", end="")
-    print(f"one of {options.big} MiB {memory['big']:.0f} MB")
+    print(f"peak memory: one file of {os.path.getsize(sources[0]) / 1e6:.1f} MB {peaks['small']:.0f} MB, ", end="")
+    print(f"one of {options.big} MiB {peaks['big']:.0f} MB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The packet and the dry run of a long session, as cold processes, beyond the bare start of the same Python.
+"""The packet and the dry runs of a long session, as cold processes, beyond the bare start of the same Python.
 
 python -m bench.packet [--messages 10000] [--rounds 15]
 """
@@ -10,6 +10,7 @@ import os
 from bench.common import arguments, in_turns, print_table, work_folder
 from bench.faces import BARE, cold, installed, rows_beyond, session, talk
 from cortext.store.workspace import WorkspaceStore
+from cortext.wiring import TOOLS
 
 
 def main() -> None:
@@ -26,10 +27,10 @@ def main() -> None:
         contenders = {
             BARE: cold([python, "-c", "pass"], folder, home),
             "resume ID --print": cold([script, "resume", made.id, "--print"], folder, home),
-            "resume ID --dry-run --ai claude": cold(
-                [script, "resume", made.id, "--dry-run", "--ai", "claude"], folder, home
-            ),
         }
+        for tool in TOOLS:
+            command = [script, "resume", made.id, "--dry-run", "--ai", tool]
+            contenders[f"resume ID --dry-run --ai {tool}"] = cold(command, folder, home)
         for contend in contenders.values():
             contend(0)  # compiled files are written, the index is made
         seconds = in_turns(contenders, options.rounds)

@@ -27,9 +27,20 @@ if TYPE_CHECKING:
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-COPY_BLOCK = 1 << 20
+COPY_BLOCK = 1 << 17  # larger ones are slower: they do not stay in the processor
 HINTS = 1 << 18  # how long a file of hints may get
+MOST_OPEN = 8  # files of one session that wait open for their flush; some systems allow 256 in all
 Stamp = tuple[int, int, int]
+
+
+# How the kernel says that it cannot copy between these two files.
+_CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+
+
+def _copy_range(source: int, target: int, count: int) -> int:
+    if not hasattr(os, "copy_file_range"):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+    return os.copy_file_range(source, target, count)
 
 
 class Calls:
@@ -37,6 +48,7 @@ class Calls:
 
     open = staticmethod(os.open)
     write = staticmethod(os.write)
+    copy_range = staticmethod(_copy_range)
     pwrite = staticmethod(os.pwrite)
     fsync = staticmethod(os.fsync)
     ftruncate = staticmethod(os.ftruncate)
@@ -120,7 +132,7 @@ def sync_folder(path: str) -> None:
         close_file(descriptor)
 
 
-def ensure_folder(path: str, top: str = "") -> None:
+def ensure_folder(path: str, top: str = "", later: Later | None = None) -> None:
     """Make the folder and those above it, private and durable. One that exists is left as it is.
 
     From `top` down the names of those that exist are flushed too: who made them may have died before that.
@@ -128,7 +140,7 @@ def ensure_folder(path: str, top: str = "") -> None:
     parent = os.path.dirname(path) or "."
     there = os.path.isdir(path)
     if parent != path and (not there or (top and path != top)):
-        ensure_folder(parent, top)
+        ensure_folder(parent, top, later)
     if there and not top:
         return
     try:
@@ -139,6 +151,9 @@ def ensure_folder(path: str, top: str = "") -> None:
         pass  # somebody else made it at this moment, and may not have flushed it yet
     except OSError as error:
         raise write_failed(error, path, "nothing was changed") from error
+    if later is not None:
+        later.folder(parent)
+        return
     try:
         sync_folder(parent)
     except OSError as error:
@@ -159,7 +174,7 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
         rest = rest[written:]
 
 
-def begin_flush(descriptor: int, offset: int) -> None:
+def begin_flush(descriptor: int, offset: int, length: int = 1) -> None:
     """Have the disk begin to write what was appended at `offset`; it is safe only after fsync, as ever.
 
     A hint: Linux starts writing out the pages that we say we need no more. What we do until the fsync then
@@ -167,7 +182,7 @@ def begin_flush(descriptor: int, offset: int) -> None:
     """
     if _advise is not None:
         try:
-            _advise(descriptor, offset, 1, os.POSIX_FADV_DONTNEED)
+            _advise(descriptor, offset, length, os.POSIX_FADV_DONTNEED)
         except OSError:
             pass  # a file system that takes no hints
 
@@ -346,14 +361,105 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         raise write_failed(error, path, "the old or the new contents, whole") from error
 
 
-def mirror_file(source: str, target: str) -> None:
+class Later:
+    """Flushes that are done together: of new files and folders that nobody counts on before `flush` returned."""
+
+    def __init__(self) -> None:
+        self._files: list[int] = []
+        self._folders: dict[str, None] = {}
+
+    def file(self, descriptor: int) -> None:
+        """Flush this file then, and close it: it stays open, so that an error of the disk is told to us."""
+        self._files.append(descriptor)
+        begin_flush(descriptor, 0, 0)  # all of it: the disk works meanwhile, and many files share one commit
+        if len(self._files) >= MOST_OPEN:
+            self._flush_files()
+
+    def folder(self, path: str) -> None:
+        """Flush the names in this folder then."""
+        self._folders[path] = None
+
+    def flush(self) -> None:
+        """Make all of it durable; after an error none of it is."""
+        try:
+            self._flush_files()
+            for path in self._folders:
+                sync_folder(path)
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of what was not flushed."""
+        for descriptor in self._files:
+            close_file(descriptor)
+        self._files.clear()
+        self._folders.clear()
+
+    def _flush_files(self) -> None:
+        while self._files:
+            calls.fsync(self._files[-1])
+            close_file(self._files.pop())
+
+
+def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
+    """A file that is not there yet, flushed later. What is wrong with the pieces is the caller's affair."""
+    descriptor = _create_new(path)
+    try:
+        for piece in pieces:
+            try:
+                write_all(descriptor, piece)
+            except OSError as error:
+                raise write_failed(error, path, "what was there before") from error
+    except BaseException:
+        close_file(descriptor)
+        raise
+    later.file(descriptor)
+    later.folder(os.path.dirname(path))
+
+
+def _create_new(path: str) -> int:
+    try:
+        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        calls.fchmod(descriptor, FILE_MODE)
+    except OSError as error:
+        raise write_failed(error, path, "nothing was changed") from error
+    return descriptor
+
+
+def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
+    """A copy that is not there yet, flushed later: made by the kernel, which may share the blocks; else by us."""
+    descriptor = _create_new(path)
+    done = 0
+    try:
+        try:
+            while done < size and (count := calls.copy_range(reading, descriptor, size - done)):
+                done += count
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+        for piece in read_blocks(reading, done, size):
+            write_all(descriptor, piece)
+    except BaseException as error:
+        close_file(descriptor)
+        if isinstance(error, OSError):
+            raise write_failed(error, path, "what was there before") from error
+        raise
+    later.file(descriptor)
+    later.folder(os.path.dirname(path))
+
+
+def mirror_file(source: str, target: str, later: Later | None = None) -> None:
     """Make `target` the same as a file that another program appends to; only what is new is copied.
 
-    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew.
+    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew. With `later`
+    the target must be new.
     """
     reading = open_file(source, os.O_RDONLY)
     try:
         size = os.fstat(reading).st_size
+        if later is not None:
+            _new_copy(reading, size, target, later)
+            return
         try:
             file = AppendFile(target) if os.path.exists(target) else None
         except OSError as error:
@@ -413,12 +519,15 @@ def append_once(path: str, data: bytes) -> None:
         file.close()
 
 
-def move(source: str, target: str) -> None:
+def move(source: str, target: str, later: Later | None = None) -> None:
     """Rename, durably on both sides. The target must not exist (the caller holds the lock)."""
     if os.path.lexists(target):
         raise WriteFailed(f"{target} is there already", kept="both are unchanged", hint="choose another name")
     try:
         calls.rename(source, target)
+        if later is not None:
+            later.folder(os.path.dirname(target))
+            return
         sync_folder(os.path.dirname(target))
         sync_folder(os.path.dirname(source))
     except OSError as error:

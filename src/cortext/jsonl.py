@@ -9,17 +9,20 @@ import os
 from collections.abc import Iterator
 
 BLOCK = 1 << 18  # larger ones are slower: memory of that size is fetched anew each time
+SMALL = 1 << 16  # for files with longer lines: the memory is used again, and most of it stays in the processor
+FIRST = 1 << 15  # who wants only the beginning need not wait for more
 MAX_LINE = 256 * 1024 * 1024
 
 # A piece of a file: where it begins, its bytes (None where it is longer than a line may be), its length.
 Piece = tuple[int, bytes | None, int]
 
 
-def blocks(descriptor: int, start: int, end: int) -> Iterator[Piece]:
+def blocks(descriptor: int, start: int, end: int, size: int = BLOCK) -> Iterator[Piece]:
     """The file as pieces that end with a newline (the last may not): many lines a piece."""
-    offset = start
+    offset, wanted = start, min(size, FIRST)
     while offset < end:
-        block = os.pread(descriptor, min(BLOCK, end - offset), offset)
+        block = os.pread(descriptor, min(wanted, end - offset), offset)
+        wanted = size
         if not block:
             return  # the file became shorter while we read
         length = block.rfind(b"\n") + 1

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from pathlib import Path
+from re._parser import SubPattern, parse  # type: ignore[import-not-found]
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -26,6 +29,44 @@ ROOT = Path(__file__).parents[2]
 def test_every_rule_finds_its_own_value(rule: Rule) -> None:
     for text in (rule.value, f"so I wrote\n{rule.value}\nand left", f"first line\\n{rule.value}\\nlast line"):
         assert rule.kind in {finding.kind for finding in secrets.find(text)}
+
+
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
+def test_a_rule_that_is_looked_for_in_words_can_find_no_blank(rule: Rule) -> None:
+    if not secrets.within_a_word(rule.pattern):
+        return
+    tree = parse(rule.pattern)
+    before = [argument[1] for operator, argument in tree if str(operator) == "ASSERT"]
+    assert max(part.getwidth()[0] for part in (tree, *before)) >= secrets._LONG  # shorter words are not looked at
+    for blank in (" ", "\n", "\t", "\u00a0", "ä"):  # what is not ASCII is a question mark there
+        assert not _can_match(tree, ord(blank)), blank
+    assert not _can_match(tree, ord("?"))
+
+
+def _can_match(tree: Iterable[Any], code: int) -> bool:
+    """Whether anything in a parsed pattern could match, or look at, this character."""
+    for operator, argument in tree:
+        name = str(operator)
+        if name in ("ANY", "NOT_LITERAL", "CATEGORY", "NEGATE") or (name == "LITERAL" and argument == code):
+            return True
+        if name == "RANGE" and argument[0] <= code <= argument[1]:
+            return True
+        inner = [argument] if name == "IN" else argument if isinstance(argument, tuple | list) else ()
+        for part in inner:
+            trees = part if name == "BRANCH" and isinstance(part, list) else [part]
+            for one in trees:
+                if isinstance(one, list | SubPattern) and _can_match(one, code):
+                    return True
+    return False
+
+
+@pytest.mark.parametrize("apart", [" ", "\n", "\t"])
+def test_a_secret_is_found_wherever_it_stands_in_a_long_text(apart: str) -> None:
+    words = apart.join(["retry", "budget", "größer"] * 4_000)
+    for place in (0, secrets._PIECE - 20, secrets._PIECE - 1, secrets._PIECE, len(words)):
+        text = f"{words[:place]} {GITHUB} password: {PASSWORD} {words[place:]}"
+        found = [(finding.kind, text[finding.start : finding.end]) for finding in secrets.find(text)]
+        assert found == [("github-token", GITHUB), ("password", PASSWORD)]
 
 
 @pytest.mark.parametrize("seed", [1, 2])

@@ -12,6 +12,8 @@ import unicodedata
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cortext.faces.cortext.main import run as main
 from cortext.model.message import Message, Part
@@ -86,6 +88,17 @@ def test_every_control_character_there_is_is_caught_and_ordinary_text_is_not_tou
 
 
 @pytest.mark.req("SAFE-01")
+@given(st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\u202e\ud800\r\n\t ab"), max_size=60))
+def test_the_quick_looks_pass_over_nothing(text: str) -> None:
+    assert terminal.line(text) == terminal._pattern("\\t\\n").sub(terminal._mark, text)
+    assert terminal.block(text) == terminal._pattern().sub(terminal._mark, text.replace("\r\n", "\n"))
+
+
+def test_nothing_unsafe_is_printable() -> None:
+    unsafe = terminal._pattern("\\t\\n")
+    assert not [code for code in range(0x110000) if chr(code).isprintable() and unsafe.fullmatch(chr(code))]
+
+
 def test_lines_and_blocks() -> None:
     assert terminal.line("one\ntwo\tthree") == "one two three"
     assert terminal.block("one\r\ntwo\n") == "one\ntwo\n"

@@ -39,6 +39,21 @@ def test_a_straight_thread_is_the_same_as_one_that_was_looked_through(tmp_path: 
 
 
 @pytest.mark.req("SESS-003c")
+@pytest.mark.parametrize("straight", [True, False])
+@pytest.mark.parametrize("tokens", [0, 100, 10_000_000])
+def test_what_is_expected_and_read_at_once_is_the_same(tmp_path: Path, straight: bool, tokens: int) -> None:
+    store, session = _held(tmp_path)
+    whole = thread(store.read(session.id))
+    history = History(store, replace(session, straight=straight))
+    history.expect(tokens, before=300)
+    store.append(session.id, Message(role="user", content="said while we read"))
+    assert history.messages(COUNT - 400, COUNT - 200) == whole[COUNT - 400 : COUNT - 200]
+    assert list(history.backwards()) == whole[::-1]
+    assert history.messages() == whole
+    assert history.messages(3, 3) == history.messages(COUNT, COUNT + 9) == []
+
+
+@pytest.mark.req("SESS-003c")
 def test_a_talk_that_went_back_is_not_taken_for_straight(tmp_path: Path) -> None:
     store, session = _held(tmp_path)
     back = store.tail(session.id, 5)[0].id

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import time
-import unicodedata
 
 from cortext.errors import InvalidId
 
@@ -45,6 +44,8 @@ def new_session_id(prefix: str) -> str:
 
 def slug(text: str, longest: int = 48) -> str:
     """A text as part of an id: `Café & API design` becomes `cafe-api-design`; may be empty."""
+    import unicodedata  # a big library, and only new names are made of texts
+
     plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
     words = re.findall(r"[a-z0-9]+", plain)
     short = ""

@@ -1,6 +1,6 @@
 """A message: what was said, by whom, when; and what else crossed (calls, results, images, thinking)."""
 
-from __future__ import annotations
+# Annotations are types here, not texts (as `from __future__` would make them): msgspec had to compile each of them.
 
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar
@@ -18,6 +18,7 @@ THINKING = "thinking"
 TOOL_CALL = "tool_call"
 TOOL_RESULT = "tool_result"
 IMAGE = "image"
+FILE = "file"
 
 # The `parent` of a message that follows none: the talk went back to before its first message, and began anew.
 BEGINNING = "(beginning)"
@@ -116,7 +117,21 @@ def said(parts: list[Part]) -> str:
 
 def plain(message: Message) -> Message:
     """The message as itself: a store may hand out a kind of its own, which would not be equal to it."""
-    return Message(**{name: getattr(message, name) for name in Message.__struct_fields__})
+    return Message(  # each by its name, which takes a third of the time of a loop over them
+        role=message.role,
+        content=message.content,
+        timestamp=message.timestamp,
+        tokens=message.tokens,
+        id=message.id,
+        seq=message.seq,
+        model=message.model,
+        parts=message.parts,
+        usage=message.usage,
+        parent=message.parent,
+        partial=message.partial,
+        aside=message.aside,
+        extra=message.extra,
+    )
 
 
 def thread(messages: Iterable[Placed]) -> list[Placed]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import binascii
 import re
 from collections.abc import Callable
 
@@ -53,6 +52,8 @@ def chosen(match: re.Match[str], value: str) -> bool:
 
 def basic(match: re.Match[str], value: str) -> bool:
     """Base64 of `user:password`."""
+    import binascii
+
     try:
         plain = binascii.a2b_base64(value + "=" * (-len(value) % 4)).decode("utf-8")
     except ValueError:

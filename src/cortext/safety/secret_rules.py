@@ -6,12 +6,11 @@ it slow: bounded, possessive, a literal first. `check`: what else must be true o
 together here from pieces, so that no scanner takes this file for a leak; none of them ever was a key.
 """
 
-from __future__ import annotations
-
 import re
 from typing import NamedTuple
 
 from cortext.safety import secret_checks as check
+from cortext.safety.secret_checks import Check
 
 
 class Rule(NamedTuple):
@@ -21,10 +20,10 @@ class Rule(NamedTuple):
     literals: tuple[str, ...]
     pattern: str
     value: str
-    check: check.Check = check.meant
+    check: Check = check.meant
 
 
-def _known(kind: str, prefix: str, body: str, value: str, check_: check.Check = check.meant) -> Rule:
+def _known(kind: str, prefix: str, body: str, value: str, check_: Check = check.meant) -> Rule:
     """A key that begins with a prefix of its own: the commonest form."""
     return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check_)
 
@@ -365,7 +364,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "sql-password",
         ("dentified ", "DENTIFIED "),
-        r"(?i:dentified\s(?:with\s[\"'`]?\w{1,40}[\"'`]?\s)?by)\s{1,4}(?P<q>[\"'`])(?P<s>[^\"'`\s]{4,200})(?P=q)",
+        r"[dD](?i:entified\s(?:with\s[\"'`]?\w{1,40}[\"'`]?\s)?by)\s{1,4}(?P<q>[\"'`])(?P<s>[^\"'`\s]{4,200})(?P=q)",
         f"CREATE USER app IDENTIFIED BY '{_WORD}';",
         check.chosen,
     ),

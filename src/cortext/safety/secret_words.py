@@ -85,11 +85,17 @@ def announces(name: str) -> bool:
     return any(word in low for word in _WORDS + _OTHER_WORDS)
 
 
-def search(text: str, low: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of every value that such a word announces; `low` is the text in small ASCII letters."""
-    yield from _search(text, low, _WORDS)
+def search(text: str, plain: str, words: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, start and end of every value that such a word announces.
+
+    `plain` is the text with only ASCII left, every character at its place; `words` are its different words.
+    """
+    there = words.lower()
+    found = tuple([word for word in _WORDS if word in there])
+    if found:
+        yield from _search(text, plain.lower(), found)
     if not text.isascii():
-        yield from _search(text, text, _OTHER_WORDS)
+        yield from _search(text, text, tuple([word for word in _OTHER_WORDS if word[0] in text]))
 
 
 def _search(text: str, low: str, words: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:

@@ -7,18 +7,19 @@ guessed, gets two digits only, which one guess in 256 fits. And what has neither
 before it that announces it (a bare password in a sentence) is not found.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
-_MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+from cortext.safety.secret_shapes import Pattern
+
+_MARK = Pattern(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
 Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
 _ROUNDS = 3
 _GUESSABLE = 16  # shorter secrets may be people's words
+_PIECE = 1 << 14
 _LONG = 12  # no secret with a form of its own is, with what surrounds it, a shorter word
 
 
@@ -66,6 +67,11 @@ def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
     ]
 
 
+def suspects(text: str) -> list[tuple[int, int]]:
+    """Where secrets may stand: what a first look finds, for who looks closer there. Nowhere else is one."""
+    return [(start, end) for start, end, *_ in _apart(_spans(text))]
+
+
 def _mark(secret: str, allow: AbstractSet[str]) -> str:
     """The digits that tell this secret from others; none if it is allowed to stay."""
     name = fingerprint(secret)
@@ -91,15 +97,16 @@ def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
 
 
 @cache
-def _literals() -> dict[str, list[tuple[str, int]]]:
-    """The literals of all rules, each with the rank of its rule, by a character that they share: most texts
-    hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
+def _literals() -> dict[str, list[tuple[str, str, int]]]:
+    """The literals of all rules, each with its longest piece without a blank and the rank of its rule, by a character
+    that they share: most texts hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
     from cortext.safety.secret_rules import RULES
 
-    groups: dict[str, list[tuple[str, int]]] = {" ": [], "_": [], "-": [], "": []}
+    groups: dict[str, list[tuple[str, str, int]]] = {" ": [], "_": [], "-": [], "": []}
     for rank, rule in enumerate(RULES):
         for literal in rule.literals:
-            groups[next(sign for sign in groups if sign in literal)].append((literal, rank))
+            piece = max(literal.split(), key=len)
+            groups[next(sign for sign in groups if sign in literal)].append((literal, piece, rank))
     return groups
 
 
@@ -108,30 +115,58 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern)
 
 
+def within_a_word(pattern: str) -> bool:
+    """Whether nothing that this pattern finds, or looks at beside it, can hold a blank."""
+    return not any(sign in pattern for sign in (" ", r"\s", r"\S", "[^"))
+
+
 def _spans(text: str) -> list[Span]:
-    """Everything that any rule finds, in no order."""
+    """Everything that any rule finds, in no order.
+
+    Words come again and again, so almost all of the looking is done in a list of the different ones.
+    """
     from cortext.safety import secret_words
     from cortext.safety.secret_rules import RULES
 
     # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
     plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
-    long_words = " ".join([word for word in set(plain.split()) if len(word) >= _LONG])  # each once: names recur
+    different = _different_words(plain)
+    words = "\n".join(different)
+    long = [word for word in different if len(word) >= _LONG]
+    long_words = "\n".join(long)
     ranks: set[int] = set()
     for sign, literals in _literals().items():
-        where = plain if sign == " " else long_words  # a literal with a blank in it spans words
-        if where and sign in where:
-            ranks.update([rank for literal, rank in literals if literal in where])
+        if sign == " ":  # a literal with a blank in it spans words: a piece of it must be in one, then it in the text
+            ranks.update([rank for literal, piece, rank in literals if piece in words and literal in plain])
+        elif sign in long_words:
+            where = "\n".join([word for word in long if sign in word]) if sign else long_words
+            ranks.update([rank for literal, _, rank in literals if literal in where])
     spans = []
     for rank in ranks:
         rule = RULES[rank]
+        if within_a_word(rule.pattern) and not _compiled(rule.pattern).search(long_words):
+            continue
         for match in _compiled(rule.pattern).finditer(text):
             start, end = match.span("s") if "s" in match.re.groupindex else match.span()
             if "b" in match.re.groupindex:
                 start = match.start("b")
             if (start != match.start() or not _glued(text, start)) and rule.check(match, text[start:end]):
                 spans.append((start, end, rank, rule.kind))
-    spans += [(start, end, len(RULES), kind) for kind, start, end in secret_words.search(text, plain.lower())]
+    announced = secret_words.search(text, plain, words)
+    spans += [(start, end, len(RULES), kind) for kind, start, end in announced]
     return spans
+
+
+def _different_words(text: str) -> set[str]:
+    """Each word once. In pieces: the memory for a long text's words, all at once, costs more than finding them."""
+    different: set[str] = set()
+    place = 0
+    while place < len(text):
+        end = text.find(" ", place + _PIECE)
+        end = len(text) if end < 0 else end
+        different.update(text[place:end].split())
+        place = end
+    return different
 
 
 def _glued(text: str, start: int) -> bool:

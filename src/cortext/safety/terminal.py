@@ -15,6 +15,7 @@ _UNSAFE = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2060-\\u2069"
     "\\ufeff\\ufff9-\\ufffb\\ud800-\\udfff\\U000e0000-\\U000e007f"
 )
+_PLAIN = bytes([*b"\t\n", *range(0x20, 0x7F)])
 
 
 @functools.cache
@@ -33,9 +34,13 @@ def _mark(match: re.Match[str]) -> str:
 
 def block(text: str) -> str:
     """A text of several lines: newlines and tabs stay; a carriage return that ends a line goes."""
-    return _pattern().sub(_mark, text.replace("\r\n", "\n"))
+    text = text.replace("\r\n", "\n")
+    # A long text is almost all plain: only the rest is looked at by the pattern, which takes four times as long.
+    rest = text.encode("utf-8", "surrogatepass").translate(None, _PLAIN).decode("utf-8", "surrogatepass")
+    return text if rest.isprintable() or not _pattern().search(rest) else _pattern().sub(_mark, text)
 
 
 def line(text: str) -> str:
     """A text for one line, a title or a name: newlines and tabs become blanks."""
-    return _pattern("\\t\\n").sub(_mark, text)
+    # Nothing unsafe is printable, in Python's sense; compiling the pattern takes longer than most commands' words.
+    return text if text.isprintable() else _pattern("\\t\\n").sub(_mark, text)

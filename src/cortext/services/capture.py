@@ -7,12 +7,12 @@ the session's lock it reads what is new in the transcript and appends what the s
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from cortext.errors import CortextError, SessionExists, SessionNotFound
+from cortext.errors import SessionExists, SessionNotFound
 from cortext.index.catalogue import Catalogue, Entry
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
@@ -70,10 +70,16 @@ class Capture:
         self.catalogue = catalogue
         self._stores = {place.root: place.store for place in (*stores, home)}
         self._entries: dict[tuple[str, str], Entry] | None = None
+        self._origins: dict[tuple[str, str], Entry] | None = None
 
     def remember_all(self) -> None:
         """Load the catalogue at once, for a run over very many transcripts."""
         self._entries = self.catalogue.all()
+
+    def look_again(self) -> None:
+        """Look into the catalogue again: others have written to it."""
+        if self._entries is not None:
+            self.remember_all()
 
     def store_at(self, root: str) -> Store | None:
         """The store in this folder, if it is one that we know."""
@@ -98,9 +104,7 @@ class Capture:
         entry = self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript)
         store = self._stores.get(entry.root) if entry else None
         if entry is None or store is None:
-            session_id = session_id_for(transcript.tool, transcript.key)
-            entry = Entry(transcript.tool, transcript.key, self.home.root, session_id)
-            store = self.home.store
+            entry, store = self._home_entry(transcript), self.home.store
         if self._keep_unmasked and entry.root != self.home.root:
             aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
             self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
@@ -112,12 +116,11 @@ class Capture:
         except SessionNotFound:
             return self._first(tool, transcript, entry, store)
 
-    def _words(self, reading: Iterable[Message], entry: Entry) -> Iterator[Message]:
+    def words(self, reading: Iterable[Message], entry: Entry) -> Iterator[Message]:
         """What was said, without what we ourselves put in; on its way into git also without secrets."""
+        own = (message for message in reading if message.extra is None or not _is_ours(message))
         masking = self._mask and entry.root != self.home.root
-        for message in reading:
-            if not _is_ours(message):
-                yield mask_message(message)[0] if masking else message
+        return (mask_message(message)[0] for message in own) if masking else own
 
     def _entry(self, tool: str, key: str) -> Entry | None:
         if self._entries is not None:
@@ -126,34 +129,23 @@ class Capture:
 
     def _entry_by_origin(self, transcript: Transcript) -> Entry | None:
         """A session that names this transcript as its own: how the catalogue is found again when it was lost."""
-        for root, store in self._stores.items():
-            if store is self.home.store:
-                continue
-            for session in store.sessions():
-                if (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key):
-                    return Entry(transcript.tool, transcript.key, root, session.id)
-        return None
+        if self._origins is None or self._entries is None:  # looked up once for a run over very many
+            self._origins = {}
+            for root, store in self._stores.items():
+                for session in store.sessions() if store is not self.home.store else ():
+                    origin = session.origin
+                    entry = Entry(origin.tool, origin.session_id, root, session.id)
+                    self._origins.setdefault((origin.tool, origin.session_id), entry)
+        return self._origins.get((transcript.tool, transcript.key))
 
     def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """A transcript that is new to us becomes a session, once it holds a message."""
         reading = tool.read(transcript)
-        batches = _batches(self._words(reading, entry))
+        batches = batches_of(self.words(reading, entry))
         first = next(batches, None)
         if first is None:
             return UNCHANGED._replace(counts=reading.counts)
-        about = reading.about
-        created = about.created_at or first[0].timestamp
-        session = Session(
-            id=entry.session_id,
-            type=_type_of(about),
-            title=about.title or title_from(first),
-            status=PAUSED,
-            created_at=created,
-            last_active=created,
-            agent_config=AgentConfig(command=about.command, model=about.model),
-            origin=Origin(tool=transcript.tool, session_id=transcript.key),
-            extra={"project": about.project or transcript.project},
-        )
+        session = new_session(entry, transcript, reading.about, first)
         try:
             store.create(session)
         except SessionExists:  # another process was faster: what it has not got yet comes next time
@@ -164,9 +156,9 @@ class Capture:
             while batch:
                 writer.append(*batch)
                 added += len(batch)
-                calls += _calls(batch)
+                calls += calls_in(batch)
                 batch = next(batches, None)
-            session = writer.update(_change(session, reading.about, first))
+            session = writer.update(changes_of(session, reading.about, first))
             self._done(tool, transcript, entry, session, reading)
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
@@ -177,13 +169,13 @@ class Capture:
             session = writer.session()
             reading = tool.read(transcript, entry.cursor)
             fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
-            for batch in _batches(self._words(reading, entry)):
+            for batch in batches_of(self.words(reading, entry)):
                 new = fresh.only(batch)
                 if new:
                     writer.append(*new)
                     added += len(new)
-                    calls += _calls(new)
-            change = _change(session, reading.about, [])
+                    calls += calls_in(new)
+            change = changes_of(session, reading.about, [])
             if change != Change():
                 session = writer.update(change)
             self._done(tool, transcript, entry, session, reading)
@@ -195,10 +187,44 @@ class Capture:
         """Keep the tool's own form beside ours (in the home store only), then remember how far we read."""
         if entry.root == self.home.root:
             tool.copy(transcript, copy_path(session))
-        done = entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
-        self.catalogue.put(done)
+        self.remember([done_entry(entry, transcript, reading)])
+
+    def remember(self, entries: Sequence[Entry]) -> None:
+        """Note in the catalogue how far these transcripts were read."""
+        self.catalogue.put_all(entries)
         if self._entries is not None:
-            self._entries[done.tool, done.key] = done
+            self._entries.update({(entry.tool, entry.key): entry for entry in entries})
+
+    def new_entry(self, transcript: Transcript) -> Entry | None:
+        """The entry that a transcript will get in the home store, where nothing is known of it; else None."""
+        if self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript):
+            return None
+        return self._home_entry(transcript)
+
+    def _home_entry(self, transcript: Transcript) -> Entry:
+        session_id = session_id_for(transcript.tool, transcript.key)
+        return Entry(transcript.tool, transcript.key, self.home.root, session_id)
+
+
+def new_session(entry: Entry, transcript: Transcript, about: About, first: Sequence[Message]) -> Session:
+    """The session that a transcript becomes, as far as its first messages tell."""
+    created = about.created_at or first[0].timestamp
+    return Session(
+        id=entry.session_id,
+        type=_type_of(about),
+        title=about.title or title_from(first),
+        status=PAUSED,
+        created_at=created,
+        last_active=created,
+        agent_config=AgentConfig(command=about.command, model=about.model),
+        origin=Origin(tool=transcript.tool, session_id=transcript.key),
+        extra={"project": about.project or transcript.project},
+    )
+
+
+def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
+    """What the catalogue is to say once a reading is stored."""
+    return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
 
 
 def copy_path(session: Session) -> str:
@@ -247,21 +273,25 @@ def _is_ours(message: Message) -> bool:
     return bool(message.extra and message.extra.get("resume_block"))
 
 
-def _batches(messages: Iterable[Message]) -> Iterator[list[Message]]:
+def batches_of(messages: Iterable[Message], most: int = BATCH_MESSAGES) -> Iterator[list[Message]]:
     """Messages in lots that are written and flushed at once; memory is bounded by the lot."""
     batch: list[Message] = []
     size = 0
     for message in messages:
         batch.append(message)
-        size += len(message.content) + sum(len(part.output) for part in message.parts or ())
-        if len(batch) >= BATCH_MESSAGES or size >= BATCH_BYTES:
+        size += len(message.content)
+        if message.parts is not None:
+            for part in message.parts:
+                size += len(part.output)
+        if len(batch) >= most or size >= BATCH_BYTES:
             yield batch
             batch, size = [], 0
     if batch:
         yield batch
 
 
-def _calls(batch: list[Message]) -> int:
+def calls_in(batch: Sequence[Message]) -> int:
+    """How many tools were called."""
     return sum(1 for message in batch for part in message.parts or () if part.type == "tool_call")
 
 
@@ -272,7 +302,7 @@ def _type_of(about: About) -> str:
     return "" if kind in ("resume", "stop-conversation") else kind
 
 
-def _change(session: Session, about: About, first: list[Message]) -> Change:
+def changes_of(session: Session, about: About, first: Sequence[Message]) -> Change:
     """What a transcript tells about itself, where it tells more than we know."""
     change = Change()
     if about.title and about.title != session.title:
@@ -332,20 +362,3 @@ class ToolReport(msgspec.Struct, kw_only=True):
             for kind, count in theirs.items():
                 mine[kind] = mine.get(kind, 0) + count
         self.counts.places += done.counts.places[: 20 - len(self.counts.places)]
-
-
-def capture_all(
-    capture: Capture, work: Iterable[tuple[Tool, Transcript]], reports: dict[str, ToolReport]
-) -> Iterator[Transcript]:
-    """Capture these transcripts one by one, yielding each when it is done; one that fails stops nothing."""
-    for tool, transcript in work:
-        report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
-        report.transcripts += 1
-        if capture.unchanged(transcript):
-            report.unchanged += 1
-        else:
-            try:
-                report.add(capture.capture(tool, transcript))
-            except (CortextError, OSError) as error:
-                report.failed.append(f"{transcript.path}: {error}")
-        yield transcript

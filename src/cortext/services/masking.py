@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from cortext.model.message import Message, Part
 from cortext.safety.secret_words import announces
-from cortext.safety.secrets import Finding, find, mask
+from cortext.safety.secrets import Finding, find, mask, suspects
 
 
 def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Finding]]:
@@ -28,12 +28,12 @@ def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Find
         texts += _strings(message)
         size += sum(map(len, texts[known:])) + len(texts) - known
         ends.append(size)
-    suspects: set[int] = set()
-    for finding in find("\n".join(texts)):
-        suspects.update(range(bisect_right(ends, finding.start), bisect_right(ends, finding.end) + 1))
+    places: set[int] = set()
+    for start, end in suspects("\n".join(texts)):
+        places.update(range(bisect_right(ends, start), bisect_right(ends, end) + 1))
     clean = list(messages)
     findings: list[Finding] = []
-    for place in sorted(suspects):
+    for place in sorted(places):
         if place < len(clean):
             clean[place], found = mask_message(clean[place])
             findings += found

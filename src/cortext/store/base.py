@@ -6,12 +6,14 @@ durable. One writer at a time: `open` takes the session's lock and gives a Write
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import msgspec
 
+from cortext.errors import CortextError
+from cortext.fsio import Later
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 
@@ -135,6 +137,54 @@ class Outlines(Protocol):
 
     def outline(self, session_id: str) -> Iterator[Outline]:
         """Every message in order, as `read` gives them, without content and parts."""
+
+
+class Draft(Protocol):
+    """A session that is being built aside: nobody sees it yet."""
+
+    session_id: str
+    copy: str  # where the tool's own form of it goes
+    later: Later  # what is written there is flushed with the rest
+
+    def write(self, batches: Iterable[Sequence[Message]]) -> None:
+        """All its messages, in order."""
+
+    def finish(self, session: Session, change: Change) -> None:
+        """Its metadata: the session as it began, and what changed until its end. Counts are those of the messages."""
+
+
+class Published(msgspec.Struct):
+    """What became of drafts: now sessions; somebody else's already; or why they are not."""
+
+    made: list[str]
+    taken: list[str]
+    failed: dict[str, CortextError]
+
+
+class Bulk(Protocol):
+    """Many new sessions at a time: each is built aside, flushed meanwhile, and put in its place with the others."""
+
+    def begin(self, session_id: str) -> Draft:
+        """A new draft; SessionExists where the id is taken."""
+
+    def drop(self, draft: Draft) -> None:
+        """Away with a draft that is not to be a session."""
+
+    def ready(self, draft: Draft) -> None:
+        """All of a draft is written: it may be flushed from now on."""
+
+    def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
+        """Make every draft that is ready a session, durably; `done` is called with their ids while they are locked."""
+
+    def close(self) -> None:
+        """Away with what was not published."""
+
+
+class Bulks(Protocol):
+    """A store that takes in many new sessions at a time for the price of a few."""
+
+    def bulk(self) -> Bulk:
+        """A place to build them in; close it."""
 
 
 class Rewrites(Protocol):

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
@@ -49,7 +49,7 @@ class Place(msgspec.Struct, frozen=True):
     archive: str = ""
 
 
-class Way(NamedTuple):
+class Way(msgspec.Struct, frozen=True):
     """How we got to a session before: its files, their folder, its lock and the folder of that."""
 
     place: Place
@@ -66,7 +66,7 @@ class Metadata(msgspec.Struct):
     damage: list[Damage] = []
 
 
-class Survey(NamedTuple):
+class Survey(msgspec.Struct, frozen=True):
     """What a reading of the whole log tells."""
 
     messages: int
@@ -393,7 +393,7 @@ class FileStore:
         survey = self._survey(place)
         while torn := [item for item in survey.damage if item.kind == TORN]:
             if self._held(place):
-                return survey._replace(damage=[item for item in survey.damage if item.kind != TORN])
+                return msgspec.structs.replace(survey, damage=[item for item in survey.damage if item.kind != TORN])
             before, survey = survey, self._survey(place)  # who wrote that line may be done with it by now
             if torn == [item for item in survey.damage if item.kind == TORN] and survey.messages == before.messages:
                 break

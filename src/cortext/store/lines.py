@@ -4,9 +4,6 @@ A line of ours is a Message with, in some layouts, a key before it (`type`, `idx
 a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
 """
 
-from __future__ import annotations
-
-import json
 from typing import Any, TypeVar
 
 import msgspec
@@ -82,6 +79,8 @@ def _encode(value: object, indent: int) -> bytes:
             _check_length(len(raw))
             return msgspec.json.format(raw, indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
+            import json  # 2 ms, here and below: only for what is not as we write it
+
             text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
             if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
                 text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
@@ -192,6 +191,8 @@ def decode_value(raw: bytes) -> Any:
         strict_reason = str(error)
     # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN. The bytes
     # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
+    import json
+
     try:
         return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
     except RecursionError as error:
@@ -257,6 +258,8 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
 
 
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
+    import json
+
     decoder = json.JSONDecoder()
     records: list[tuple[StoredMessage, bytes]] = []
     place = 0
@@ -333,6 +336,8 @@ def _plain_text(content: Any) -> str:
             item if isinstance(item, str) else item.get("text") if isinstance(item, dict) else None for item in content
         )
         return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    import json
+
     return json.dumps(content, ensure_ascii=False)
 
 

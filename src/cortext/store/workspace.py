@@ -6,13 +6,16 @@ The folder of a conversation also holds its markdown, which is not ours. A conve
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
 from typing import Any
 
+from cortext import fsio
 from cortext.model import clock
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE
+from cortext.store.base import Bulk
 from cortext.store.fields import (
     agent_config_fields,
     agent_config_of,
@@ -129,6 +132,10 @@ class WorkspaceStore(FileStore):
         return Metadata(session, fields, damage)
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
+        save_fields(place.metadata, self.fields_of(session, fields))
+
+    def fields_of(self, session: Session, fields: dict[str, Any]) -> dict[str, Any]:
+        """The metadata as it is written; `fields` are the old ones."""
         known: dict[str, Any] = {
             "version": text_field(fields, "version", VERSION),
             "conversation_id": session.id,
@@ -148,7 +155,34 @@ class WorkspaceStore(FileStore):
             "agent": session.agent,
             "continuation": origin_fields(fields, session.origin),
         }
-        save_fields(place.metadata, merged(fields, known, optional, session.extra))
+        return merged(fields, known, optional, session.extra)
+
+    def _known_place(self, session_id: str, lock: str) -> Place:
+        new = session_id not in self._ways
+        place = super()._known_place(session_id, lock)
+        if new:  # who put the folder there (store/bulk) may have died before its name was flushed
+            try:
+                fsio.sync_folder(os.path.dirname(place.whole))
+            except OSError as error:
+                if error.errno not in (errno.EACCES, errno.EPERM):  # the folder of somebody who lets us write below it
+                    del self._ways[session_id]
+                    raise fsio.write_failed(error, place.whole, "every acknowledged message") from error
+        return place
+
+    def names(self) -> Iterator[str]:
+        """The names of all conversations; not all of them are sessions."""
+        for date in self.folders.names(self._conversations):
+            yield from self.folders.names(os.path.join(self._conversations, date))
+
+    def learn(self, session_id: str, day: str) -> None:
+        """Where a session lies that was put there without asking us."""
+        self._found[session_id] = day
+
+    def bulk(self) -> Bulk:
+        """See base.Bulk."""
+        from cortext.store.bulk import WorkspaceBulk
+
+        return WorkspaceBulk(self)
 
     def _may_lie(self, session_id: str, path: str) -> bool:
         day, name = os.path.split(path)

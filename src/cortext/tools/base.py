@@ -12,6 +12,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.fsio import Later
 from cortext.model.message import Message
 
 
@@ -135,10 +136,11 @@ class Tool(Protocol):
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """The messages; with a cursor only those since."""
 
-    def copy(self, transcript: Transcript, target: str) -> None:
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
 
-        A second copy of one that grew costs only what is new (`fsio.mirror_file`).
+        A second copy of one that grew costs only what is new (`fsio.mirror_file`). With `later` it is the first, and
+        flushed then.
         """
 
     def put_back(self, copy: str, *, project: str) -> str:
@@ -161,15 +163,16 @@ class Tool(Protocol):
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
 
-    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
 
         `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
-        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing.
+        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing. `dry_run` only
+        says which files it would change.
         """
 
-    def unmerge(self, project: str) -> list[str]:
-        """Take out exactly what merge put in."""
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Take out exactly what merge put in; the files that it changed, or, dry, would change."""
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that this tool would have in this project."""

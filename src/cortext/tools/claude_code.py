@@ -6,7 +6,7 @@ import os
 import re
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -14,10 +14,10 @@ from cortext import fsio
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Written
-from cortext.tools.claude_code_read import ClaudeReading
-from cortext.tools.claude_code_records import BOOKKEEPING, TALK, TITLES, Record, decoder, is_uuid
-from cortext.tools.foreign import ForeignLines
-from cortext.tools.servers import names_in
+from cortext.tools.programs import program_on
+
+if TYPE_CHECKING:
+    from cortext.tools.claude_code_read import ClaudeReading
 
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
@@ -33,7 +33,6 @@ _KINDS = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
-_KNOWN = frozenset((*BOOKKEEPING, *TITLES, "attachment", "system"))
 _LOOKED_AT = 64  # records; a conversation begins well before
 _versions: dict[tuple[str, int], str] = {}
 
@@ -59,9 +58,7 @@ class ClaudeCode:
         return Detected(program=program, version=version, tested=version == self.tested_version)
 
     def _program(self) -> str | None:
-        import shutil  # a hook never asks, and is not to wait for it
-
-        return shutil.which("claude", path=self._environ.get("PATH", os.defpath))
+        return program_on(self._environ.get("PATH", os.defpath), "claude")
 
     def _version(self, program: str) -> str:
         import subprocess
@@ -129,14 +126,16 @@ class ClaudeCode:
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ClaudeReading:
         """The messages; with a cursor only those since."""
+        from cortext.tools.claude_code_read import ClaudeReading
+
         sides = [side for side in side_files(transcript.path) if side[0].endswith(_SUFFIX)]
         return ClaudeReading(transcript, sides, cursor)
 
-    def copy(self, transcript: Transcript, target: str) -> None:
+    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
         """Keep the file byte for byte, and beside it the files of its side agents."""
-        fsio.ensure_folder(os.path.dirname(target))
-        fsio.mirror_file(transcript.path, target)
-        _mirror_sides(transcript.path, target)
+        fsio.ensure_folder(os.path.dirname(target), later=later)
+        fsio.mirror_file(transcript.path, target, later)
+        _mirror_sides(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a copy back, unless the tool still has that session."""
@@ -165,9 +164,10 @@ class ClaudeCode:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report."""
-        from cortext.tools import claude_code_write
+        from cortext.tools.claude_code_plan import Plan
 
-        return claude_code_write.preview(messages)
+        plan = Plan(messages)
+        return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
 
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
@@ -215,20 +215,22 @@ class ClaudeCode:
 
         return claude_code_install.command_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
         from cortext.tools import claude_code_install
 
-        return claude_code_install.merge(project, program, self.name)
+        return claude_code_install.merge(project, program, self.name, dry_run=dry_run)
 
-    def unmerge(self, project: str) -> list[str]:
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Take exactly those out again."""
         from cortext.tools import claude_code_install
 
-        return claude_code_install.unmerge(project, self.name)
+        return claude_code_install.unmerge(project, self.name, dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
+        from cortext.tools.servers import names_in
+
         user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
         shared = names_in(os.path.join(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
         return shared | names_in(user, "projects", project, "mcpServers")
@@ -265,6 +267,14 @@ class ClaudeCode:
             return ""
         answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
         return msgspec.json.encode(answer).decode("utf-8")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a session id of the tool, in its own spelling."""
+    try:
+        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
 
 
 def folder_name(project: str) -> str:
@@ -304,11 +314,11 @@ def _side_folder(path: str) -> str:
     return path.removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else f"{path}.files"
 
 
-def _mirror_sides(source: str, target: str) -> None:
+def _mirror_sides(source: str, target: str, later: fsio.Later | None = None) -> None:
     for name, path in side_files(source):
         copy = os.path.join(_side_folder(target), name)
-        fsio.ensure_folder(os.path.dirname(copy))
-        fsio.mirror_file(path, copy)
+        fsio.ensure_folder(os.path.dirname(copy), later=later)
+        fsio.mirror_file(path, copy, later)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -321,6 +331,9 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 def _session_in(path: str) -> str:
     """The session that a file is the transcript of, by its first records; empty where it is none."""
+    from cortext.tools.claude_code_records import KNOWN, TALK, Record, decoder
+    from cortext.tools.foreign import ForeignLines
+
     name = os.path.basename(path).removesuffix(_SUFFIX)
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
@@ -338,7 +351,7 @@ def _session_in(path: str) -> str:
                 if record.isSidechain:
                     return ""
                 return name if is_uuid(name) else record.sessionId or session
-            if record.type not in _KNOWN:
+            if record.type not in KNOWN:
                 session = ""
     return name if session and is_uuid(name) else session
 

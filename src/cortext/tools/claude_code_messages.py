@@ -15,6 +15,7 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import (
     ASSISTANT,
+    FILE,
     IMAGE,
     SYSTEM,
     TEXT,
@@ -33,7 +34,6 @@ from cortext.tools.foreign import note
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
-FILE = "file"
 # Our block stands on a line of its own: a user who only mentions it still says something.
 _RESUME_BLOCK = re.compile(r"^\[RESUMED CONVERSATION\]", re.MULTILINE)
 _RESUME_WORDS = "[RESUMED CONVERSATION]"
@@ -132,17 +132,16 @@ class Maker:
                 message.role, message.aside = SYSTEM, True
             return made
         if made:
-            self._count(made[0], words.id or "", words.usage)
+            if words.usage is not None:
+                self._count(made[0], words.id or "", words.usage)
             for message in made:
                 message.model = words.model or ""
-            if words.model and not self._is_aside(record):
+            if words.model and not (self.aside or record.isSidechain):
                 self.about.model = words.model
         return made
 
-    def _count(self, message: Message, answer: str, usage: dict[str, Any] | None) -> None:
+    def _count(self, message: Message, answer: str, usage: dict[str, Any]) -> None:
         """Give an answer's usage once, although each of its records repeats it; later only what was added."""
-        if usage is None:
-            return
         output = usage.get("output_tokens")
         tokens = output if isinstance(output, int) else None
         if not answer or answer != self.answer:
@@ -157,13 +156,16 @@ class Maker:
     def _blocks(self, record: Record, blocks: list[Block | str], identity: str, role: str) -> list[Message]:
         """The messages of a list of blocks: each tool result is one, what stands around them is others."""
         stamp, aside = timestamp(record), self.aside or bool(record.isSidechain)
+        if len(blocks) == 1:  # nearly always
+            block = blocks[0]
+            if type(block) is Block and block.type == TEXT:
+                return [Message(role=role, content=block.text or "", timestamp=stamp, id=identity, aside=aside)]
         parts = self._parts(blocks, record.uuid or identity)
-        if len(parts) == 1:  # nearly always
+        if len(parts) == 1:
             part = parts[0]
-            kind = part.type
-            if kind == TEXT:
+            if part.type == TEXT:
                 return [Message(role=role, content=part.text, timestamp=stamp, id=identity, aside=aside)]
-            role = TOOL if kind == TOOL_RESULT else role
+            role = TOOL if part.type == TOOL_RESULT else role
             return [Message(role=role, timestamp=stamp, id=identity, parts=parts, aside=aside)]
         made: list[Message] = []
         for part in parts:
@@ -192,7 +194,11 @@ class Maker:
                 parts.append(Part(TEXT, text=block))
                 continue
             kind = block.type
-            if kind == TEXT:
+            if kind == TOOL_RESULT and type(block.content) is str:  # half of all
+                call = block.tool_use_id or ""
+                name, wrong = self.calls.pop(call, ""), block.is_error is True
+                parts.append(Part(TOOL_RESULT, call_id=call, name=name, output=block.content, is_error=wrong))
+            elif kind == TEXT:
                 parts.append(Part(TEXT, text=block.text or ""))
             elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
                 call, name = block.id or "", block.name or ""

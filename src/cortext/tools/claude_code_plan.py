@@ -6,19 +6,14 @@ call is dropped, a second call of the same id too; blank texts and an assistant'
 model's interface adds its own: names and ids of calls are plain words, inputs are objects, a user begins.
 """
 
-from __future__ import annotations
-
-import hashlib
-import json
 import re
 from collections import deque
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import msgspec
-
 from cortext.model.message import (
     ASSISTANT,
+    FILE,
     IMAGE,
     SYSTEM,
     TEXT,
@@ -32,9 +27,6 @@ from cortext.model.message import (
     said,
     thread,
 )
-from cortext.tools.base import About, Counts
-from cortext.tools.claude_code_messages import FILE, Maker
-from cortext.tools.claude_code_records import Block, Record
 from cortext.tools.foreign import note
 
 Json = dict[str, Any]
@@ -53,7 +45,6 @@ class Turn(NamedTuple):
     role: str
     blocks: list[Json]
     message: Message | None  # None where there was none: a turn that we had to add
-    changed: bool = False  # whether reading it literally would not give the message back
 
 
 class Plan:
@@ -112,6 +103,8 @@ class Plan:
     def _call_name(self, part: Part, place: Place, used: set[str]) -> tuple[str, str]:
         call = part.id
         if not _CALL_ID.fullmatch(call) or call in used:
+            import hashlib  # 4 ms, and most ids are as they must be
+
             words = f"{call}\0{place[0]}\0{place[1]}".encode("utf-8", "surrogatepass")
             call = "toolu_" + hashlib.sha256(words).hexdigest()[:24]
             note(self.changed, "call id changed")
@@ -183,7 +176,7 @@ class Plan:
             if not any(part.type == THINKING for part in message.parts or ()):
                 note(self.changed, "empty message left out")
             return
-        self.turns.append(Turn(role, blocks, message, _literally(role, blocks) != essence(message)))
+        self.turns.append(Turn(role, blocks, message))
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -219,7 +212,7 @@ class Plan:
             return None
         text = self._clean(text)
         if not text.strip() or (role == ASSISTANT and text.strip() == _VANISHES):
-            return self._note("blank text quoted", f"[text: {json.dumps(text, ensure_ascii=False)}]")
+            return self._note("blank text quoted", f"[text: {_as_json(text)}]")
         if role == SYSTEM:
             return self._note("system text as the user's", f"[system note]\n{text}")
         return {"type": "text", "text": text}
@@ -243,6 +236,8 @@ class Plan:
 
     def _clean(self, text: str) -> str:
         """Half a surrogate pair is no character: the model's interface refuses it."""
+        if text.isascii():
+            return text
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:
@@ -287,16 +282,15 @@ def _pieces(message: Message) -> list[Part]:
     return [Part(TEXT, text=content), *(part for part in parts if part.type != TEXT or part.text not in content)]
 
 
-def _literally(role: str, blocks: list[Json]) -> tuple[Any, ...]:
-    """What a reader makes of these blocks by themselves."""
-    maker = Maker("", About(), Counts(), aside=False)
-    typed = msgspec.convert(blocks, list[Block | str])
-    return essence(maker.whole(Record(), typed, role))
-
-
 def _result(call: str, output: str, is_error: bool) -> Json:
     return {"type": "tool_result", "tool_use_id": call, "content": output, "is_error": is_error}
 
 
 def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    import json  # 2 ms, and few conversations need it
+
+    return json.dumps(value, ensure_ascii=False)

@@ -18,6 +18,7 @@ from cortext.model.message import BEGINNING, TOOL, Message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code_messages import Maker, is_resume_block, text_of, timestamp
 from cortext.tools.claude_code_records import BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
+from cortext.tools.claude_code_summary import said_in
 from cortext.tools.foreign import ForeignLines, derived_id, note
 
 _TYPE_FIRST = b'{"type":"'
@@ -109,7 +110,9 @@ class ClaudeReading:
                 for record in lines.decode(line, decoder, Record) or _second_half(line):
                     yield from self._record(record, maker, line)
             else:
-                yield from self._record(record, maker, line)
+                made = self._record(record, maker, line)
+                if made:
+                    yield from made
 
     def _record(self, record: Record, maker: Maker, line: bytes) -> Sequence[Message]:
         """The messages of one record, each with its parent where it does not follow the one before."""
@@ -125,6 +128,9 @@ class ClaudeReading:
             made = maker.assistant(record, uuid or derived_id(line.hex()))
         elif kind == "user":
             made = self._user(record, maker, uuid or derived_id(line.hex()))
+        elif kind in BOOKKEEPING:  # progress, most of all
+            note(self.counts.skipped, kind)
+            made = []
         else:
             made = self._other(record, maker, line)
         # A compaction begins a new root, and says what it went on from.
@@ -133,12 +139,20 @@ class ClaudeReading:
         if above is None:
             above = self._unknown(parent or "")
         if made and not made[0].aside:
+            first = made[0]
             if above and above != self._last and above not in self._round:
-                made[0].parent = above
+                first.parent = above
             elif parent is None and self._last and kind == "user":
-                made[0].parent = BEGINNING
+                first.parent = BEGINNING
             above = self._last = made[-1].id
-            self._go_round(record, made)
+            # What belongs to one answer of the model: its records and the results of its calls. Calls that ran side
+            # by side are written as a tree, each result under its own call: no other way was taken.
+            if first.role != TOOL:
+                answer = record.message.id if record.message else None
+                if answer is None or answer != self._answer:
+                    self._round, self._answer = {}, answer or ""
+            for message in made:
+                self._round[message.id] = None
         elif record.isSidechain:
             above = ""
         if uuid is not None:
@@ -159,7 +173,7 @@ class ClaudeReading:
             return maker.user(record, identity)
         text = text_of(record.message.content if record.message else None)
         if record.isCompactSummary:
-            self.about.summary = text
+            self.about.summary = said_in(text)
             note(self.counts.skipped, "compact summary")
         elif is_resume_block(text):
             return [maker.typed(text, identity, record)]
@@ -179,8 +193,6 @@ class ClaudeReading:
             return self._system(record, maker, line)
         elif kind in TITLES:
             self._title(record)
-            note(skipped, kind)
-        elif kind in BOOKKEEPING:
             note(skipped, kind)
         else:
             note(self.counts.unknown, kind or "without type")
@@ -204,18 +216,6 @@ class ClaudeReading:
         if not self._knows_all:
             self._learn()
         return self._owners.get(parent, self._last)
-
-    def _go_round(self, record: Record, made: list[Message]) -> None:
-        """Note what belongs to one answer of the model: its records and the results of its calls.
-
-        Calls that ran side by side are written as a tree, each result under its own call: no other way was taken.
-        """
-        answer = record.message.id if record.message else None
-        if made[0].role != TOOL and (answer is None or answer != self._answer):
-            self._round = {}
-            self._answer = answer or ""
-        for message in made:
-            self._round[message.id] = None
 
     def _learn(self) -> None:
         """The owners of everything before this reading: the talk went back further than the cursor knows."""

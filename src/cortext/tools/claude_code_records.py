@@ -5,7 +5,6 @@ Typed decoding passes over everything else (the tool's copies of a result, base6
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 import msgspec
@@ -22,6 +21,7 @@ _BOOKKEEPING = """
 BOOKKEEPING = frozenset(_BOOKKEEPING.split())
 # Kinds that name the conversation; a later entry outranks an earlier one.
 TITLES = ("summary", "ai-title", "custom-title")
+KNOWN = frozenset((*BOOKKEEPING, *TITLES, "attachment", "system"))
 TALK = frozenset(("user", "assistant"))
 _SYSTEM_NOTES = """
     agents_killed api_error api_metrics api_retry away_summary bridge_state bridge_status compact_boundary
@@ -128,11 +128,3 @@ class Record(msgspec.Struct, gc=False):
 
 
 decoder = msgspec.json.Decoder(Record)
-
-
-def is_uuid(text: str) -> bool:
-    """Whether a text is a session id of the tool, in its own spelling."""
-    try:
-        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False

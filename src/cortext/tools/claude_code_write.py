@@ -11,6 +11,7 @@ import os
 import uuid
 from collections.abc import Iterator, Sequence
 from itertools import zip_longest
+from typing import Any
 
 import msgspec
 
@@ -19,19 +20,14 @@ from cortext.errors import DamagedData
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, Message
 from cortext.model.tokens import estimate
-from cortext.tools.base import Counts, Transcript, Written
+from cortext.tools.base import About, Counts, Transcript, Written
+from cortext.tools.claude_code_messages import Maker
 from cortext.tools.claude_code_plan import Json, Plan, Turn, essence
 from cortext.tools.claude_code_read import ClaudeReading
 from cortext.tools.claude_code_records import SYNTHETIC, Block, Mark, Record, decoder
 from cortext.tools.foreign import ForeignLines
 
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
-
-
-def preview(messages: Sequence[Message]) -> Written:
-    """What `write_session` would report."""
-    plan = Plan(messages)
-    return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
 
 
 def write_session(
@@ -125,10 +121,17 @@ def _mark(turn: Turn, stamp: str) -> Json:
             timestamp=message.timestamp if message.timestamp != stamp else "",
             tokens=message.tokens,
             usage=message.usage,
-            was=msgspec.to_builtins(message) if turn.changed else None,
+            was=msgspec.to_builtins(message) if _literally(turn) != essence(message) else None,
         )
     fields: Json = msgspec.to_builtins(mark)
     return fields
+
+
+def _literally(turn: Turn) -> tuple[Any, ...]:
+    """What a reader makes of a turn's blocks by themselves: where that is another message, ours goes along whole."""
+    maker = Maker("", About(), Counts(), aside=False)
+    typed = msgspec.convert(turn.blocks, list[Block | str])
+    return essence(maker.whole(Record(), typed, turn.role))
 
 
 def _encode(record: Json) -> bytes:

@@ -16,10 +16,10 @@ from cortext import fsio
 from cortext.errors import DamagedData, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
-from cortext.tools import codex_hooks, codex_pages
+from cortext.tools import codex_pages
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
 from cortext.tools.codex_pages import COPIES, Page
-from cortext.tools.codex_read import CodexReading, titles
+from cortext.tools.programs import program_on
 
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # the kernel's limit for one argument
@@ -54,9 +54,7 @@ class Codex:
         return Detected(program=program, version=version, tested=version == self.tested_version)
 
     def _program(self) -> str | None:
-        import shutil
-
-        return shutil.which("codex", path=self._environ.get("PATH", ""))
+        return program_on(self._environ.get("PATH", ""), "codex")
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Open a thread on the screen; the prompt is sent at once."""
@@ -108,6 +106,8 @@ class Codex:
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """The messages of a thread, all pages of it; with a cursor only those since."""
+        from cortext.tools.codex_read import CodexReading, titles
+
         own, places = self._pages_of(transcript)
         title = titles(os.path.join(self.folder, "session_index.jsonl")).get(transcript.key, "")
         return CodexReading(own, places, title=title, cursor=cursor)
@@ -127,16 +127,17 @@ class Codex:
         own = codex_pages.by_thread(iter(found)).get(page.thread) or [page]
         return own, {other.page: other for other in found}
 
-    def copy(self, transcript: Transcript, target: str) -> None:
+    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
         """Keep the newest page; where a thread has more, all of them in a folder beside it."""
         own, places = self._pages_of(transcript)
         segments = codex_pages.segments(own, places, [])
-        fsio.ensure_folder(os.path.dirname(target))
+        fsio.ensure_folder(os.path.dirname(target), later=later)
         if len(segments) > 1:
-            fsio.ensure_folder(target + COPIES)
+            fsio.ensure_folder(target + COPIES, later=later)
             for segment in segments:
-                fsio.mirror_file(segment.page.path, os.path.join(target + COPIES, os.path.basename(segment.page.path)))
-        fsio.mirror_file(transcript.path, target)
+                path = segment.page.path
+                fsio.mirror_file(path, os.path.join(target + COPIES, os.path.basename(path)), later)
+        fsio.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring back the pages of a thread that are not in the store any more, as they were."""
@@ -157,10 +158,9 @@ class Codex:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages."""
-        from cortext.tools import codex_write
         from cortext.tools.codex_draft import Draft
 
-        return codex_write.report(Draft(messages))
+        return Draft(messages).report()
 
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
@@ -187,17 +187,17 @@ class Codex:
 
         return skill_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into `.codex`."""
         from cortext.tools import codex_config
 
-        return codex_config.merge(project, program)
+        return codex_config.merge(project, program, dry_run=dry_run)
 
-    def unmerge(self, project: str) -> list[str]:
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Take out exactly what merge put in."""
         from cortext.tools import codex_config
 
-        return codex_config.unmerge(project)
+        return codex_config.unmerge(project, dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
@@ -208,10 +208,14 @@ class Codex:
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words."""
+        from cortext.tools import codex_hooks
+
         return codex_hooks.hook_event(payload)
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """What to print so that the model gets `context` with this event."""
+        from cortext.tools import codex_hooks
+
         return codex_hooks.hook_answer(payload, context)
 
 

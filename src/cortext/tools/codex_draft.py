@@ -6,7 +6,6 @@ kind. The items carry a mark of ours, so that reading them gives back the messag
 
 from __future__ import annotations
 
-import json
 import re
 import uuid
 from collections import defaultdict, deque
@@ -27,9 +26,8 @@ from cortext.model.message import (
     Message,
     Part,
 )
-from cortext.tools.base import About, Counts
-from cortext.tools.codex_records import Mark
-from cortext.tools.codex_talk import Talk
+from cortext.tools.base import Written
+from cortext.tools.codex_mark import Mark
 from cortext.tools.foreign import note
 
 _LEGAL = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what the Responses API takes as a call's id or a tool's name
@@ -88,7 +86,12 @@ class Draft:
         self._pair(kept)
         for message in kept:
             self._add(message)
-        self._remember()
+
+    def report(self, key: str = "", path: str = "") -> Written:
+        """What was, or would be, written."""
+        return Written(
+            key=key, path=path, messages=len(self.messages), tool_calls=self.tool_calls, changed=self.changed
+        )
 
     def _belongs(self, message: Message) -> bool:
         if message.aside or message.partial:
@@ -102,6 +105,8 @@ class Draft:
         try:
             msgspec.json.encode(message)
         except UnicodeEncodeError:
+            import json  # 2 ms, and broken characters are rare
+
             note(self.changed, "broken character replaced")
             text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
             whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -226,14 +231,25 @@ class Draft:
         _allow_length(rows[-1])
 
     def _id(self, prefix: str, message: Message, rows: list[Row]) -> str:
-        return f"{prefix}_{uuid.uuid5(_OURS, f'{len(self.messages)}/{message.id}/{len(rows)}')}"
+        """What the id is made of; `finish` makes it."""
+        return f"{prefix} {len(self.messages)}/{message.id}/{len(rows)}"
 
-    # ── reading it back ──────────────────────────────────────────────────────────────────────────────
+    # ── to be written ────────────────────────────────────────────────────────────────────────────────
 
-    def _remember(self) -> None:
-        """Where the items say less than the message did, the mark keeps the message itself."""
+    def finish(self) -> None:
+        """What only a real file needs, and a preview does not wait for: ids, and the messages in the marks.
+
+        Where the items say less than the message did, the mark keeps the message itself.
+        """
+        from cortext.tools.base import About, Counts
+        from cortext.tools.codex_talk import Talk
+
         talk = Talk("", About(), Counts())
         for message, rows in zip(self.messages, self.groups, strict=True):
+            for row in rows:
+                if "id" in row.payload:
+                    prefix, _, name = row.payload["id"].partition(" ")
+                    row.payload["id"] = f"{prefix}_{uuid.uuid5(_OURS, name)}"
             if [read for row in rows for read in talk.take(row.encode(), 0)] != [message]:
                 rows[0].mark.was = msgspec.to_builtins(message)
 

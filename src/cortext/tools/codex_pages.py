@@ -6,20 +6,20 @@ line says which page it continues (`history_base`) and how many bytes of that pa
 new thread whose first page continues a page of another thread.
 """
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
 from cortext import fsio
 from cortext.errors import UnsafePath
 from cortext.jsonl import MAX_LINE
-from cortext.tools import codex_records as records
-from cortext.tools.codex_records import Mark, Meta
+
+if TYPE_CHECKING:
+    from cortext.tools.codex_mark import Mark
+    from cortext.tools.codex_records import Meta
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -42,11 +42,11 @@ class Page(NamedTuple):
     changed: int = 0
 
 
-class Head(NamedTuple):
+class Head(msgspec.Struct):
     """What the first line of a page says."""
 
-    meta: Meta
-    mark: Mark | None = None
+    meta: "Meta"
+    mark: "Mark | None" = None
 
 
 class Segment(NamedTuple):
@@ -117,6 +117,8 @@ def project_of(path: str) -> str:
 
 def head_of(path: str) -> Head | None:
     """The first line of a page, understood; None where the file does not begin as a rollout does."""
+    from cortext.tools import codex_records as records
+
     line = _first_line(path)
     try:
         first = records.metas.decode(line)

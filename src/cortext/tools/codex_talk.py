@@ -29,6 +29,7 @@ from cortext.model.message import (
 from cortext.tools import codex_records as records
 from cortext.tools.base import About, Counts
 from cortext.tools.codex_items import BLOCK, Items
+from cortext.tools.codex_mark import Mark
 from cortext.tools.codex_records import (
     BEGIN,
     ENDING_EVENTS,
@@ -40,7 +41,6 @@ from cortext.tools.codex_records import (
     PASSED_OVER_EVENTS,
     Item,
     ItemLine,
-    Mark,
 )
 from cortext.tools.foreign import derived_id, note, place
 

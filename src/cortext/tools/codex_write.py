@@ -20,9 +20,9 @@ from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
 from cortext.tools.base import About, Counts, Written
 from cortext.tools.codex_draft import Draft, Row
+from cortext.tools.codex_mark import Mark
 from cortext.tools.codex_pages import Page, folder_of, named
 from cortext.tools.codex_read import CodexReading
-from cortext.tools.codex_records import Mark
 from cortext.tools.codex_talk import Talk
 
 
@@ -33,21 +33,11 @@ def new_thread() -> str:
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
-def report(draft: Draft, key: str = "", path: str = "") -> Written:
-    """What was, or would be, written."""
-    return Written(
-        key=key,
-        path=path,
-        messages=len(draft.messages),
-        tool_calls=draft.tool_calls,
-        changed=draft.changed,
-    )
-
-
 def write(draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str) -> Written:
     """Write the rollout below the tool's `sessions` folder, and read it back."""
     if not draft.messages:
         raise UsageError("there is nothing to write: no message of this conversation has any text")
+    draft.finish()
     now = time.time()
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"
     page = named(name)
@@ -72,7 +62,7 @@ def write(draft: Draft, sessions: str, *, thread: str, project: str, title: str,
     except BaseException:
         fsio.remove(page.path)
         raise
-    return report(draft, thread, page.path)
+    return draft.report(thread, page.path)
 
 
 # ── the lines ────────────────────────────────────────────────────────────────────────────────────────

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cortext.errors import ConfigError, UsageError
+from cortext.fsio import Later
 from cortext.model.message import Message
 from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
-from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig, command_files
-from cortext.tools.gemini_cli_messages import COMMAND_MARK, RESUMED
-from cortext.tools.gemini_cli_read import GeminiReading
-from cortext.tools.gemini_cli_records import dump
-from cortext.tools.gemini_cli_settings import SettingsText
+from cortext.tools.gemini_cli_mark import dump
 from cortext.tools.gemini_cli_store import TOOL, GeminiStore
-from cortext.tools.gemini_cli_write import mirror, preview, put_back, write_session
+from cortext.tools.programs import program_on
+
+if TYPE_CHECKING:
+    from cortext.tools.gemini_cli_read import GeminiReading
 
 _VERSION_SECONDS = 30
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
@@ -50,9 +50,7 @@ class GeminiCli:
         return Detected(program=program, version=version, tested=version == self.tested_version)
 
     def _program(self) -> str | None:
-        import shutil  # a hook never asks, and is not to wait for it
-
-        return shutil.which("gemini", path=self._environ.get("PATH", os.defpath))
+        return program_on(self._environ.get("PATH", os.defpath), "gemini")
 
     def _version(self, program: str) -> str:
         real = os.path.realpath(program)
@@ -93,26 +91,36 @@ class GeminiCli:
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
         """The messages; with a cursor only those since."""
+        from cortext.tools.gemini_cli_read import GeminiReading
+
         return GeminiReading(transcript, cursor, self._store.agents(transcript.path, transcript.key))
 
-    def copy(self, transcript: Transcript, target: str) -> None:
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Keep the transcript as it is, and beside it those of its side agents."""
-        mirror(self._store, transcript.path, target, transcript.key)
+        from cortext.tools.gemini_cli_write import mirror
+
+        mirror(self._store, transcript.path, target, transcript.key, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a kept copy back into the program's store if it lost it; the session's key."""
+        from cortext.tools.gemini_cli_write import put_back
+
         return put_back(self._store, copy, project)
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages; nothing is written."""
-        return preview(messages)
+        from cortext.tools.gemini_cli_convert import convert
+
+        return convert(messages).report()
 
     def write(
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns."""
+        from cortext.tools.gemini_cli_write import write_session
+
         return write_session(self._store, messages, project, title, key)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
@@ -151,6 +159,9 @@ class GeminiCli:
         in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
         if not path or in_home:
             return path  # nothing to protect (somebody only asks what the command line would be), or not ours
+        from cortext.tools.gemini_cli_install import RETENTION, ProjectConfig
+        from cortext.tools.gemini_cli_settings import SettingsText
+
         keep = True
         own = os.path.join(self._store.folder, "settings.json")
         try:
@@ -166,15 +177,21 @@ class GeminiCli:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The slash commands."""
+        from cortext.tools.gemini_cli_install import command_files
+
         return command_files(commands)
 
-    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
-        return ProjectConfig(project).merge(program)
+        from cortext.tools.gemini_cli_install import ProjectConfig
 
-    def unmerge(self, project: str) -> list[str]:
+        return ProjectConfig(project, dry_run=dry_run).merge(program)
+
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Take out exactly what merge put in."""
-        return ProjectConfig(project).unmerge()
+        from cortext.tools.gemini_cli_install import ProjectConfig
+
+        return ProjectConfig(project, dry_run=dry_run).unmerge()
 
     def mcp_servers(self, project: str) -> set[str]:
         """The servers of the user and of the project."""
@@ -189,6 +206,8 @@ class GeminiCli:
             return None
         event = HookEvent(kind=kind, key=key, path=_text(payload, "transcript_path"), project=_text(payload, "cwd"))
         if kind == "prompt":
+            from cortext.tools.gemini_cli_messages import COMMAND_MARK, RESUMED
+
             gate.wait(self._environ)
             event.text = _text(payload, "prompt")
             mark = COMMAND_MARK.search(event.text)
@@ -226,7 +245,10 @@ def _servers_in(path: str) -> list[str]:
     """The names of the servers in a settings file; none where it cannot be read."""
     try:
         with open(path, encoding="utf-8") as file:
-            servers = SettingsText(file.read(), path).get("mcpServers")
+            text = file.read()
+        from cortext.tools.gemini_cli_settings import SettingsText
+
+        servers = SettingsText(text, path).get("mcpServers")
     except (OSError, UnicodeDecodeError, ConfigError):
         return []
     return list(servers) if isinstance(servers, dict) else []

@@ -17,9 +17,10 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, SYSTEM, TEXT, THINKING, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.message import said as said_in
+from cortext.tools.base import Written
 from cortext.tools.foreign import derived_id, note
+from cortext.tools.gemini_cli_mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
 from cortext.tools.gemini_cli_pairs import Pairs, separated
-from cortext.tools.gemini_cli_records import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
 
 Json = dict[str, Any]
 
@@ -53,6 +54,11 @@ class Conversion(msgspec.Struct):
     expected: list[Message]
     tool_calls: int
     changed: dict[str, int]
+
+    def report(self, key: str = "", path: str = "") -> Written:
+        """What was, or would be, written."""
+        changed = dict(self.changed)
+        return Written(key=key, path=path, messages=len(self.expected), tool_calls=self.tool_calls, changed=changed)
 
 
 def convert(messages: Sequence[Message]) -> Conversion:
@@ -287,13 +293,16 @@ class _Converter:
         """A text without the characters that the program's own file cannot hold."""
         if text.isascii():
             return text
-        for pattern, other, kind in (
-            (_SEPARATORS, "\n", "line separator made a newline"),
-            (_SURROGATES, "\ufffd", "broken character replaced"),
-        ):
-            text, found = pattern.subn(other, text)
-            if found and count:
-                self._changed(kind, found)
+        if "\u2028" in text or "\u2029" in text:
+            text, found = _SEPARATORS.subn("\n", text)
+            if count:
+                self._changed("line separator made a newline", found)
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            text, found = _SURROGATES.subn("\ufffd", text)
+            if count:
+                self._changed("broken character replaced", found)
         return text
 
     def _clean_value(self, value: Any) -> Any:

@@ -8,16 +8,14 @@ from collections.abc import Sequence
 
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, said
+from cortext.tools.gemini_cli_mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli_records import (
     EDITOR_CONTEXT,
-    HOOK_CONTEXT,
     NUDGES,
-    SESSION_CONTEXT,
     SNAPSHOT,
     ContentPart,
     FunctionCall,
     FunctionResponse,
-    Mark,
     Record,
     ToolCall,
     code_of,

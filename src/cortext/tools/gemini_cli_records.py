@@ -11,10 +11,9 @@ from typing import Any
 import msgspec
 
 from cortext.model.message import IMAGE, TEXT, THINKING, Part
+from cortext.tools.gemini_cli_mark import Mark, dump
 
-# A user message that begins so is the program's or a hook's, not the user's.
-SESSION_CONTEXT = "<session_context>"
-HOOK_CONTEXT = "<hook_context>"
+# A user message that begins so is the program's, as with those of gemini_cli_mark.
 SNAPSHOT = "<state_snapshot>"
 # What the program says in the user's or the model's name.
 NUDGES = {
@@ -88,24 +87,6 @@ class ToolCall(msgspec.Struct, gc=False):
     result: Content = None
     status: str | None = None
     timestamp: str | None = None
-
-
-class Mark(msgspec.Struct, omit_defaults=True):
-    """What we note in a record that we wrote ourselves: how to get our message back out of it.
-
-    `made` is a record that stands for no message of ours; `lead` counts the text parts that we put in front;
-    `results` are tool results that had to become text: call id, name, whether it was an error and said anything;
-    `files` is what had to become a note: type, ref, media type, name; `names` and `wrapped` are the calls whose
-    name or input was changed.
-    """
-
-    role: str = ""
-    made: bool = False
-    lead: int = 0
-    results: list[tuple[str, str, bool, bool]] | None = None
-    files: list[tuple[str, str, str, str]] | None = None
-    names: dict[str, str] | None = None
-    wrapped: list[str] | None = None
 
 
 class Head(msgspec.Struct, gc=False):
@@ -235,8 +216,3 @@ def output_of(response: Any) -> tuple[str, bool]:
         if value is not None and len(response) == 1:
             return (value if isinstance(value, str) else dump(value)), wrong
     return (dump(response) if response else ""), "error" in response and "output" not in response
-
-
-def dump(value: Any) -> str:
-    """A value as JSON text."""
-    return msgspec.json.encode(value).decode("utf-8")

@@ -16,10 +16,10 @@ import msgspec
 from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
+from cortext.tools.gemini_cli_mark import SESSION_CONTEXT
 from cortext.tools.gemini_cli_messages import bookkeeping, calls_of, moment, plain_answer
 from cortext.tools.gemini_cli_records import (
     SCREEN_TYPES,
-    SESSION_CONTEXT,
     Record,
     head_decoder,
     parts_of,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
+from cortext.tools.gemini_cli_mark import Mark
 from cortext.tools.gemini_cli_messages import (
     bookkeeping,
     calls_message,
@@ -18,7 +19,7 @@ from cortext.tools.gemini_cli_messages import (
     result_message,
     user_messages,
 )
-from cortext.tools.gemini_cli_records import ContentPart, Mark, Record, ToolCall, is_empty, parts_of, text_of
+from cortext.tools.gemini_cli_records import ContentPart, Record, ToolCall, is_empty, parts_of, text_of
 from cortext.tools.gemini_cli_seen import LONG, Seen, other_words, sign
 
 

@@ -24,12 +24,6 @@ _KEY = re.compile(r"(?![0-9]+$)[0-9A-Za-z]{8}[0-9A-Za-z-]{0,56}")
 _BLOCK = 1 << 20
 
 
-def preview(messages: Sequence[Message]) -> Written:
-    """What `write_session` would report."""
-    done = convert(messages)
-    return Written(key="", path="", messages=len(done.expected), tool_calls=done.tool_calls, changed=dict(done.changed))
-
-
 def write_session(store: GeminiStore, messages: Sequence[Message], project: str, title: str, key: str) -> Written:
     """A new session of this project with these messages; read back, and taken away again where it is not right."""
     project = os.path.realpath(project)
@@ -47,9 +41,7 @@ def write_session(store: GeminiStore, messages: Sequence[Message], project: str,
     except BaseException:
         fsio.remove(path)
         raise
-    return Written(
-        key=key, path=path, messages=len(done.expected), tool_calls=done.tool_calls, changed=dict(done.changed)
-    )
+    return done.report(key, path)
 
 
 def _free_key(store: GeminiStore, chats: str, wanted: str) -> str:
@@ -125,14 +117,14 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
     return head.key
 
 
-def mirror(store: GeminiStore, source: str, target: str, key: str) -> None:
+def mirror(store: GeminiStore, source: str, target: str, key: str, later: fsio.Later | None = None) -> None:
     """Make a transcript and those of its side agents the same as others; only what is new is copied."""
-    fsio.ensure_folder(os.path.dirname(target))
-    fsio.mirror_file(source, target)
+    fsio.ensure_folder(os.path.dirname(target), later=later)
+    fsio.mirror_file(source, target, later)
     for path in store.agents(source, key):
         copy = os.path.join(store.agents_folder(target, key), os.path.basename(path))
-        fsio.ensure_folder(os.path.dirname(copy))
-        fsio.mirror_file(path, copy)
+        fsio.ensure_folder(os.path.dirname(copy), later=later)
+        fsio.mirror_file(path, copy, later)
 
 
 def _start_of(path: str) -> str:

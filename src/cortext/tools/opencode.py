@@ -11,15 +11,10 @@ from typing import Any
 from cortext import fsio
 from cortext.errors import DamagedData, SessionNotFound
 from cortext.model.message import Message
-from cortext.tools import opencode_install, opencode_start
+from cortext.tools import opencode_start
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
-from cortext.tools.opencode_document import children_of, head_of, keep, pieces_of
-from cortext.tools.opencode_messages import RESUME_BLOCK
-from cortext.tools.opencode_native import Plan
 from cortext.tools.opencode_program import TESTED_VERSION, Program
-from cortext.tools.opencode_read import DatabaseReading, DocumentReading
-from cortext.tools.opencode_store import Folders, is_database, transcripts
-from cortext.tools.opencode_write import exists, import_document, is_key, new_key, write_session
+from cortext.tools.opencode_store import Folders, exists, is_database, is_key, transcripts
 
 _BROKEN_DATABASE = "damaged-database"
 
@@ -74,6 +69,8 @@ class OpenCode:
             return self._only(file, key)
         if is_database(path):
             return self._only(path)
+        from cortext.tools.opencode_document import head_of
+
         info = head_of(path).info
         key = str(info.get("id") or "")
         if not is_key(key):
@@ -93,19 +90,26 @@ class OpenCode:
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """The messages; with a cursor only those since."""
+        from cortext.tools.opencode_read import DatabaseReading, DocumentReading
+
         if is_database(transcript.path) or transcript.key == _BROKEN_DATABASE:
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 
-    def copy(self, transcript: Transcript, target: str) -> None:
+    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
         """Keep a session as a document that `opencode import` takes; one that has not changed costs nothing."""
         if is_database(transcript.path):
-            keep(transcript.path, transcript.key, target)
+            from cortext.tools.opencode_document import keep
+
+            keep(transcript.path, transcript.key, target, later)
         else:
-            fsio.mirror_file(transcript.path, target)
+            fsio.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Import a kept copy where OpenCode has lost it, side agents' sessions too."""
+        from cortext.tools.opencode_document import children_of, head_of, pieces_of
+        from cortext.tools.opencode_write import import_document
+
         key = str(head_of(copy).info.get("id") or "")
         if not is_key(key):
             raise DamagedData(f"{copy} is no session of OpenCode", kept="it is unchanged")
@@ -122,6 +126,8 @@ class OpenCode:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages."""
+        from cortext.tools.opencode_native import Plan
+
         plan = Plan(messages)
         return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
 
@@ -129,6 +135,8 @@ class OpenCode:
         self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
     ) -> Written:
         """Write a new session with these messages as real turns, through `opencode import`."""
+        from cortext.tools.opencode_write import new_key, write_session
+
         database = self.folders.database
         if not is_key(key) or exists(database, key):
             key = new_key()
@@ -156,15 +164,21 @@ class OpenCode:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project: commands, the plugin, and what keeps a start short."""
+        from cortext.tools import opencode_install
+
         return opencode_install.project_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str]) -> list[str]:
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put the MCP entry into the project's config; the files that it changed."""
-        return opencode_install.merge(project, program)
+        from cortext.tools import opencode_install
 
-    def unmerge(self, project: str) -> list[str]:
+        return opencode_install.merge(project, program, dry_run=dry_run)
+
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Take out exactly what merge put in."""
-        return opencode_install.unmerge(project)
+        from cortext.tools import opencode_install
+
+        return opencode_install.unmerge(project, dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that OpenCode would have in this project: the user's and the project's."""
@@ -172,6 +186,8 @@ class OpenCode:
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """What our plugin reports, in our words."""
+        from cortext.tools.opencode_messages import RESUME_BLOCK
+
         kind = _EVENTS.get(str(payload.get("hook_event_name")))
         key = payload.get("session_id")
         if kind is None or not isinstance(key, str) or not is_key(key):

@@ -55,7 +55,7 @@ _head = msgspec.json.Decoder(_Head)
 # ── making one ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def keep(path: str, key: str, target: str) -> None:
+def keep(path: str, key: str, target: str, later: fsio.Later | None = None) -> None:
     """Write a session of the database to a file; nothing is written where it has not changed since."""
     found = next(transcripts(path, tool="", key=key), None)
     if found is None:
@@ -64,7 +64,10 @@ def keep(path: str, key: str, target: str) -> None:
     if os.path.exists(target) and head_of(target).cortext == signs:
         return
     with connection(path) as database:
-        fsio.replace_file(target, _pieces(database, key, signs))
+        if later is None:
+            fsio.replace_file(target, _pieces(database, key, signs))
+        else:
+            fsio.new_file(target, _pieces(database, key, signs), later)
 
 
 def _pieces(database: sqlite3.Connection, key: str, signs: dict[str, int]) -> Iterator[bytes]:

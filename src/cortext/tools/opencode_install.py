@@ -10,17 +10,15 @@ import json
 import os
 import re
 from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 
 from cortext import fsio
 from cortext.errors import ConfigError
 from cortext.tools import opencode_config as config
 from cortext.tools.base import CommandFile
+from cortext.tools.opencode_start import FOLDER
 
-FOLDER = ".opencode"
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
-LAUNCHER = "opencode_launch.js"
 SERVER = "cortext"
 # The environment of the MCP server tells it which tool started it, and us that the entry is ours.
 MARK = {"CORTEXT_TOOL": "opencode"}
@@ -40,7 +38,8 @@ PACKAGE = '{\n  "private": true\n}\n'
 
 def shipped(name: str) -> str:
     """A script that comes with the package."""
-    return resources.files("cortext").joinpath("tools", name).read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), name), encoding="utf-8") as file:
+        return file.read()
 
 
 def project_files(commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
@@ -68,8 +67,8 @@ def command_text(command: CommandFile) -> str:
     )
 
 
-def merge(project: str, program: Sequence[str]) -> list[str]:
-    """Put the MCP entry into the project's config; the files that changed."""
+def merge(project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    """Put the MCP entry into the project's config; the files that changed, or, dry, would change."""
     entry = {"type": "local", "command": [*program, "mcp"], "environment": MARK}
     path = _config_file(project)
     old = _read(path)
@@ -82,23 +81,26 @@ def merge(project: str, program: Sequence[str]) -> list[str]:
         new = config.put(old, entry, "mcp", SERVER)
         if _parsed(path, new).get("mcp", {}).get(SERVER) != entry:
             raise _broken(path, "the entry could not be put in")
-    fsio.ensure_folder(os.path.dirname(path))
-    fsio.replace_file(path, [new.encode("utf-8")])
+    if not dry_run:
+        fsio.ensure_folder(os.path.dirname(path))
+        fsio.replace_file(path, [new.encode("utf-8")])
     return [path]
 
 
-def unmerge(project: str) -> list[str]:
-    """Take the MCP entry out again, wherever it is; the files that changed."""
+def unmerge(project: str, *, dry_run: bool = False) -> list[str]:
+    """Take the MCP entry out again, wherever it is; the files that changed, or, dry, would change."""
     changed = []
     for path in _config_files(project):
         old = _read(path)
         if old is None or not _is_ours(_entry(path, old)):
             continue
+        changed.append(path)
+        if dry_run:
+            continue
         if old == _own_file(_entry(path, old)):
             fsio.remove(path)
         else:
             fsio.replace_file(path, [config.take(old, "mcp", SERVER).encode("utf-8")])
-        changed.append(path)
     return changed
 
 

@@ -27,9 +27,9 @@ from cortext.model.message import (
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.foreign import note
+from cortext.tools.opencode_mark import Mark, notes_text
 from cortext.tools.opencode_records import (
     STEP,
-    Mark,
     MessageRecord,
     PartRecord,
     PartRows,
@@ -37,12 +37,10 @@ from cortext.tools.opencode_records import (
     State,
     TextRecord,
     ToolRecord,
-    notes_text,
     plain_text,
 )
 
 RESUME_BLOCK = "[RESUMED CONVERSATION]"
-NOT_RECORDED = "[The result of this call was not recorded.]"
 
 # What our command files begin with, so that the stored expansion tells what was typed.
 _TYPED = re.compile(r"<command-name>/([^<\s]+)</command-name>\n<command-args>(.*?)</command-args>", re.DOTALL)

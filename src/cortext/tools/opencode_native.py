@@ -25,8 +25,7 @@ from cortext.model.message import (
     said,
 )
 from cortext.tools.foreign import derived_id, note
-from cortext.tools.opencode_messages import NOT_RECORDED
-from cortext.tools.opencode_records import Mark, note_text, notes_text
+from cortext.tools.opencode_mark import NOT_RECORDED, Mark, note_text, notes_text
 
 _BEGINS_WITH_ASSISTANT = "[The conversation that is continued here begins with the assistant.]"
 _SYSTEM_LABEL = "[A system message of the earlier conversation, kept for the record:]"

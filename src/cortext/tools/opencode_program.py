@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
-import signal
-import subprocess
-import tempfile
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from cortext import fsio
 from cortext.errors import NotFound, WriteFailed
+from cortext.tools.programs import program_on
 
 COMMAND = "opencode"
 TESTED_VERSION = "1.18.18"
@@ -35,7 +32,7 @@ class Program:
     def path(self) -> str:
         """Where it is: on PATH, else where its own installer puts it; empty where it is not installed."""
         own = os.path.join(self.home, ".opencode", "bin", COMMAND)
-        found = shutil.which(COMMAND, path=self.environ.get("PATH", os.defpath))
+        found = program_on(self.environ.get("PATH", os.defpath), COMMAND)
         return found or (own if os.access(own, os.X_OK) else "")
 
     def version(self, path: str) -> str:
@@ -45,6 +42,8 @@ class Program:
         except OSError:
             return ""
         if known not in _versions:
+            import subprocess
+
             try:
                 code, said = self._run([path, "--version"], self.home or os.sep, _VERSION_SECONDS)
             except (OSError, subprocess.TimeoutExpired):
@@ -55,6 +54,9 @@ class Program:
 
     def run(self, arguments: Sequence[str], *, cwd: str, seconds: float) -> tuple[int, str]:
         """Run a command of OpenCode's in a folder: its exit status and what it said."""
+        import subprocess
+        import tempfile
+
         path = self.path()
         if not path:
             raise NotFound(
@@ -101,6 +103,10 @@ class Program:
     def _run(
         self, command: Sequence[str], cwd: str, seconds: float, more: Mapping[str, str] = MappingProxyType({})
     ) -> tuple[int, str]:
+        import signal
+        import subprocess
+        import tempfile
+
         quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
         environ = {name: value for name, value in self.environ.items() if name not in _INLINE_CONFIG}
         # A file, not a pipe: a process that it leaves behind would keep a pipe open, and us waiting.

@@ -1,8 +1,4 @@
-"""OpenCode's records as it stores them: only the fields that we need, the rest is passed over undecoded.
-
-`Mark` is what we put into the `metadata` of parts that we write ourselves, and what our plugin puts there: it
-survives OpenCode's strict schema, and reaches no model.
-"""
+"""OpenCode's records as it stores them: only the fields that we need, the rest is passed over undecoded."""
 
 from __future__ import annotations
 
@@ -11,13 +7,12 @@ from typing import Any, TypeVar, get_args
 
 import msgspec
 
-from cortext.model.message import Part
 from cortext.tools.base import Counts
 from cortext.tools.foreign import note, place
+from cortext.tools.opencode_mark import Mark
 
 T = TypeVar("T", bound=msgspec.Struct)
 
-MARK = "cortext"
 STEP = "step-start"
 
 PartRows = Iterable[tuple[str, bytes | msgspec.Raw]]
@@ -26,22 +21,6 @@ _generic = msgspec.json.Decoder()
 
 # Parts that are the tool's own bookkeeping.
 SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")}
-
-
-class Mark(msgspec.Struct, omit_defaults=True):
-    """Our own words about a part."""
-
-    id: str = ""  # the message that it belongs to
-    result: str = ""  # the message that the result of this call belongs to
-    role: str = ""  # where OpenCode has no such role
-    added: bool = False  # said by us, so that OpenCode takes the rest
-    timestamp: str = ""  # where it had to be changed
-    part: Part | None = None  # what stands here as a text
-    notes: list[Part] = []  # what stands as text notes at the end of a tool's output
-    call: str = ""  # the call's own id, where it was taken already
-    wrapped: bool = False  # whether the call's input was no object
-    command: str = ""  # the command that was typed, by our plugin
-    arguments: str = ""
 
 
 class Metadata(msgspec.Struct, gc=False):
@@ -245,17 +224,6 @@ def _what_fits(value: dict[str, Any], kind: type[T]) -> T:
 
 def _is_struct(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
-
-
-def note_text(part: Part) -> str:
-    """An image or a file as words, for a tool that cannot be given it by reference."""
-    about = ", ".join(word for word in (part.name, part.media_type, part.ref) if word)
-    return f"[{part.type}: {about or 'not kept'}]"
-
-
-def notes_text(parts: list[Part]) -> str:
-    """What is put after a tool's output for the images that came with it."""
-    return "".join("\n\n" + note_text(part) for part in parts)
 
 
 def plain_text(value: Any) -> str:

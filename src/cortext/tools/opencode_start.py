@@ -11,21 +11,30 @@ import os
 import shlex
 import sqlite3
 from collections.abc import Mapping
-from importlib import resources
 from typing import Any
+
+import msgspec
 
 from cortext.errors import ConfigError
 from cortext.tools import opencode_config as config
 from cortext.tools.base import Launch
-from cortext.tools.opencode_install import FOLDER, LAUNCHER
 from cortext.tools.opencode_store import Folders, connection, is_database
-from cortext.tools.opencode_write import Model
 
 _CONTENT = "OPENCODE_CONFIG_CONTENT"
 _PIECE = 100_000  # a single argument or variable may be 128 KiB
 _PACKAGE = "@opencode-ai/plugin"
+LAUNCHER = "opencode_launch.js"
+FOLDER = ".opencode"
 # What a new installation of OpenCode has without any set-up.
 _LAST_RESORT = ("opencode", "big-pickle")
+
+
+class Model(msgspec.Struct):
+    """Which model and agent a resumed session goes on with."""
+
+    provider: str
+    name: str
+    agent: str = "build"
 
 
 def interactive(
@@ -130,7 +139,7 @@ def _with_plugin(content: str, options: dict[str, Any]) -> str:
         value = config.parse(content)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="mend it") from error
-    path = str(resources.files("cortext").joinpath("tools", LAUNCHER))
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
     value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
     return json.dumps(value)
 

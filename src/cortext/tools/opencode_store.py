@@ -3,10 +3,9 @@
 A session of a side agent names its parent; such sessions are read with the one that they belong to.
 """
 
-from __future__ import annotations
-
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from cortext.tools.base import Transcript
 
 SQLITE_HEADER = b"SQLite format 3\0"
 _BUSY_SECONDS = 5.0
+_KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 _MAPPED_BYTES = 1 << 30
 
 # A session whose parent is gone stands for itself. UNION, not UNION ALL: a circle of parents must end.
@@ -57,6 +57,11 @@ class SessionRow(NamedTuple):
 
     id: str
     aside: bool
+
+
+def is_key(text: str) -> bool:
+    """Whether OpenCode takes this as the id of a session."""
+    return _KEY.fullmatch(text) is not None
 
 
 def is_database(path: str) -> bool:
@@ -140,6 +145,14 @@ def session_info(database: sqlite3.Connection, key: str) -> dict[str, Any]:
     times = {name: row.get(f"time_{name}") for name in ("created", "updated", "compacting", "archived")}
     info["time"] = {name: value for name, value in times.items() if value is not None}
     return {name: value for name, value in info.items() if value is not None}
+
+
+def exists(path: str, key: str) -> bool:
+    """Whether the database has this session."""
+    if not is_database(path):
+        return False
+    with connection(path) as opened:
+        return bool(session_info(opened, key))
 
 
 def _summary(row: dict[str, Any]) -> dict[str, Any] | None:

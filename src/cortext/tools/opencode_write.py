@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -22,46 +21,25 @@ from cortext.model import clock
 from cortext.model.ids import slug
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.tools.base import Transcript, Written
+from cortext.tools.opencode_mark import MARK
 from cortext.tools.opencode_messages import Moments
 from cortext.tools.opencode_native import NativeMessage, NativePart, Plan, clean, signature
 from cortext.tools.opencode_program import TESTED_VERSION, Program
 from cortext.tools.opencode_read import DatabaseReading
-from cortext.tools.opencode_records import MARK
-from cortext.tools.opencode_store import connection, is_database, session_info
+from cortext.tools.opencode_start import Model
+from cortext.tools.opencode_store import exists
 
 IMPORT_SECONDS = 300.0
 DELETE_SECONDS = 60.0
 _LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 _ID_BITS = 48
-_KEY = re.compile(r"ses_[0-9A-Za-z_-]{1,80}")
 _LONGEST_TITLE = 100
-
-
-class Model(msgspec.Struct):
-    """Which model and agent a resumed session goes on with."""
-
-    provider: str
-    name: str
-    agent: str = "build"
-
-
-def is_key(text: str) -> bool:
-    """Whether OpenCode takes this as the id of a session."""
-    return _KEY.fullmatch(text) is not None
 
 
 def new_key() -> str:
     """A new session id: newest first in the order of letters, as OpenCode's own."""
     moment = ~(int(time.time() * 1000) << 12) & ((1 << _ID_BITS) - 1)
     return f"ses_{moment:012x}{_letters(os.urandom(16))}"
-
-
-def exists(database: str, key: str) -> bool:
-    """Whether the database has this session."""
-    if not is_database(database):
-        return False
-    with connection(database) as opened:
-        return bool(session_info(opened, key))
 
 
 def write_session(

@@ -8,6 +8,7 @@ import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from threading import RLock
 from typing import Any
 
 from cortext import fsio
@@ -29,6 +30,7 @@ class Counting:
     def __init__(self, *, sync: bool = False) -> None:
         self.sync = sync
         self.names: list[str] = []
+        self._one_at_a_time = RLock()  # some calls come from threads that flush
 
     @property
     def count(self) -> int:
@@ -37,7 +39,11 @@ class Counting:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(KERNEL, name):
             raise AttributeError(name)
-        return partial(self.call, name)
+        return partial(self._alone, name)
+
+    def _alone(self, name: str, *args: Any) -> Any:
+        with self._one_at_a_time:
+            return self.call(name, *args)
 
     def call(self, name: str, *args: Any) -> Any:
         """One call of fsio. What counts is asked `act`."""

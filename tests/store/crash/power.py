@@ -112,6 +112,11 @@ class Recorder(Counting):
             offset = self._sizes[node] if append else args[2] if name == "pwrite" else os.lseek(args[0], 0, 1) - answer
             self.ops.append(Op("write", node, offset, bytes(args[1][:answer])))
             self._sizes[node] = max(self._sizes[node], offset + answer)
+        elif name == "copy_range":
+            node = self._open[args[1]][0]
+            data = os.pread(args[0], answer, os.lseek(args[0], 0, os.SEEK_CUR) - answer)
+            self.ops.append(Op("write", node, self._sizes[node], data))
+            self._sizes[node] += answer
         elif name == "ftruncate":
             node = self._open[args[0]][0]
             self.ops.append(Op("truncate", node, args[1]))

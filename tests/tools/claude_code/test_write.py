@@ -15,9 +15,8 @@ from cortext.errors import DamagedData
 from cortext.model.message import Part
 from cortext.tools import claude_code_write
 from cortext.tools.base import Written
-from cortext.tools.claude_code import ClaudeCode, folder_name
+from cortext.tools.claude_code import ClaudeCode, folder_name, is_uuid
 from cortext.tools.claude_code_plan import NOT_RECORDED, essence
-from cortext.tools.claude_code_records import is_uuid
 
 
 @pytest.fixture

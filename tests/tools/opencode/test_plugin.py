@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from cortext.tools.opencode import OpenCode
-from cortext.tools.opencode_install import LAUNCHER, PLUGIN, shipped
+from cortext.tools.opencode_install import PLUGIN, shipped
+from cortext.tools.opencode_start import LAUNCHER
 
 SESSION = "ses_x"
 PART = {"id": "prt_00000000000fAAAA", "sessionID": SESSION, "messageID": "msg_1", "type": "text", "text": "Hello"}

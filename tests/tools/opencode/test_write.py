@@ -20,7 +20,8 @@ from cortext.tools.base import Transcript
 from cortext.tools.opencode import OpenCode
 from cortext.tools.opencode_native import Plan, signature
 from cortext.tools.opencode_read import DocumentReading
-from cortext.tools.opencode_write import Model, document
+from cortext.tools.opencode_start import Model
+from cortext.tools.opencode_write import document
 
 AWKWARD = [
     "/workspace.brainstorm API design",

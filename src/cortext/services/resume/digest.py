@@ -9,12 +9,14 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
 import msgspec
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
+from cortext.safety.secret_shapes import Pattern
 
-_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|\n+")
 _STEMS = (
     "decid", "agreed", "we'll", "we will", "let's", "going with", "go with", "settled", "chose", "conclu", "instead of",
     "must", "never", "always", "use ", "root cause", "turns out", "fixed", "works now",
@@ -22,12 +24,12 @@ _STEMS = (
     "statt ", "ursache", "behoben", "décid", "convenu", "choisi", "acordamos", "elegimos",
 )  # fmt: skip
 _SIGNS = ("決定", "決め", "決ま", "采用", "採用", "决定", "同意", "原因")
-_CODE = re.compile(r"`([^`\n]{2,80})`")
-_IDENTIFIER = re.compile(
+_CODE = Pattern(r"`([^`\n]{2,80})`")
+_IDENTIFIER = Pattern(
     r"\b(?:[A-Za-z_]\w*(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[0-9a-f]{7,40}|[A-Z]{2,}-\d+|[\w.-]+/[\w./-]+\.\w+)\b"
 )
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename")
-_WRITES = re.compile(r"write|edit|replace|patch|create|update", re.IGNORECASE)
+_WRITES = Pattern(r"write|edit|replace|patch|create|update", re.IGNORECASE)
 
 
 class Digest(msgspec.Struct, kw_only=True):
@@ -72,26 +74,27 @@ def digest(
 ) -> Digest:
     """The facts of these messages, the newest favoured where there are too many; the goal stands in the `first`."""
     changed, read = _files(messages)
+    words = Counter(" ".join([message.content[:LONGEST] for message in messages[-NAMES_IN:]]).split())
     return Digest(
         goal=_goal(first or messages),
-        decisions=_decisions(messages, decisions),
+        decisions=_decisions(messages[-DECISIONS_IN:], words, decisions),
         changed_files=changed[:files],
         read_files=[path for path in read if path not in set(changed)][:files],
-        identifiers=_identifiers(messages, names),
+        identifiers=_identifiers(messages[-NAMES_IN:], words, names),
         open_asks=_open_asks(messages),
     )
 
 
-def decides(text: str) -> bool:
+def decides(text: str, stems: Sequence[str] = _STEMS, signs: Sequence[str] = _SIGNS) -> bool:
     """Whether the text says that something was settled. (By hand: as one pattern it takes ten times as long.)"""
     low = text.lower()
-    for stem in _STEMS:
+    for stem in stems:
         place = low.find(stem)
         while place > 0 and low[place - 1].isalnum():  # only at the beginning of a word
             place = low.find(stem, place + 1)
         if place >= 0:
             return True
-    return any(sign in low for sign in _SIGNS)
+    return any(sign in low for sign in signs)
 
 
 def clip(text: str, longest: int = 240) -> str:
@@ -104,17 +107,30 @@ def _goal(messages: Iterable[Message]) -> str:
     return next((clip(m.content) for m in messages if m.role == USER and len(m.content.split()) > 2), "")
 
 
-# Decisions are looked for in so many of the newest messages: older ones are in the session's summary.
+# Decisions and names are looked for in so many of the newest messages: older ones are in the session's summary.
 DECISIONS_IN = 150
+NAMES_IN = 100
+LONGEST = 20_000  # characters of a message in which names are looked for
 
 
-def _decisions(messages: Sequence[Message], most: int) -> list[str]:
+def _decisions(messages: Sequence[Message], words: Iterable[str], most: int) -> list[str]:
+    """What was settled, the newest last; `words` are those of the newest NAMES_IN messages, up to LONGEST of each."""
+    older = [message.content for message in messages[:-NAMES_IN]]
+    # From a little before where the known words end: the last of them may have been cut.
+    longer = [message.content[LONGEST - 20 :] for message in messages[-NAMES_IN:] if len(message.content) > LONGEST]
+    there = "\n".join({*words, *" ".join(older + longer).split()}).lower()
+    # Most stems are nowhere: then no message need be looked through for them.
+    stems = [stem for stem in _STEMS if max(stem.split(), key=len) in there]
+    signs = [sign for sign in _SIGNS if sign in there]
     found: list[str] = []
-    for message in reversed(messages[-DECISIONS_IN:]):
-        if message.role not in (USER, ASSISTANT) or not decides(message.content):
+    for message in reversed(messages):
+        if message.role not in (USER, ASSISTANT) or not decides(message.content, stems, signs):
             continue
-        for sentence in reversed(_SENTENCE.split(message.content)):
-            if 20 <= len(sentence) <= 400 and not sentence.endswith("?") and decides(sentence):
+        prose = "\n".join(message.content.split("```")[::2])  # what a piece of code says was not said by anybody
+        for sentence in reversed(_SENTENCE.split(prose)):
+            if sentence.endswith("?") or sentence.startswith("|"):  # or a row of a table
+                continue
+            if 20 <= len(sentence) <= 400 and decides(sentence, stems, signs):
                 found.append(clip(sentence.lstrip("-*# >0123456789.")))
         if len(found) >= most:
             break
@@ -136,16 +152,16 @@ def _files(messages: Sequence[Message]) -> tuple[list[str], list[str]]:
     return list(changed), list(read)
 
 
-def _identifiers(messages: Sequence[Message], most: int) -> list[str]:
+def _identifiers(messages: Sequence[Message], words: Counter[str], most: int) -> list[str]:
     """The names used most, of the newest messages: what a successor must spell exactly."""
-    texts = [message.content[:20_000] for message in messages[-100:]]
-    counts = Counter(name for text in texts if "`" in text for name in _CODE.findall(text))
+    texts = [message.content[:LONGEST] for message in messages if "`" in message.content]
+    counts = Counter([name for text in texts for name in _CODE.findall(text)])
     # Each distinct word is looked at once; those of small letters alone are no names of this sort.
-    for word, times in Counter(" ".join(texts).split()).items():
+    for word, times in words.items():
         if not (word.isalpha() and (word.islower() or word.istitle())):
             for name in _IDENTIFIER.findall(word):
                 counts[name] += times
-    return [name for name, _ in counts.most_common(most)]
+    return [name for name, _ in sorted(counts.items(), key=itemgetter(1), reverse=True)[:most]]
 
 
 def _open_asks(messages: Sequence[Message]) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,13 +19,15 @@ from cortext.model.message import TOOL, TOOL_CALL, Message, plain, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.safety.secrets import mask
-from cortext.services.capture import Capture, copy_path
-from cortext.services.export import masked
+from cortext.services.masking import mask_messages
 from cortext.services.resume.history import History
-from cortext.services.resume.packet import Receipt, context_block, facts_before
+from cortext.services.resume.packet import DIGEST_OF, Receipt, context_block, facts_before
 from cortext.services.resume.render import body
 from cortext.services.stores import Found
-from cortext.tools.base import Launch, Tool, Written
+
+if TYPE_CHECKING:
+    from cortext.services.capture import Capture
+    from cortext.tools.base import Launch, Tool, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -56,9 +59,10 @@ def make_plan(
     session = found.session
     history = History(found.place.store, session)
     project = project or project_of(found)
+    history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
-    carried, secrets = masked(map(plain, fitting))
+    carried, secrets = mask_messages([plain(message) for message in fitting])
     before = facts_before(history, earlier)
     context = mask(context_block(session, messages=len(history), before=before, native=True)).text
     prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
@@ -70,8 +74,8 @@ def make_plan(
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         tokens=sum(message.tokens or tokens.estimate(body(message)) for message in carried) + tokens.estimate(prompt),
     )
-    for kind in secrets:
-        receipt.changed[f"secret masked ({kind})"] = receipt.changed.get(f"secret masked ({kind})", 0) + 1
+    for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
+        receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:
         receipt.left_out["older messages (the facts in them are in the block)"] = earlier
     how, key = (NEW, "") if earlier else _own_session(found, tool, carried)
@@ -127,6 +131,8 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
+        from cortext.services.capture import copy_path
+
         plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
         return None
     written = tool.write(plan.carried, project=plan.project, title=plan.session.title, model=model)
@@ -150,6 +156,8 @@ def _own_session(found: Found, tool: Tool, messages: Sequence[Message]) -> tuple
         if transcript.key == key:
             held = [message.id for message in thread(tool.read(transcript))]
             return (OWN, key) if held == wanted else (NEW, "")
+    from cortext.services.capture import copy_path
+
     copy = copy_path(session)
     kept = tool.transcript_at(copy) if os.path.exists(copy) else None
     if kept is not None and [message.id for message in thread(tool.read(kept))] == wanted:

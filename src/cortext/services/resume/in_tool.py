@@ -8,6 +8,7 @@ from cortext.model import clock
 from cortext.services.choose import choose
 from cortext.services.listing import Listing
 from cortext.services.registry import command_text
+from cortext.services.resume.digest import clip
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 
@@ -46,7 +47,7 @@ def list_text(rows: list[Row]) -> str:
         lines.append(f"{number}. [{row.type or row.kind}] {row.name}")
         lines.append(f"   Last active: {clock.ago(row.last_active)} | Status: {row.status}")
         if row.summary:
-            lines.append(f"   Summary: {' '.join(row.summary.split())[:200]}")
+            lines.append(f"   Summary: {clip(row.summary, 200)}")
         lines.append("")
     if len(rows) > LISTED:
         lines.append(f"({len(rows) - LISTED} more: search them by words from the title)")

@@ -13,7 +13,7 @@ from cortext.model import clock, tokens
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.safety.secrets import mask
-from cortext.services.resume.digest import digest
+from cortext.services.resume.digest import clip, digest
 from cortext.services.resume.history import History
 from cortext.services.resume.render import body, fences, heading
 
@@ -94,7 +94,9 @@ def context_block(session: Session, *, messages: int, before: str = "", native: 
 
 def build(session: Session, history: History, *, command: str = "", budget: int = 60_000) -> Packet:
     """The packet of this history in at most about `budget` tokens."""
-    room = budget - tokens.estimate(command) - 300 - tokens.estimate(session.summary)
+    summary = clip(session.summary, max(400, budget))  # a quarter of the budget: words come before words about them
+    room = budget - tokens.estimate(command) - 300 - tokens.estimate(summary)
+    history.expect(room * 3 // 2, before=DIGEST_OF)  # results will be cut, so that more fits
     carried, bodies, cut = _fit(history, max(room, 0))
     kept_from = len(history) - len(carried)
     before = facts_before(history, kept_from)
@@ -108,6 +110,9 @@ def build(session: Session, history: History, *, command: str = "", budget: int 
         receipt.left_out["older messages (the facts in them are in the block)"] = kept_from
     if cut:
         receipt.changed["tool results shortened"] = cut
+    if summary.endswith("…") and not session.summary.endswith("…"):
+        receipt.changed["summary shortened"] = 1
+    session = msgspec.structs.replace(session, summary=summary)
     context = context_block(session, messages=len(history), before=before)
     text = _history(session, carried, bodies, len(history)) if carried else ""
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, text))
@@ -123,8 +128,9 @@ def facts_before(history: History, place: int) -> str:
 
 def _fit(history: History, room: int) -> tuple[list[Message], list[str], int]:
     """The newest messages that fit, their texts, and how many results were cut to make them fit."""
-    carried, texts, used = _newest(history, room, whole=len(history))
-    if len(carried) < len(history) or used > room:
+    too_many = len(history) * HEADING > room  # whatever they say
+    carried, texts, used = ([], [], 0) if too_many else _newest(history, room, whole=len(history))
+    if too_many or len(carried) < len(history) or used > room:
         carried, texts, used = _newest(history, room, whole=FULL_RESULTS)
     results = ((part, text) for message, text in zip(carried, texts, strict=True) for part in message.parts or ())
     cut = sum(1 for part, text in results if part.type == TOOL_RESULT and part.output not in text)

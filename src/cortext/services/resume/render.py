@@ -6,9 +6,7 @@ no text in it can pretend to be a border, an end of the history, or a message of
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
-from zlib import crc32
 
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 
@@ -19,6 +17,8 @@ CUT_TAIL = 100
 
 def fences(seed: str) -> Iterator[str]:
     """Short marks to try, one after the other: the one to use is the first that no text contains."""
+    from zlib import crc32  # a plan of a native resume needs no marks
+
     number = 0
     while True:
         number = crc32(seed.encode("utf-8", "replace"), number)
@@ -45,6 +45,8 @@ def _part(part: Part, *, cut_results: bool) -> str:
     if part.type == TEXT:
         return part.text
     if part.type == TOOL_CALL:
+        import json  # a plan of a native resume does not need it
+
         return f"[called {part.name} with {json.dumps(part.input, ensure_ascii=False)}]"
     if part.type == TOOL_RESULT:
         output = shorten(part.output) if cut_results else part.output
