@@ -29,12 +29,7 @@ FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 17  # larger ones are slower: they do not stay in the processor
 HINTS = 1 << 18  # how long a file of hints may get
-MOST_OPEN = 8  # files of one session that wait open for their flush; some systems allow 256 in all
 Stamp = tuple[int, int, int]
-
-
-# How the kernel says that it cannot copy between these two files.
-_CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
 def _copy_range(source: int, target: int, count: int) -> int:
@@ -132,10 +127,11 @@ def sync_folder(path: str) -> None:
         close_file(descriptor)
 
 
-def ensure_folder(path: str, top: str = "", later: Later | None = None) -> None:
+def ensure_folder(path: str, top: str = "", later: Callable[[str], None] | None = None) -> None:
     """Make the folder and those above it, private and durable. One that exists is left as it is.
 
     From `top` down the names of those that exist are flushed too: who made them may have died before that.
+    `later` is told which folders have new names, and flushes them in our place.
     """
     parent = os.path.dirname(path) or "."
     there = os.path.isdir(path)
@@ -152,7 +148,7 @@ def ensure_folder(path: str, top: str = "", later: Later | None = None) -> None:
     except OSError as error:
         raise write_failed(error, path, "nothing was changed") from error
     if later is not None:
-        later.folder(parent)
+        later(parent)
         return
     try:
         sync_folder(parent)
@@ -361,131 +357,6 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         raise write_failed(error, path, "the old or the new contents, whole") from error
 
 
-class Later:
-    """Flushes that are done together: of new files and folders that nobody counts on before `flush` returned."""
-
-    def __init__(self) -> None:
-        self._files: list[int] = []
-        self._folders: dict[str, None] = {}
-
-    def file(self, descriptor: int) -> None:
-        """Flush this file then, and close it: it stays open, so that an error of the disk is told to us."""
-        self._files.append(descriptor)
-        begin_flush(descriptor, 0, 0)  # all of it: the disk works meanwhile, and many files share one commit
-        if len(self._files) >= MOST_OPEN:
-            self._flush_files()
-
-    def folder(self, path: str) -> None:
-        """Flush the names in this folder then."""
-        self._folders[path] = None
-
-    def flush(self) -> None:
-        """Make all of it durable; after an error none of it is."""
-        try:
-            self._flush_files()
-            for path in self._folders:
-                sync_folder(path)
-        finally:
-            self.forget()
-
-    def forget(self) -> None:
-        """Let go of what was not flushed."""
-        for descriptor in self._files:
-            close_file(descriptor)
-        self._files.clear()
-        self._folders.clear()
-
-    def _flush_files(self) -> None:
-        while self._files:
-            calls.fsync(self._files[-1])
-            close_file(self._files.pop())
-
-
-def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
-    """A file that is not there yet, flushed later. What is wrong with the pieces is the caller's affair."""
-    descriptor = _create_new(path)
-    try:
-        for piece in pieces:
-            try:
-                write_all(descriptor, piece)
-            except OSError as error:
-                raise write_failed(error, path, "what was there before") from error
-    except BaseException:
-        close_file(descriptor)
-        raise
-    later.file(descriptor)
-    later.folder(os.path.dirname(path))
-
-
-def _create_new(path: str) -> int:
-    try:
-        descriptor = open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        calls.fchmod(descriptor, FILE_MODE)
-    except OSError as error:
-        raise write_failed(error, path, "nothing was changed") from error
-    return descriptor
-
-
-def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
-    """A copy that is not there yet, flushed later: made by the kernel, which may share the blocks; else by us."""
-    descriptor = _create_new(path)
-    done = 0
-    try:
-        try:
-            while done < size and (count := calls.copy_range(reading, descriptor, size - done)):
-                done += count
-        except OSError as error:
-            if error.errno not in _CANNOT_COPY:
-                raise
-        for piece in read_blocks(reading, done, size):
-            write_all(descriptor, piece)
-    except BaseException as error:
-        close_file(descriptor)
-        if isinstance(error, OSError):
-            raise write_failed(error, path, "what was there before") from error
-        raise
-    later.file(descriptor)
-    later.folder(os.path.dirname(path))
-
-
-def mirror_file(source: str, target: str, later: Later | None = None) -> None:
-    """Make `target` the same as a file that another program appends to; only what is new is copied.
-
-    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew. With `later`
-    the target must be new.
-    """
-    reading = open_file(source, os.O_RDONLY)
-    try:
-        size = os.fstat(reading).st_size
-        if later is not None:
-            _new_copy(reading, size, target, later)
-            return
-        try:
-            file = AppendFile(target) if os.path.exists(target) else None
-        except OSError as error:
-            raise write_failed(error, target, "the old copy") from error
-        if file is not None:
-            try:
-                if file.end <= size and _same_ends(reading, file):
-                    file.append_pieces(read_blocks(reading, file.end, size))
-                    return
-            finally:
-                file.close()
-        replace_file(target, read_blocks(reading, 0, size))
-    finally:
-        close_file(reading)
-
-
-def _same_ends(reading: int, file: AppendFile) -> bool:
-    """Whether what we have is the beginning of what is there, by its first and last 4 kB."""
-    tail = max(0, file.end - 4096)
-    return all(
-        os.pread(reading, min(4096, file.end - start), start)
-        == os.pread(file.descriptor, min(4096, file.end - start), start)
-        for start in (0, tail)
-    )
-
-
 def note(path: str, line: str) -> None:
     """Add a line to a file of hints: not flushed, and a failure is nobody's loss. A long one begins anew."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -519,14 +390,14 @@ def append_once(path: str, data: bytes) -> None:
         file.close()
 
 
-def move(source: str, target: str, later: Later | None = None) -> None:
+def move(source: str, target: str, later: Callable[[str], None] | None = None) -> None:
     """Rename, durably on both sides. The target must not exist (the caller holds the lock)."""
     if os.path.lexists(target):
         raise WriteFailed(f"{target} is there already", kept="both are unchanged", hint="choose another name")
     try:
         calls.rename(source, target)
         if later is not None:
-            later.folder(os.path.dirname(target))
+            later(os.path.dirname(target))
             return
         sync_folder(os.path.dirname(target))
         sync_folder(os.path.dirname(source))

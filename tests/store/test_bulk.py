@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext import fsio
+from cortext import newfiles
 from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFailed
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
@@ -51,7 +51,7 @@ def build(bulk: WorkspaceBulk, name: str) -> None:
     first, *rest = messages(name)
     draft.write([[first], rest])
     draft.finish(new(name), Change(title="last", summary="said"))
-    fsio.mirror_file(SOURCE, draft.copy, draft.later)
+    newfiles.mirror_file(SOURCE, draft.copy, draft.later)
     bulk.ready(draft)
 
 
@@ -62,10 +62,11 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=["in order", "meanwhile"])
-def flushed(request: pytest.FixtureRequest) -> None:
+def flushed(request: pytest.FixtureRequest) -> str:
     """When drafts are flushed: so, or while others are built."""
     if request.param == "in order":
         request.getfixturevalue("in_order")
+    return str(request.param)
 
 
 def take_in(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
@@ -293,8 +294,9 @@ def test_killed_at_any_call_every_session_is_whole_or_not_there(half: bool, tmp_
 
 
 @pytest.mark.req("STORE-07")
-@pytest.mark.usefixtures("flushed")
-def test_a_call_that_fails_is_told_and_the_next_try_works(tmp_path: Path) -> None:
+def test_a_call_that_fails_is_told_and_the_next_try_works(tmp_path: Path, flushed: str) -> None:
+    # While threads flush, the n-th call is not always the same: it may be the opening of what is only read.
+    told_as = WriteFailed if flushed == "in order" else (WriteFailed, OSError)
     with installed(FailAt(0, 0)) as counting:
         take_in(str(tmp_path / "once"), [])
     told = 0
@@ -307,7 +309,7 @@ def test_a_call_that_fails_is_told_and_the_next_try_works(tmp_path: Path) -> Non
                 published = take_in(root, done)
                 failed = list(published.failed)
                 assert published.made == done
-            except WriteFailed:
+            except told_as:
                 failed = [name for name in NAMES if name not in done]
         told += bool(failed)
         if faults.failed == ["fsync"]:

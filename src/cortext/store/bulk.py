@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cortext import fsio, locks
+from cortext import fsio, locks, newfiles
 from cortext.errors import CortextError, SessionBusy, SessionExists
 from cortext.model import clock
 from cortext.model.ids import check_id
@@ -27,7 +27,7 @@ from cortext.store.lines import encode_pretty
 from cortext.store.new_lines import NewLines
 
 if TYPE_CHECKING:
-    from cortext.store.files import Place
+    from cortext.store.places import Place
     from cortext.store.workspace import WorkspaceStore
 
 INCOMING = "incoming"
@@ -41,7 +41,7 @@ class WorkspaceDraft:
     def __init__(self, store: WorkspaceStore, session_id: str, whole: str) -> None:
         self.session_id = session_id
         self.whole = whole
-        self.later = fsio.Later()
+        self.later = newfiles.Later()
         self.created = ""
         self.flush: Flush | None = None
         self._store = store
@@ -50,8 +50,8 @@ class WorkspaceDraft:
         self._lines = NewLines()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        fsio.ensure_folder(self._folder, later=self.later)
-        fsio.new_file(os.path.join(self._folder, "messages.jsonl"), map(self._lines.lines, batches), self.later)
+        newfiles.ensure_folder(self._folder, self.later)
+        newfiles.new_file(os.path.join(self._folder, "messages.jsonl"), map(self._lines.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -67,7 +67,7 @@ class WorkspaceDraft:
             )
         )
         metadata = encode_pretty(self._store.fields_of(whole, {}))
-        fsio.new_file(os.path.join(self._folder, "session.json"), [metadata], self.later)
+        newfiles.new_file(os.path.join(self._folder, "session.json"), [metadata], self.later)
 
 
 class WorkspaceBulk:
@@ -145,7 +145,7 @@ class WorkspaceBulk:
 
     def _put(self, drafts: list[WorkspaceDraft], published: Published) -> None:
         """Give every draft its place, then make their names durable."""
-        later = fsio.Later()
+        later = newfiles.Later()
         moved: list[tuple[WorkspaceDraft, Place]] = []
         for draft in drafts:
             place = self._store._new_place(Session(id=draft.session_id, created_at=draft.created))
@@ -155,7 +155,7 @@ class WorkspaceBulk:
                 continue
             try:
                 self._ensure_day(os.path.dirname(place.whole))
-                fsio.move(draft.whole, place.whole, later)
+                fsio.move(draft.whole, place.whole, later.folder)
             except CortextError as error:
                 published.failed[draft.session_id] = error
             else:
@@ -188,7 +188,7 @@ class WorkspaceBulk:
         self._store._ensure_control()
         self._lock.acquire(self._store.lock_timeout, "the folder for new sessions")
         self._begun = True
-        fsio.ensure_folder(self._folder, later=fsio.Later())
+        newfiles.ensure_folder(self._folder, newfiles.Later())
         self._names = set(self._store.names())
 
     def _sweep(self) -> None:

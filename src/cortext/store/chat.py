@@ -31,9 +31,11 @@ from cortext.store.fields import (
     text_field,
     without,
 )
-from cortext.store.files import LOCK_TIMEOUT, FileStore, FileWriter, Metadata, Place
+from cortext.store.file_writer import FileWriter
+from cortext.store.files import LOCK_TIMEOUT, FileStore
 from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, coerce, decode_value, encode_annotation
+from cortext.store.places import Metadata, Place
 
 _KNOWN = (
     "session_id",

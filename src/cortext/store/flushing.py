@@ -7,13 +7,13 @@ import os
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 
-from cortext import fsio
+from cortext import newfiles
 
 
 class Flush:
     """One of them; `error` says why it failed, once it is `done`."""
 
-    def __init__(self, later: fsio.Later) -> None:
+    def __init__(self, later: newfiles.Later) -> None:
         self._later = later
         self._turn = Lock()
         self._stopped = False

@@ -29,8 +29,9 @@ from cortext.store.fields import (
     text_field,
     without,
 )
-from cortext.store.files import FileStore, Metadata, Place
+from cortext.store.files import FileStore
 from cortext.store.lines import BadLine, decode_value, encode
+from cortext.store.places import Metadata, Place
 
 SUFFIX = ".jsonl"
 _KNOWN = (

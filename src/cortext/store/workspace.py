@@ -28,7 +28,8 @@ from cortext.store.fields import (
     text_field,
     without,
 )
-from cortext.store.files import LOCK_TIMEOUT, FileStore, Metadata, Place
+from cortext.store.files import LOCK_TIMEOUT, FileStore
+from cortext.store.places import Metadata, Place
 
 VERSION = "1.0"
 CONVERSATIONS = "conversations"

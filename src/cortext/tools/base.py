@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.fsio import Later
 from cortext.model.message import Message
+from cortext.newfiles import Later
 
 
 class Detected(msgspec.Struct, kw_only=True):
@@ -139,8 +139,8 @@ class Tool(Protocol):
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
 
-        A second copy of one that grew costs only what is new (`fsio.mirror_file`). With `later` it is the first, and
-        flushed then.
+        A second copy of one that grew costs only what is new (see `newfiles`). With `later` it is the
+        first, and flushed then.
         """
 
     def put_back(self, copy: str, *, project: str) -> str:

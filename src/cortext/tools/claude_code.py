@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext import fsio
+from cortext import fsio, newfiles
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Written
@@ -131,10 +131,10 @@ class ClaudeCode:
         sides = [side for side in side_files(transcript.path) if side[0].endswith(_SUFFIX)]
         return ClaudeReading(transcript, sides, cursor)
 
-    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
         """Keep the file byte for byte, and beside it the files of its side agents."""
-        fsio.ensure_folder(os.path.dirname(target), later=later)
-        fsio.mirror_file(transcript.path, target, later)
+        newfiles.ensure_folder(os.path.dirname(target), later)
+        newfiles.mirror_file(transcript.path, target, later)
         _mirror_sides(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
@@ -145,7 +145,7 @@ class ClaudeCode:
         if self._path_of(key) is None:
             target = self._new_path(key, project)
             fsio.ensure_folder(os.path.dirname(target))
-            fsio.mirror_file(copy, target)
+            newfiles.mirror_file(copy, target)
             _mirror_sides(copy, target)
         return key
 
@@ -314,11 +314,11 @@ def _side_folder(path: str) -> str:
     return path.removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else f"{path}.files"
 
 
-def _mirror_sides(source: str, target: str, later: fsio.Later | None = None) -> None:
+def _mirror_sides(source: str, target: str, later: newfiles.Later | None = None) -> None:
     for name, path in side_files(source):
         copy = os.path.join(_side_folder(target), name)
-        fsio.ensure_folder(os.path.dirname(copy), later=later)
-        fsio.mirror_file(path, copy, later)
+        newfiles.ensure_folder(os.path.dirname(copy), later)
+        newfiles.mirror_file(path, copy, later)
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:

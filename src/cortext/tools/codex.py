@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cortext import fsio
+from cortext import fsio, newfiles
 from cortext.errors import DamagedData, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
@@ -127,17 +127,17 @@ class Codex:
         own = codex_pages.by_thread(iter(found)).get(page.thread) or [page]
         return own, {other.page: other for other in found}
 
-    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
         """Keep the newest page; where a thread has more, all of them in a folder beside it."""
         own, places = self._pages_of(transcript)
         segments = codex_pages.segments(own, places, [])
-        fsio.ensure_folder(os.path.dirname(target), later=later)
+        newfiles.ensure_folder(os.path.dirname(target), later)
         if len(segments) > 1:
-            fsio.ensure_folder(target + COPIES, later=later)
+            newfiles.ensure_folder(target + COPIES, later)
             for segment in segments:
                 path = segment.page.path
-                fsio.mirror_file(path, os.path.join(target + COPIES, os.path.basename(path)), later)
-        fsio.mirror_file(transcript.path, target, later)
+                newfiles.mirror_file(path, os.path.join(target + COPIES, os.path.basename(path)), later)
+        newfiles.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring back the pages of a thread that are not in the store any more, as they were."""
@@ -151,7 +151,7 @@ class Codex:
                 folder = os.path.join(self.sessions, codex_pages.folder_of(page))
                 name = os.path.basename(page.path) if page.path != copy else f"rollout-{page.when}-{page.thread}.jsonl"
                 fsio.ensure_folder(folder)
-                fsio.mirror_file(page.path, os.path.join(folder, name))
+                newfiles.mirror_file(page.path, os.path.join(folder, name))
         return transcript.key
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────

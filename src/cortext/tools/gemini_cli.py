@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from cortext.errors import ConfigError, UsageError
-from cortext.fsio import Later
 from cortext.model.message import Message
+from cortext.newfiles import Later
 from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
 from cortext.tools.gemini_cli_mark import dump

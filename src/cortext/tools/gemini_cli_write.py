@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from cortext import fsio
+from cortext import fsio, newfiles
 from cortext.errors import DamagedData, SessionExists, UnsafePath
 from cortext.model import clock
 from cortext.model.message import Message
@@ -117,14 +117,14 @@ def put_back(store: GeminiStore, copy: str, project: str) -> str:
     return head.key
 
 
-def mirror(store: GeminiStore, source: str, target: str, key: str, later: fsio.Later | None = None) -> None:
+def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfiles.Later | None = None) -> None:
     """Make a transcript and those of its side agents the same as others; only what is new is copied."""
-    fsio.ensure_folder(os.path.dirname(target), later=later)
-    fsio.mirror_file(source, target, later)
+    newfiles.ensure_folder(os.path.dirname(target), later)
+    newfiles.mirror_file(source, target, later)
     for path in store.agents(source, key):
         copy = os.path.join(store.agents_folder(target, key), os.path.basename(path))
-        fsio.ensure_folder(os.path.dirname(copy), later=later)
-        fsio.mirror_file(path, copy, later)
+        newfiles.ensure_folder(os.path.dirname(copy), later)
+        newfiles.mirror_file(path, copy, later)
 
 
 def _start_of(path: str) -> str:

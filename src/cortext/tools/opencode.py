@@ -8,7 +8,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cortext import fsio
+from cortext import newfiles
 from cortext.errors import DamagedData, SessionNotFound
 from cortext.model.message import Message
 from cortext.tools import opencode_start
@@ -96,14 +96,14 @@ class OpenCode:
             return DatabaseReading(transcript, cursor)
         return DocumentReading(transcript)
 
-    def copy(self, transcript: Transcript, target: str, later: fsio.Later | None = None) -> None:
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
         """Keep a session as a document that `opencode import` takes; one that has not changed costs nothing."""
         if is_database(transcript.path):
             from cortext.tools.opencode_document import keep
 
             keep(transcript.path, transcript.key, target, later)
         else:
-            fsio.mirror_file(transcript.path, target, later)
+            newfiles.mirror_file(transcript.path, target, later)
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Import a kept copy where OpenCode has lost it, side agents' sessions too."""

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from cortext import fsio
+from cortext import fsio, newfiles
 from cortext.errors import SessionNotFound
 from cortext.tools.base import Counts
 from cortext.tools.foreign import note, place
@@ -55,7 +55,7 @@ _head = msgspec.json.Decoder(_Head)
 # ── making one ───────────────────────────────────────────────────────────────────────────────────────
 
 
-def keep(path: str, key: str, target: str, later: fsio.Later | None = None) -> None:
+def keep(path: str, key: str, target: str, later: newfiles.Later | None = None) -> None:
     """Write a session of the database to a file; nothing is written where it has not changed since."""
     found = next(transcripts(path, tool="", key=key), None)
     if found is None:
@@ -67,7 +67,7 @@ def keep(path: str, key: str, target: str, later: fsio.Later | None = None) -> N
         if later is None:
             fsio.replace_file(target, _pieces(database, key, signs))
         else:
-            fsio.new_file(target, _pieces(database, key, signs), later)
+            newfiles.new_file(target, _pieces(database, key, signs), later)
 
 
 def _pieces(database: sqlite3.Connection, key: str, signs: dict[str, int]) -> Iterator[bytes]:

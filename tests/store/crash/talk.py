@@ -16,7 +16,8 @@ from cortext.errors import NotFound
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.model.session import Change, Session
 from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore, Place
+from cortext.store.files import FileStore
+from cortext.store.places import Place
 from cortext.store.spawn import SpawnStore
 from cortext.store.workspace import WorkspaceStore
 
