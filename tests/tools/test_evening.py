@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.support.cli import cortext, git
+from tests.support.cli import SCRIPTS, git
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
+from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.resume.handover import carry_out, make_plan
 from cortext.services.stores import find
 from cortext.wiring import Wiring
 
@@ -63,12 +63,10 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
         "REST or GraphQL?",
         "We decided to go with REST because it is simple.",
     ]
-    gemini = world.tool("gemini")
-    plan = make_plan(found, gemini, command="Be brief.")
-    carry_out(plan, found, gemini, world.capture())
     desk.server.push("REST it is: pagination next.")
-    assert desk.tools["gemini"].run(plan.prompt, cwd=folder, resume=plan.key).returncode == 0
-    body = str(desk.server.turns[-1].body)
+    with _resumed(desk, tmp_path, folder, "gemini") as screen:
+        body = str(desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 170).body)
+        screen.wait_for("pagination next", timeout=120)
     assert (
         body.index("REST or GraphQL?") < body.index("We decided to go with REST") < body.index("[RESUMED CONVERSATION]")
     )
@@ -80,16 +78,22 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
     assert "completed" in _subjects(folder)[0]
     assert git(folder, "status", "--porcelain", "--", "conversations") == ""
 
-    # A clone on a second machine resumes it in a third tool.
-    other = tmp_path / "second"
-    git(tmp_path, "clone", "-q", str(folder), str(other))
-    there = tmp_path / "other-home"
-    there.mkdir()
-    machine = {name: value for name, value in desk.env.items() if not name.startswith("XDG_")} | {"HOME": str(there)}
-    for name in [name for name in desk.env if name.startswith("XDG_")]:
-        monkeypatch.delenv(name)
-    packet = cortext("resume", "api", "--print", cwd=other, env=machine).out
-    for text in words[1:4]:
-        assert text in packet
-    dry = cortext("resume", "api", "--ai", "opencode", "--dry-run", "--json", cwd=other, env=machine).json
-    assert dry["receipt"]["messages"] == dry["receipt"]["of_messages"] >= 5
+    # A clone on a second machine resumes it in a third tool: the words of both tools cross as real turns.
+    second = Desk(tmp_path / "second", desk.server)
+    for name, value in second.env.items():
+        monkeypatch.setenv(name, value)
+    clone = second.project("w")
+    git(tmp_path, "clone", "-q", str(folder), str(clone))
+    desk.server.push("Picked up on the second machine.")
+    with _resumed(second, tmp_path, clone, "opencode", "--force") as screen:
+        turn = desk.server.wait_for(lambda turn: "REST it is: pagination next." in str(turn.body), 170)
+        screen.wait_for("on the second machine", timeout=120)
+    said = "\n".join(piece.text for piece in turn.conversation if piece.kind == "text")
+    places = [said.index(text) for text in [*words[1:4], "REST it is: pagination next.", "[RESUMED CONVERSATION]"]]
+    assert places == sorted(places)
+
+
+def _resumed(desk: Desk, tmp_path: Path, folder: Path, tool: str, *more: str) -> Screen:
+    """`cortext resume` at a terminal of this desk: the tool's own screen."""
+    command = [str(SCRIPTS / "cortext"), "resume", "api", "--ai", tool, *more]
+    return Screen(tmp_path, command, desk.env, folder, "150x70")
