@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
@@ -337,3 +339,30 @@ def test_a_model_that_is_none_is_told() -> None:
         Models("magic/thing")
     with pytest.raises(ConfigError, match="sentence-transformers"):
         Models("sentence-transformers/all").model("sentence-transformers/all")
+
+
+class _Library:
+    """The two calls of sentence-transformers that we make; the library itself is gigabytes, too much for tests."""
+
+    def __init__(self, name: str) -> None:
+        if name == "nowhere":
+            raise OSError("nowhere is not a local folder and is not a valid model identifier\nand more")
+
+    def encode(self, texts: list[str], *, normalize_embeddings: bool, show_progress_bar: bool) -> Any:
+        assert normalize_embeddings and not show_progress_bar and isinstance(texts, list)
+        rows = np.array([[text.count("a") + 1.0, text.count("b"), text.count("c")] for text in texts])
+        return rows / np.linalg.norm(rows, axis=1, keepdims=True)
+
+
+def test_a_model_of_the_library_is_used_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = types.ModuleType("sentence_transformers")
+    module.SentenceTransformer = _Library  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "sentence_transformers", module)
+    name = "sentence-transformers/some/model"
+    model = Models(name).model(name)
+    assert (model.name, model.dimension, model.embed([]).shape) == (name, 3, (0, 3))
+    found = model.embed(["aab", "ccc"])
+    assert found.dtype == np.float32 and np.allclose(np.linalg.norm(found, axis=1), 1)
+    with pytest.raises(ConfigError, match="could not be loaded: nowhere is not a local folder") as caught:
+        Models("sentence-transformers/nowhere").model("sentence-transformers/nowhere")
+    assert "and more" not in caught.value.message and "keywords go on" in caught.value.kept

@@ -96,13 +96,23 @@ class TransformerModel:
             raise ConfigError(
                 f"search.model = {name!r} needs sentence-transformers",
                 kept=_KEPT,
-                hint="install it with `pip install sentence-transformers`, or set search.model to built-in",
+                hint="install it with `pip install 'cortext[sentence-transformers]'`, or set search.model to built-in",
             ) from error
         self.name = name
-        self._model: Any = SentenceTransformer(model)
-        self.dimension = int(self._model.get_sentence_embedding_dimension())
+        try:
+            self._model: Any = SentenceTransformer(model)
+        except (OSError, ValueError, RuntimeError) as error:  # no such model, no way to it, or not one of this library
+            raise ConfigError(
+                f"search.model = {name!r} could not be loaded: {str(error).splitlines()[0][:200]}",
+                kept=_KEPT,
+                hint="the name is one of a model on the library's hub, or a folder",
+            ) from error
+        self.dimension = int(self._encode(["a"]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
         """A vector a text."""
-        found = self._model.encode(list(texts), normalize_embeddings=True, show_progress_bar=False)
+        return self._encode(list(texts)) if texts else np.zeros((0, self.dimension), np.float32)
+
+    def _encode(self, texts: list[str]) -> Vectors:
+        found = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
         return np.asarray(found, dtype=np.float32)
