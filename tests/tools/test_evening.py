@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.stores import find
+from cortext.services.stores import exact
 from cortext.wiring import Wiring
 
 
@@ -54,7 +54,7 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
 
     # The next day, in Gemini CLI: every word crosses.
     world = Wiring(str(folder))
-    found = find(world.stores(), "001-brainstorm-api-design")
+    found = exact(world.stores(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
     words = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
     assert words[:4] == [

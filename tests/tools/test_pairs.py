@@ -13,7 +13,7 @@ from tests.support.model_server import ModelServer, Request
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
-from cortext.services.stores import Found, find
+from cortext.services.stores import Found, exact
 from cortext.wiring import Wiring
 
 COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
@@ -50,7 +50,7 @@ def _session_of(desk: Desk, world: Wiring, name: str, project: Path) -> Found:
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
     rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [find(world.stores(), row["id"]) for row in rows if not row["id"].startswith("pair-")]
+    found = [exact(world.stores(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
     mine = [item for item in found if item.session.extra.get("project") == str(project)]
     assert len(mine) == 1, [item.session for item in found]
     return mine[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.safety.addresses import is_address
 from cortext.services.stores import NamedStore
-from cortext.store.base import Damage, RepairReport
+from cortext.store.base import Damage
 from cortext.store.served import ServerState
 
 MOUNTS = "/proc/self/mounts"
@@ -182,11 +182,3 @@ def file_system_of(path: str) -> str:
         if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
             best, kind = point, name
     return kind
-
-
-def repair(places: Iterable[NamedStore], session_id: str, *, dry_run: bool) -> RepairReport:
-    """Repair one session, wherever it is."""
-    from cortext.services.stores import find
-
-    found = find(places, session_id)
-    return found.place.store.repair(found.session.id, dry_run=dry_run)

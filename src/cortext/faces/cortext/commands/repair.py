@@ -6,8 +6,8 @@ from argparse import ArgumentParser
 
 import msgspec
 
+from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
-from cortext.services.doctor import repair
 from cortext.wiring import Wiring
 
 
@@ -18,7 +18,7 @@ def parser() -> ArgumentParser:
         description="Mend a damaged session: every whole message stays, the bytes that cannot be read go into "
         "a .quarantine file beside the log, and the report says where they were. Nothing is thrown away.",
     )
-    made.add_argument("session", help="its id, or the beginning of it")
+    made.add_argument("session", help=HELP_ID)
     made.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
     made.add_argument("--json", action="store_true", help="the report as JSON")
     return made
@@ -27,7 +27,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Repair (or, dry, report)."""
     options = parser().parse_args(arguments)
-    report = repair(Wiring().stores(), options.session, dry_run=options.dry_run)
+    found = which(Wiring(), options.session, words=False)
+    report = found.place.store.repair(found.session.id, dry_run=options.dry_run)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0
