@@ -131,15 +131,25 @@ class FailAt(Counting):
     """The n-th call fails with an error of the kernel; every call counts here, reads and closes too.
 
     `partly` writes half first (a disk that fills up), `then` are calls that fail from there on, each time
-    (a rollback that fails as well).
+    (a rollback that fails as well). `changing`: a call that only reads is let through, and the next one fails; for
+    threads, whose n-th call is not always the same.
     """
 
-    def __init__(self, number: int, code: int, *, partly: bool = False, then: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        number: int,
+        code: int,
+        *,
+        partly: bool = False,
+        then: frozenset[str] = frozenset(),
+        changing: bool = False,
+    ) -> None:
         super().__init__()
         self.number = number
         self.code = code
         self.partly = partly
         self.then = then
+        self.changing = changing
         self.failed: list[str] = []
         self.order: list[tuple[str, int]] = []
         self._harmless: list[bool] = []
@@ -153,10 +163,14 @@ class FailAt(Counting):
 
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
         reading = name == "open" and not args[1] & (os.O_WRONLY | os.O_RDWR | os.O_DIRECTORY)
-        self._harmless.append(reading or name in HARMLESS)
+        harmless = reading or name in HARMLESS
+        self._harmless.append(harmless)
         if isinstance(args[0], int):
             self.order.append((name, args[0]))
-        if number == self.number or (number > self.number and name in self.then):
+        its_turn = number == self.number
+        if self.changing:
+            its_turn = 0 < self.number <= number and not self.failed and not harmless
+        if its_turn or (number > self.number and name in self.then):
             if self.partly and name in WRITES:
                 half_of(name, args)
             if name == "close":
