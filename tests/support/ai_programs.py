@@ -6,18 +6,16 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.installing import one_at_a_time, refusal
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _INSTALL_SECONDS = 900
@@ -77,7 +75,7 @@ def ensure(name: str) -> str:
     program = PROGRAMS[name]
     found = program.find(program.folder)
     if found is None:
-        with _lock(program):
+        with one_at_a_time(programs_folder(), f"{program.name}-{program.version}"):
             # Another process may have finished while we waited for the lock.
             found = program.find(program.folder) or _install(program)
     return str(found)
@@ -97,16 +95,6 @@ def version(name: str) -> str:
             check=True,
         )
     return done.stdout.strip()
-
-
-@contextmanager
-def _lock(program: Program) -> Iterator[None]:
-    """Hold the program's install lock; the lock file stays, since removing it would let two in."""
-    folder = programs_folder()
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / f".{program.name}-{program.version}.lock", "w", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _install(program: Program) -> Path:
@@ -148,19 +136,8 @@ def _npm_install(program: Program, prefix: Path) -> None:
         "--loglevel=error",
         f"{program.package}@{program.version}",
     ]
-    done = subprocess.run(
-        command,
-        cwd=prefix,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        timeout=_INSTALL_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = re.sub(r"\w+://\S+", "<address>", done.stdout[-2000:])
+    said = refusal(command, prefix, _INSTALL_SECONDS)
+    if said:
         raise RuntimeError(f"npm could not install {program.package}@{program.version}:\n{said}")
 
 

@@ -8,17 +8,15 @@ without apt (or without a way to the archive) the tests with these shells are le
 
 from __future__ import annotations
 
-import fcntl
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.support.installing import one_at_a_time, refusal
 
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS = 300
@@ -70,7 +68,7 @@ def ensure(name: str) -> Shell:
     """The shell, installed first when needed. Many processes may call it."""
     shell = Shell(name, shells_folder() / name)
     if shell.program is None:
-        with _lock(name):
+        with one_at_a_time(shells_folder(), name):
             if shell.program is None:
                 _install(shell)
     return shell
@@ -84,15 +82,6 @@ def version(name: str) -> str:
         [str(shell.program), "--version"], env=environ, capture_output=True, text=True, encoding="utf-8", check=True
     )
     return done.stdout.strip()
-
-
-@contextmanager
-def _lock(name: str) -> Iterator[None]:
-    """Hold the shell's install lock; the lock file stays, since removing it would let two in."""
-    shells_folder().mkdir(parents=True, exist_ok=True)
-    with open(shells_folder() / f".{name}.lock", "w", encoding="utf-8") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _install(shell: Shell) -> None:
@@ -137,22 +126,8 @@ def _download(name: str, staging: Path) -> list[Path]:
 
 
 def _run(command: list[str], cwd: Path) -> None:
-    environ = {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"}
-    done = subprocess.run(
-        command,
-        cwd=cwd,
-        env=environ,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=_SECONDS,
-        check=False,
-    )
-    if done.returncode != 0:
-        said = re.sub(r"\w+://\S+", "<address>", done.stdout[-2000:])
+    said = refusal(command, cwd, _SECONDS, {**os.environ, "LC_ALL": "C.UTF-8", "DEBIAN_FRONTEND": "noninteractive"})
+    if said:
         raise NotToBeHad(f"{' '.join(command[:1] + command[-1:])} failed: is Debian's archive reachable?\n{said}")
 
 
