@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Iterator
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 
@@ -60,19 +61,22 @@ class Flusher:
 
     def help(self) -> None:
         """Do what nobody has begun with."""
-        try:
-            while (flush := self._waiting.get_nowait()) is not None:
-                flush.run()
-        except Empty:
-            pass
+        for flush in self._unbegun():
+            flush.run()
+
+    def _unbegun(self) -> Iterator[Flush]:
+        while True:
+            try:
+                flush = self._waiting.get_nowait()
+            except Empty:
+                return
+            if flush is not None:
+                yield flush
 
     def end(self) -> None:
         """Forget what nobody has begun with, and wait for the rest."""
-        try:
-            while (flush := self._waiting.get_nowait()) is not None:
-                flush.stop()
-        except Empty:
-            pass
+        for flush in self._unbegun():
+            flush.stop()
         for _ in self._threads:
             self._waiting.put(None)
         for thread in self._threads:

@@ -11,7 +11,7 @@ from cortext import fsio
 from cortext.errors import InvalidMessage
 from cortext.jsonl import MAX_LINE
 from cortext.model import clock, ids, tokens
-from cortext.model.message import Message
+from cortext.model.message import Message, plain
 from cortext.store import quarantine
 from cortext.store.lines import BadLine, check_role, decode_line, salvage
 from cortext.store.seek import line_start, tail
@@ -178,20 +178,6 @@ def complete(message: Message, seq: int) -> Message:
     check_role(message.role)
     size = tokens.estimate(message.content or message.text) if message.tokens is None else message.tokens
     message_id = message.id or ids.new_message_id()
-    if type(message) is Message:
-        return replace(message, timestamp=timestamp, tokens=size, id=message_id, seq=seq)
-    return Message(  # without the fields that only a line in a file has
-        role=message.role,
-        content=message.content,
-        timestamp=timestamp,
-        tokens=size,
-        id=message_id,
-        seq=seq,
-        model=message.model,
-        parts=message.parts,
-        usage=message.usage,
-        parent=message.parent,
-        partial=message.partial,
-        aside=message.aside,
-        extra=message.extra,
-    )
+    if type(message) is not Message:
+        message = plain(message)  # without the fields that only a line in a file has
+    return replace(message, timestamp=timestamp, tokens=size, id=message_id, seq=seq)
