@@ -168,6 +168,13 @@ def test_a_word_is_not_taken_for_one_like_it_in_a_long_summary(demo: Path, capsy
 
 
 @pytest.mark.req("LOOK-01")
+def test_a_conversation_without_a_word_cannot_be_forked(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    made = _here(capsys, "new", "plan", "Nothing said", "--json").json["id"]
+    done = _here(capsys, "fork", made)
+    assert done.code == 1 and f"{made} has no messages yet" in done.err and "None" not in done.err
+
+
+@pytest.mark.req("LOOK-01")
 def test_errors_are_json_too_where_that_was_asked_for(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, "show", "999", "--json")
     assert done.code == 1 and done.err == ""

@@ -166,6 +166,8 @@ def active(place: NamedStore) -> Session:
 def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
     """A new conversation with the messages of another up to one of them; the old one is unchanged."""
     messages = [m for m in thread(place.store.read(session.id)) if after is None or m.seq <= after]
+    if not messages and after is None:
+        raise NotFound(f"{session.id} has no messages yet", hint=f"talk about it first: cortext resume {session.id}")
     if not messages:
         raise NotFound(f"{session.id} has no message {after}", hint="see the numbers with `cortext show`")
     kind = session.type or "fork"

@@ -26,7 +26,8 @@ def run_full(*, as_json: bool) -> int:
 def _print(store: Examined) -> None:
     mark = paint("✗", "red") if any(f.level == "damage" for f in store.findings) else paint("✓", "green")
     name = paint(terminal.line(store.store), "bold")
-    print(f"{mark} {name} ({store.kind}): {store.sessions} sessions, {store.messages} messages")
+    sessions, messages = _counted(store.sessions, "session"), _counted(store.messages, "message")
+    print(f"{mark} {name} ({store.kind}): {sessions}, {messages}")
     print(paint(f"    {terminal.line(store.path)}", "dim"))
     for finding in store.findings:
         colour = "red" if finding.level == "damage" else "yellow"
@@ -34,3 +35,7 @@ def _print(store: Examined) -> None:
         print(f"    {paint(finding.level, colour)}  {terminal.line(what)}")
         if finding.todo:
             print(f"            {paint('do:', 'dim')} {terminal.line(finding.todo)}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
