@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cortext.faces.terminal.style import columns, paint
-from cortext.faces.terminal.table import SAMPLE, cut, each, pad, table, width
+from cortext.faces.terminal.table import SAMPLE, cut, each, pad, shown_statuses, table, width
 from cortext.safety import terminal
 
 WORDS = (
@@ -75,3 +75,7 @@ def test_a_function_of_each_is_asked_once_for_the_same() -> None:
 
     assert each(told, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
     assert sorted(asked) == [1, 3]
+
+
+def test_damage_is_marked_beside_the_status_that_is_known() -> None:
+    assert shown_statuses(("paused", "", "active"), (1, 2, 0)) == ["paused (damaged)", "(damaged)", "active"]

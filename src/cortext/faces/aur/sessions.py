@@ -6,7 +6,7 @@ import sys
 from operator import attrgetter
 
 from cortext.errors import NotFound, UsageError
-from cortext.faces.terminal.table import columns_table, each, table
+from cortext.faces.terminal.table import columns_table, each, shown_statuses, table
 from cortext.safety import terminal
 from cortext.wiring import SPAWN, Wiring
 
@@ -68,7 +68,7 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
         each(lambda agent: agent or "-", agents),
         each(str, counts),
         each(lambda time: f"{time[:10]} {time[11:19]}Z", times),
-        [status + (" (damaged)" if lines else "") for status, lines in zip(statuses, damage, strict=True)],
+        shown_statuses(statuses, damage),
     )
     return columns_table(HEADS, columns, styles=("cyan", "", "", "dim", ""))
 

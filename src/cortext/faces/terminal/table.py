@@ -84,6 +84,13 @@ def each(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]
     return list(map(made.__getitem__, values))
 
 
+def shown_statuses(statuses: Sequence[str], damage: Sequence[int]) -> Sequence[str]:
+    """The statuses of sessions as a table shows them: damage is marked."""
+    if not any(damage):
+        return statuses
+    return [f"{status} (damaged)".lstrip() if bad else status for status, bad in zip(statuses, damage, strict=True)]
+
+
 def _safe(cells: Sequence[str]) -> tuple[Sequence[str], bool]:
     """The cells, none of which can control the terminal, and whether all are ASCII; looked at all at once."""
     text = "".join(cells)

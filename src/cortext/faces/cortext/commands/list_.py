@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.table import columns_table, each
+from cortext.faces.terminal.table import columns_table, each, shown_statuses
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.wiring import Wiring
@@ -108,15 +108,11 @@ def print_json(rows: list[Row]) -> None:
 def session_table(found: list[tuple[Any, ...]]) -> str:
     """The table of sessions, each with these SHOWN; damage is marked."""
     ids, types, tools, statuses, times, counts, titles, damage = zip(*found, strict=True)
-    if any(damage):
-        statuses = tuple(
-            status + (" (damaged)" if lines else "") for status, lines in zip(statuses, damage, strict=True)
-        )
     columns = (
         ids,
         types,
         each(lambda tool: tool or "-", tools),
-        statuses,
+        shown_statuses(statuses, damage),
         clock.Ago().of_all(times),
         each(str, counts),
         titles,
