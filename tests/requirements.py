@@ -98,4 +98,14 @@ PROMISES: dict[str, str] = {
     "LOOK-02": "Long work shows progress, can be interrupted, and goes on where it stopped.",
     "LOOK-03": "Completion for bash, zsh and fish: commands and session ids.",
     "LOOK-04": "A terminal browser: type to search, read beside the list, resume with Enter; at 80 by 24 too.",
+    # The flows, from start to end
+    "FLOW-01": "/workspace.resume inside a tool continues that conversation: active, appended to, stopped there; numbers stay valid.",
+    "FLOW-02": "A conversation that was only begun can be resumed in every tool.",
+    "FLOW-03": "A failed resume changes nothing: status, last activity, tool, files.",
+    "FLOW-04": "A name that matches nothing hits nothing: numbers and ids exactly, words with tolerance, the same in every command.",
+    "FLOW-05": "After any save the working tree is clean; a second clone pulls, continues and pushes, with the merge driver there.",
+    "FLOW-06": "The receipt states what the model receives, also when a tool's own session is used.",
+    "FLOW-07": "Counts, last activity and status on disk are right whenever no turn is in progress.",
+    "FLOW-08": "Read commands never need to write, never touch another workspace, and notice what other programs changed.",
+    "FLOW-09": "Every native resume works in a fresh HOME and in one where the program was used before.",
 }
