@@ -24,6 +24,11 @@ _TALK = (
     "token budget parser schema client server header index cache storage lookup render filter metric"
 )
 WORDS = _TALK.split()
+_WALLET = (
+    "abandon ability able about above absent absorb abstract absurd abuse access accident zebra zero zone zoo velvet "
+    "vendor venture venue verb verify version very vessel veteran viable vibrant vicious victory video view"
+)
+SEEDS = _WALLET.split()
 
 
 class Planted(NamedTuple):
@@ -206,6 +211,25 @@ KINDS: dict[str, tuple[Callable[[Maker], str], Callable[[Maker, str], str]]] = {
     ),
     "api key": (lambda m: m.draw(m.pick(ALNUM, LOWER, HEX), 24, 48), _assigned(KEY_WORDS)),
     "password": (lambda m: m.password(), _assigned(PASSWORD_WORDS)),
+    "azure devops": (lambda m: m.draw(ALNUM, 76) + "AZDO" + m.draw(ALNUM, 4), _plain),
+    "azure devops old": (
+        lambda m: m.draw(string.ascii_lowercase + "234567", 52),
+        _inside("AZURE_DEVOPS_EXT_PAT=§"),
+    ),
+    "docker auth": (
+        lambda m: base64.b64encode(f"{m.word()}:{m.password()}".encode()).decode(),
+        _inside('{"auths": {"registry.¤.dev": {"auth": "§"}}}'),
+    ),
+    "odd database url": (
+        lambda m: f"{m.draw(ALNUM, 6)}@{m.draw(ALNUM, 5)}/{m.draw(ALNUM, 6)}",
+        _inside("postgresql://¤:§@db.internal:5432/¤"),
+    ),
+    "session cookie": (lambda m: m.draw(LOWER, 32), _inside("Cookie: theme=dark; sessionid=§; lang=en")),
+    "php session": (lambda m: m.draw(LOWER, 26), _inside("PHPSESSID=§")),
+    "seed phrase": (
+        lambda m: " ".join(m.rng.sample(SEEDS, 12)),
+        lambda m, s: m.pick(f"seed phrase: {s}", f'mnemonic = "{s}"', f"My recovery phrase is {s}\nkeep it"),
+    ),
     "netrc": (lambda m: m.password(), _inside("machine api.¤.dev login deploy password §")),
     "basic": (
         lambda m: base64.b64encode(f"{m.word()}:{m.password()}".encode()).decode(),
@@ -322,6 +346,18 @@ def _harmless(m: Maker) -> tuple[str, str]:
         ),
         "docker": lambda: f"registry.dev/{one}@sha256:{m.draw(HEX, 64)}\n---> {m.draw(HEX, 12)}",
         "base64": lambda: f"payload: {base64.b64encode(' '.join(WORDS[: m.rng.randint(4, 20)]).encode()).decode()}",
+        "cookies": lambda: m.pick(
+            f"Cookie: theme=dark; lang={one}",
+            f"Set-Cookie: {one}_session=deleted; Max-Age=0",
+            f"the {one} session={two}-{three} is shown in the list",
+            f"GET /{one}?session={_uuid(m)}",
+        ),
+        "seeds": lambda: m.pick(
+            f"seed words: the {one} keeps {two} and {three} for later because nobody asked about them again",
+            f"Set the random seed: {one} {two} {three} then run it twice",
+            f"recovery: {one} {two}, and after that the {three} comes back with its old data from the disk",
+            f"apt: path={one} pattern={two}",
+        ),
         "numbers": lambda: f"{m.draw(NONZERO, 16)} {m.draw(NONZERO, 3)}.{m.draw(NONZERO, 8)},{m.draw(NONZERO, 10)}",
         "anchor": lambda: (
             f"https://docs.dev/{one}/{two}-{three}#{one}-{m.draw(NONZERO, 2)} and https://youtu.be/{m.draw(URL, 11)}"

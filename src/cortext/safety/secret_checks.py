@@ -71,3 +71,17 @@ def after(commands: str) -> Check:
         return bool(re.search(commands, line)) and shapes.url_password("", value)
 
     return check
+
+
+# None of these is in the list that wallets draw their words from; a sentence of twelve words has one of them.
+_GRAMMAR_WORDS = (
+    "the and for with are was were you your our not but has have had from into its his her their which would could "
+    "been than them these those because where while does did"
+)
+_GRAMMAR = frozenset(_GRAMMAR_WORDS.split())
+
+
+def seed_words(match: re.Match[str], value: str) -> bool:
+    """Twelve words that make no sentence: a wallet's list holds no articles, and draws no word often."""
+    words = re.findall(r"[a-z]+", value)[:12]
+    return _GRAMMAR.isdisjoint(words) and len(set(words)) >= len(words) - 2

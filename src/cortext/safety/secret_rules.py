@@ -1,6 +1,7 @@
 """The kinds of secrets that are known by their form, one entry each, with a value that proves the entry.
 
-`literals`: one of them is in every such secret; a text without them is not looked at further. `pattern`: the
+`literals`: one of them is in every such secret; a text without them is not looked at further. One without a
+blank is looked for in long words only (12 characters and more). `pattern`: the
 secret, or its group `s` (a group `b`, where there is one, is where it begins); written so that no input makes
 it slow: bounded, possessive, a literal first. `check`: what else must be true of it. The values are put
 together here from pieces, so that no scanner takes this file for a leak; none of them ever was a key.
@@ -113,6 +114,18 @@ RULES: tuple[Rule, ...] = (
         r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])",
         f"xK78Q~{_MIX[:34]}",
     ),
+    Rule(  # the signature AZDO stands before the last four of 84 characters
+        "azure-devops-pat",
+        ("AZDO",),
+        rf"AZDO(?<=(?P<b>{_A}{{76}})AZDO){_A}{{4}}{_END}",
+        f"{_MIX[:76]}AZDO{_MIX[:4]}",
+    ),
+    Rule(  # the older form has no signature: 52 characters of base32, so only beside its name
+        "azure-devops-pat",
+        ("pat", "PAT", "Pat"),
+        r"[pP][aA][tT][\"']{0,2}\s{0,2}[:=]\s{0,2}[\"']{0,2}(?P<s>[a-z2-7]{52})(?![A-Za-z0-9])",
+        f"AZURE_DEVOPS_EXT_PAT={('t7kqzr3vn5xwld2pmyc4hs6jfb' * 2)[:52]}",
+    ),
     _known("alibaba-key-id", "LTAI", f"{_A}{{12,24}}+{_END}", _MIX[:20], check.mixed),
     Rule("digitalocean-token", ("_v1_",), f"do[opr]_v1_{_X}{{40,80}}+", f"dop_v1_{_HEX[:64]}"),
     # Code hosts and package registries
@@ -134,6 +147,14 @@ RULES: tuple[Rule, ...] = (
     _known("pypi-token", "pypi-", f"{_W}{{48,}}+", "AgEIcHlwaS5vcmc" + _MIX[:90], check.random),
     _known("rubygems-key", "rubygems_", f"{_X}{{48}}", _HEX[:48]),
     _known("docker-token", "dckr_", f"[po]at_{_W}{{20,}}+", "pat_" + _MIX[:27]),
+    Rule(  # `auth` in ~/.docker/config.json, `_auth` in .npmrc: base64 of user:password
+        "docker-auth",
+        ('auth": ', "auth': ", "auth\\", 'auth"', "_auth=", "_auth = "),
+        r"auth\\{0,2}[\"']{0,1}\s{0,4}[:=]\s{0,4}\\{0,2}[\"']{0,1}(?P<s>[A-Za-z0-9+/]{8,}+={0,2})",
+        '{"auths": {"registry.internal": {"auth": "' + 'YXBwOmtUOW1acVh3MlI="}}}',
+        check.basic,
+    ),
+    _known("docker-auth", "eyJhdXRocyI6", "[A-Za-z0-9+/]{20,}+={0,2}", _MIX[:60], check.whole),
     Rule(
         "atlassian-token",
         ("ATATT3", "ATCTT3", "ATBB"),
@@ -299,9 +320,9 @@ RULES: tuple[Rule, ...] = (
     Rule(  # a slash in the password, against the rules and yet met; a port and a path must not look like one
         "url-password",
         ("://",),
-        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/@:\"'<>`\\?#]{2,80}(?:/[^\s/@\"'<>`\\?#]{0,80}){1,4})"
+        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/:\"'<>`\\?#]{2,80}(?:/[^\s/\"'<>`\\?#]{0,80}){1,4})"
         r"@(?=[A-Za-z0-9\[][A-Za-z0-9.-]{2,80}(?::[0-9]{2,5})?/)",
-        f"mysql://app:kT9m/{_WORD}@db.internal:3306/shop",
+        f"mysql://app:kT@9m/{_WORD}@db.internal:3306/shop",
         check.url,
     ),
     Rule(
@@ -367,5 +388,30 @@ RULES: tuple[Rule, ...] = (
         r"[dD](?i:entified\s(?:with\s[\"'`]?\w{1,40}[\"'`]?\s)?by)\s{1,4}(?P<q>[\"'`])(?P<s>[^\"'`\s]{4,200})(?P=q)",
         f"CREATE USER app IDENTIFIED BY '{_WORD}';",
         check.chosen,
+    ),
+    # Sessions of people: whoever has the cookie is logged in
+    Rule(
+        "session-cookie",
+        ("SESSID", "SESSIONID", "SessionId", "connect.sid", "_session="),
+        r"(?:PHPSESSID|JSESSIONID|ASP\.NET_SessionId|connect\.sid|[A-Za-z0-9]{2,30}_session)=(?P<s>[A-Za-z0-9%._~+/-]{16,512}+)",
+        f"laravel_session={_MIX[:40]}",
+        check.random,
+    ),
+    Rule(
+        "session-cookie",
+        ("ookie: ", 'ookie": ', "ookie': ", "ookie:", 'ookie"'),
+        r"[cC]ookie[\"']?:\s{0,2}[\"']?(?:[^\s;=,\"']{1,60}=[^\s;,\"']{0,300};\s?){0,12}?"
+        r"[\w.-]{0,40}(?:sess|sid|auth|token|remember|login)[\w.-]{0,20}=(?P<s>[A-Za-z0-9%._~+/=:-]{16,1024}+)",
+        f"Cookie: theme=dark; sessionid={_MIX[:32]}; lang=en",
+    ),
+    # The words that open a wallet
+    Rule(
+        "seed-phrase",
+        ("eed ", "eed: ", "nemonic ", "nemonic: ", "ecovery ", "EED ", "NEMONIC ", "nemonic=", "hrase: "),
+        r"(?:[sS]eed|SEED|[mM]nemonic|MNEMONIC|[rR]ecovery|RECOVERY)[ _-]?(?i:phrase|words?|mnemonic|key)?"
+        r"[\"'*]{0,3}(?: is| was)?\s{0,2}[:=]?\s{0,2}[\"'*`]{0,3}"
+        r"(?P<s>[a-z]{3,8}(?P<joint> |, ?|\n)(?:[a-z]{3,8}(?P=joint)){10,22}[a-z]{3,8})(?![a-z])",
+        "seed phrase: " + "velvet harbor quartz tumble osprey cobalt marmot zephyr lunar basket fossil ginger",
+        check.seed_words,
     ),
 )
