@@ -45,6 +45,13 @@ class Desk:
         """Our command, on this desk."""
         return cortext(*words, cwd=cwd, stdin=stdin, env=self.env)
 
+    def use(self, name: str, project: Path) -> str:
+        """Make this a home where the program was used before: it holds a short talk of its own; that session's id."""
+        tool = self.tools[name]
+        self.server.push("The kettle is on.")
+        self._turn(tool, "Please put the kettle on.", project, None)
+        return tool.sessions()[-1]
+
     def talk(self, name: str, project: Path) -> list[str]:
         """A conversation with a tool call, made by the real program; what was said, in order."""
         tool = self.tools[name]

@@ -40,11 +40,17 @@ def _workspace(desk: Desk) -> Path:
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02")
+@pytest.mark.req("SESS-004a", "SESS-004d", "TOOL-01", "TOOL-02", "FLOW-09")
+@pytest.mark.parametrize("home", ["fresh", "used"])
 @pytest.mark.parametrize("name", list(NAMES))
-def test_the_tools_own_screen_opens_with_the_conversation_in_it(desk: Desk, tmp_path: Path, name: str) -> None:
+def test_the_tools_own_screen_opens_with_the_conversation_in_it(
+    desk: Desk, tmp_path: Path, name: str, home: str
+) -> None:
     folder = _workspace(desk)
-    desk.server.push(SAID)
+    if home == "used":
+        desk.use(name, folder)
+    # Twice: in a used home Gemini CLI first has the model name its earlier talk.
+    desk.server.push(SAID, SAID)
     command = [str(SCRIPTS / "cortext"), "resume", "herons", "--ai", name]
     with Screen(tmp_path, command, desk.env, folder, "150x70") as screen:
         desk.server.wait_for(lambda request: "How many herons are at the pond?" in str(request.body), 170)

@@ -168,8 +168,10 @@ class Codex:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools import codex_write
         from cortext.tools.codex_draft import Draft
+        from cortext.tools.codex_provider import provider_for
 
-        free = codex_pages.is_thread(key) and not any(page.thread == key for page in self._all_pages())
+        pages = list(self._all_pages())
+        free = codex_pages.is_thread(key) and not any(page.thread == key for page in pages)
         return codex_write.write(
             Draft(messages),
             self.sessions,
@@ -177,6 +179,7 @@ class Codex:
             project=os.path.abspath(project),
             title=title,
             version=self.tested_version,
+            provider=provider_for(self.folder, pages),
         )
 
     # ── the project's files, and hooks ───────────────────────────────────────────────────────────────

@@ -168,6 +168,7 @@ class Meta(msgspec.Struct, gc=False):
     cwd: str | None = None
     source: Any = None
     thread_source: str | None = None
+    model_provider: str | None = None
     parent_thread_id: str | None = None
     history_base: HistoryBase | None = None
     subagent_history_start_ordinal: int | None = None

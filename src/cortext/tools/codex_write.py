@@ -33,7 +33,9 @@ def new_thread() -> str:
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
-def write(draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str) -> Written:
+def write(
+    draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+) -> Written:
     """Write the rollout below the tool's `sessions` folder, and read it back."""
     if not draft.messages:
         raise UsageError("there is nothing to write: no message of this conversation has any text")
@@ -54,6 +56,7 @@ def write(draft: Draft, sessions: str, *, thread: str, project: str, title: str,
         "cli_version": version,
         "source": "cli",
         "thread_source": "user",
+        "model_provider": provider,
         "history_mode": "paginated",
     }
     fsio.replace_file(page.path, _lines(draft, meta, title))
