@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -77,12 +78,11 @@ def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, tele
         model.push(long)
         before = len(telegram.sent(ME))
         telegram.say(ME, "tell me everything")
-        telegram.wait_for(lambda: "Part 39" in telegram.said(ME)[-1])
+        whole = "".join(long.replace("**", "").split())
+        telegram.wait_for(lambda: "".join("".join(text.split()) for text in telegram.said(ME)[before:]) == whole)
         pieces = telegram.sent(ME)[before:]
         assert len(pieces) > 3
         assert [bold for piece in pieces for bold in piece.styled("bold")] == [f"Part {number}" for number in range(40)]
-        told = "".join("".join(piece.text.split()) for piece in pieces)
-        assert told == "".join(long.replace("**", "").split())
         # /export comes as a file.
         telegram.say(ME, "/export")
         telegram.wait_for(lambda: telegram.sent(ME)[-1].document is not None)
@@ -125,6 +125,8 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
         assert "I cannot open a voice message yet" in telegram.said(ME)[-1]
         telegram.send(ME, photo=[{"file_id": "small"}, {"file_id": "LARGE"}], caption="what is this?")
         telegram.wait_for(lambda: len(telegram.said(ME)) > before + 1)
+        note = "(the photo itself was not opened: only your words were read)"
+        telegram.wait_for(lambda: telegram.said(ME)[-1].endswith(note))
         assert telegram.said(ME)[-1].startswith("Answer to [photo] what is this?")
         # An edit is one more line that says what it replaces; no line is changed, and nobody is answered twice.
         log = sessions_of(home) / "tg_4711" / "current.jsonl"
@@ -144,6 +146,38 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
     assert edit["extra"]["telegram"]["edits"] == original
     deletion = next(line for line in lines if line.get("type") == "deletion")
     assert deletion["message_id"] == lines[0]["id"]
+
+
+@pytest.mark.req("CHAT-13")
+def test_nothing_that_the_owner_sends_vanishes(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
+    sent: list[tuple[dict[str, Any], str]] = [
+        ({"document": {"file_id": "F", "file_name": "\u200fa/2026.pdf "}, "caption": "x"}, "[file: a_2026.pdf] x"),
+        ({"document": {"file_id": "F", "file_name": ["no name"]}, "caption": "none"}, "[file] none"),
+        ({"location": {"latitude": 52.52, "longitude": 13.405}}, "[location: 52.52, 13.405]"),
+        (
+            {
+                "venue": {"title": "Café Zoé", "address": "Rue 1", "location": {"latitude": 1.5, "longitude": 2.5}},
+                "location": {"latitude": 1.5, "longitude": 2.5},
+            },
+            "[place: Café Zoé, Rue 1, 1.5, 2.5]",
+        ),
+        ({"contact": {"phone_number": "+49 1", "first_name": "Ann", "last_name": "Ox"}}, "[contact: Ann Ox, +49 1]"),
+        ({"poll": {"question": "Tea?", "options": [{"text": "yes"}, {"text": "no"}]}}, "[poll: Tea? / yes / no]"),
+    ]  # fmt: skip
+    with Bot(env, telegram):
+        _ask(telegram, "hello")
+        for place, (body, told) in enumerate(sent):
+            telegram.send(ME, **body)
+            telegram.wait_for(
+                lambda count=place + 2, told=told: (
+                    len(telegram.said(ME)) == count and telegram.said(ME)[-1].startswith(f"Answer to {told}")
+                )
+            )
+        telegram.send(ME, story={"chat": {"id": 1}, "id": 2})
+        telegram.wait_for(lambda: "nothing of what is in it" in telegram.said(ME)[-1])
+    stored = [line["content"] for line in messages_of(home, "tg_4711") if line["role"] == "user"]
+    assert [text.startswith(told) for text, (_, told) in zip(stored[1:], sent, strict=False)] == [True] * len(sent)
+    assert stored[-1] == "[story]"
 
 
 @pytest.mark.req("CHAT-13")

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
-from cortext.faces.telegram.incoming import COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, is_safe_name
+from cortext.faces.telegram.incoming import COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
 from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls
@@ -37,9 +37,10 @@ def _sorry(error: CortextError) -> str:
     return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", error.hint)))
 
 
-def _with_news(text: str, session_id: str, made: bool) -> str:
-    """The answer; under the first one of a session it says how to begin anew."""
-    return f"{text}\n\n{created(session_id)}" if made else text
+def _with_news(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
+    """The answer; it says what the model was not shown, and under the first one of a session how to begin anew."""
+    news = [f"_(the {media.kind} itself was not opened: only your words were read)_"] if media and media.ref else []
+    return "\n\n".join([text, *news, *([created(session_id)] if made else [])])
 
 
 def _update_of(message: Message) -> tuple[Any, Any] | None:
@@ -102,8 +103,8 @@ class Answering:
         if "answer" in taken.facts:
             return msgspec.convert(taken.facts["answer"], Answer)
         answer = self._commands.run(taken.chat, incoming.text, seed=f"telegram {self._bot} {taken.update}")
-        if not is_safe_name(answer.name):
-            answer.name = "session.md"  # a name that the user gave to /export, and that is a path
+        if answer.name:
+            answer.name = clean_name(answer.name) or "session.md"  # the user may have given /export a path
         if not answer.document and not answer.hits:
             # What was done is not done again, however often its answer has to be sent.
             self._updates.note(taken.update, {"answer": msgspec.to_builtins(answer)})
@@ -120,8 +121,8 @@ class Answering:
         if stored is not None:
             there = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
             if there is not None:
-                return Answer(_with_news(there.text, session_id, made), markdown=True)
-        if incoming.media is not None and not incoming.text:
+                return Answer(_with_news(there.text, session_id, made, incoming.media), markdown=True)
+        if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._polite(taken, incoming, incoming.media, session_id, made, stored)
         try:
             model = assistant.models.take()
@@ -139,7 +140,7 @@ class Answering:
                 missing = unanswered_calls(list(assistant.store.read(session_id, stored.seq)))
                 if missing is not None:
                     talk.store(missing)
-            return Answer(_with_news(self._ask(talk, grown), session_id, made), markdown=True)
+            return Answer(_with_news(self._ask(talk, grown), session_id, made, incoming.media), markdown=True)
         finally:
             self._talks.pop(taken.chat, None)
             assistant.models.give_back(model)
@@ -191,7 +192,8 @@ class Answering:
         self, taken: Taken, incoming: Incoming, media: Media, session_id: str, made: bool, stored: Message | None
     ) -> Answer:
         """A voice message, photo or file without words: kept by reference, with a word to the user."""
-        words = f"I cannot open a {media.kind} yet. I kept a reference to it; please tell me in words what it is about."
+        kept = "I kept a reference to it" if media.ref else "I kept that it came, and nothing of what is in it"
+        words = f"I cannot open a {media.kind} yet. {kept}; please tell me in words what it is about."
         reply = Message(role=ASSISTANT, content=words)
         store = self._assistant.store
         if stored is None:
@@ -243,10 +245,8 @@ class Answering:
         if media is not None:
             words = f"{media.told()} {words}".strip()
             kind = "image" if media.kind == "photo" else "file"
-            parts = [
-                Part(type="text", text=words),
-                Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type),
-            ]
+            file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
+            parts = [Part(type="text", text=words), file] if media.ref else None
         return Message(role=USER, content=words, parts=parts, extra={"telegram": told})
 
 

@@ -30,10 +30,16 @@ _MEDIA = {
     "video_note": "video message",
     "animation": "animation",
     "sticker": "sticker",
+    "venue": "place",  # has a location too, which it says more of
     "location": "location",
     "contact": "contact",
     "poll": "poll",
+    "checklist": "checklist",
+    "dice": "dice",
+    "story": "story",
 }
+LONGEST_NAME = 120  # characters of a file's name
+LONGEST_CONTENT = 4_000  # characters of what a place, a contact or a poll says
 QUOTED = 200  # characters of a message that the user points at
 FORWARDED = "[I forward what somebody else wrote:]"
 _COMMAND = re.compile(r"/([a-z0-9_]{1,64})(?:@(\w{1,64}))?(?:\s+(.*))?\Z", re.IGNORECASE | re.DOTALL)
@@ -58,18 +64,21 @@ class Address(NamedTuple):
 
 
 class Media(NamedTuple):
-    """A voice message, photo or file: by reference, its bytes stay with Telegram."""
+    """A voice message, photo or file: by reference, its bytes stay with Telegram. A location, contact or poll has no
+    bytes: `content` is what it says."""
 
     kind: str
     ref: str
     name: str = ""
     media_type: str = ""
     seconds: int = 0
+    content: str = ""
 
     def told(self) -> str:
         """In words, for the log and the model."""
-        more = [terminal.line(self.name)] if self.name else []
+        more = [self.name] if self.name else []
         more += [f"{self.seconds} s"] if self.seconds else []
+        more += [self.content] if self.content else []
         return f"[{self.kind}{': ' if more else ''}{', '.join(more)}]"
 
 
@@ -182,24 +191,64 @@ def _media(message: dict[str, Any]) -> Media | None:
             found = found[-1]  # a photo in several sizes: the last is the largest
         if not isinstance(found, dict):
             continue
-        file_name = found.get("file_name", "")
-        if not isinstance(file_name, str) or (file_name and not is_safe_name(file_name)):
-            raise Refused(f"a file name that is none: {ascii(file_name)[:80]}")
         reference = found.get("file_id")
         media_type, seconds = found.get("mime_type"), found.get("duration")
         return Media(
             kind,
             f"telegram:{reference}" if isinstance(reference, str) and len(reference) < 300 else "",
-            file_name,
+            clean_name(found.get("file_name")),
             media_type if isinstance(media_type, str) and len(media_type) < 100 else "",
             seconds if _is_number(seconds) else 0,
+            _content(name, found)[:LONGEST_CONTENT],
         )
     return None
 
 
-def is_safe_name(name: str) -> bool:
-    """Whether a file name is only that: a plain name, without characters that hide or turn a part of it."""
-    return is_plain_name(name) and terminal.line(name) == name and name == name.strip()
+def _content(name: str, found: dict[str, Any]) -> str:
+    """What a location, contact, poll or checklist says, in one line; empty where it says nothing."""
+    if name == "venue":
+        place = found.get("location")
+        where = _content("location", place) if isinstance(place, dict) else ""
+        return _joined(found.get("title"), found.get("address"), where)
+    if name == "location":
+        degrees = [found.get("latitude"), found.get("longitude")]
+        return ", ".join(str(value) for value in degrees) if all(isinstance(d, float | int) for d in degrees) else ""
+    if name == "contact":
+        person = " ".join(filter(None, (_words(found.get("first_name")), _words(found.get("last_name")))))
+        return _joined(person, found.get("phone_number"), found.get("vcard"))
+    if name == "poll":
+        return _joined(found.get("question"), *_texts(found.get("options")), between=" / ")
+    if name == "checklist":
+        return _joined(found.get("title"), *_texts(found.get("tasks")), between=" / ")
+    if name == "dice":
+        return _joined(found.get("emoji"), str(found.get("value", "")))
+    return ""
+
+
+def _texts(items: Any) -> list[str]:
+    return [_words(item.get("text")) for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _joined(*texts: Any, between: str = ", ") -> str:
+    return between.join(filter(None, map(_words, texts)))
+
+
+def _words(text: Any) -> str:
+    """A stranger's text in one line, without signs that hide or turn a part of it."""
+    return terminal.line(" ".join(text.split())) if isinstance(text, str) else ""
+
+
+def clean_name(name: Any) -> str:
+    """A file's name as one plain name: no path, nothing that hides or turns a part of it, no blanks around it."""
+    if not isinstance(name, str):
+        return ""
+    signs = ("_" if sign in "/\\" else sign for sign in name if sign.isprintable() or sign.isspace())
+    shown = " ".join("".join(signs).split())
+    if len(shown) > LONGEST_NAME:
+        stem, dot, ending = shown.rpartition(".")
+        ending = f".{ending}" if dot and len(ending) < 16 else ""
+        shown = f"{(stem if ending else shown)[: LONGEST_NAME - len(ending) - 1]}…{ending}"
+    return shown if is_plain_name(shown) else ""
 
 
 def _is_number(value: Any) -> TypeGuard[int]:
