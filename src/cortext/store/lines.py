@@ -101,7 +101,7 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     _check_length(len(message.content))  # before any copy of it is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deep(msgspec.to_builtins(message)):
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and deeper_than(msgspec.to_builtins(message), MAX_DEPTH):
         raise InvalidMessage(
             f"the message is {_NESTING} (more than {MAX_DEPTH} levels)",
             kept="nothing was written",
@@ -155,9 +155,10 @@ def _check_length(length: int) -> None:
         )
 
 
-def _is_deep(value: object) -> bool:
+def deeper_than(value: object, levels: int) -> bool:
+    """Whether a value of JSON is nested deeper than that. No recursion: it may be very deep."""
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(levels):
         level = [
             child
             for item in level
