@@ -260,3 +260,29 @@ def test_a_transcript_of_nothing_but_damage_is_kept_as_it_is(tmp_path: Path) -> 
     assert done.code == 0 and "not JSON × 1" in done.out
     kept = tmp_path / ".local" / "share" / "cortext" / "home" / "unread" / f"claude-{path.stem}" / "native"
     assert kept.read_bytes() == path.read_bytes()
+
+
+@pytest.mark.req("TOOL-04")
+def test_a_log_of_ours_with_half_a_pair_and_odd_counts_is_listed_shown_and_exported(tmp_path: Path) -> None:
+    """Another program, or an older version of ours, wrote it; reading it must not fail for that."""
+    env = {"HOME": str(tmp_path)}
+    folder = tmp_path / ".claude" / "projects" / "-p"
+    folder.mkdir(parents=True)
+    script = Script()
+    script.user("cut HALF here")
+    script.assistant("a whole answer")
+    script.lines = [line.replace(b"HALF", b"\\ud83d") for line in script.lines]
+    script.save(folder)
+    assert cortext("import", cwd=tmp_path, env=env).code == 0
+    session = f"claude-{script.key}"
+    assert "\\ud83d" not in (log := next(tmp_path.rglob(f"{session}/.session/messages.jsonl"))).read_text()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    lines[0] |= {"content": "cut \ud83d here", "tokens": 2**64}
+    lines[1] |= {"tokens": -5}
+    log.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    listed = cortext("list", "--json", cwd=tmp_path, env=env)
+    assert listed.code == 0 and listed.json[0]["token_count"] == 0, listed.err
+    assert shown(session, tmp_path, env)[1]["content"] == "a whole answer"
+    for words in (("show", session), ("export", session), ("export", session, "--format", "json"), ("stats",)):
+        done = cortext(*words, cwd=tmp_path, env=env)
+        assert done.code == 0 and "Traceback" not in done.err, done.err

@@ -13,12 +13,12 @@ import msgspec
 
 from cortext.model.clock import normalise
 from cortext.model.message import ROLES, Message, holds_nothing
-from cortext.store.lines import MAX_DEPTH, deeper_than
+from cortext.store.lines import MAX_DEPTH, MAX_TOKENS, deeper_than
 from cortext.tools.base import Counts, TranscriptReading
 from cortext.tools.foreign import WITHOUT_CONTENT as WITHOUT_CONTENT
-from cortext.tools.foreign import derived_id, note
+from cortext.tools.foreign import derived_id, note, without_halves
 
-MOST_TOKENS = 2**53  # what every reader of JSON, and every database, takes for a whole number
+_encode = msgspec.json.Encoder().encode
 _AROUND = 4  # levels of a stored message around what a part holds
 
 
@@ -42,6 +42,8 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
             _count_in_range(message, counts)
         if message.parts is not None:
             _flatten(message, counts)
+        if not message.content.isascii() or message.parts is not None:
+            _without_halves(message)
         if message.extra is not None and deeper_than(message.extra, MAX_DEPTH - _AROUND):
             note(counts.damaged, "nested too deeply")
             message.extra = None
@@ -54,14 +56,30 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
         yield message
 
 
+def _without_halves(message: Message) -> None:
+    """Half a surrogate pair (a text that was cut inside an emoji) is no character: no UTF-8 can hold it."""
+    try:
+        message.content.encode("utf-8")
+        for part in message.parts or ():
+            part.text.encode("utf-8")
+            part.output.encode("utf-8")
+            if part.input is not None:
+                _encode(part.input)
+    except UnicodeEncodeError:
+        message.content = without_halves(message.content)
+        for part in message.parts or ():
+            part.text, part.output = without_halves(part.text), without_halves(part.output)
+            part.input = without_halves(part.input)
+
+
 def _count_in_range(message: Message, counts: Counts) -> None:
     """Numbers that no database takes are no counts."""
     tokens, usage = message.tokens, message.usage
-    if (tokens is None or 0 <= tokens <= MOST_TOKENS) and (usage is None or _is_sound(usage)):
+    if (tokens is None or 0 <= tokens <= MAX_TOKENS) and (usage is None or _is_sound(usage)):
         return
     note(counts.damaged, "token count out of range")
     message.usage = None
-    if tokens is not None and not 0 <= tokens <= MOST_TOKENS:
+    if tokens is not None and not 0 <= tokens <= MAX_TOKENS:
         message.tokens = None  # then it is estimated
 
 
@@ -71,7 +89,7 @@ def _is_sound(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         if not todo:
             return True
-        if any(type(item) in (int, float) and not 0 <= item <= MOST_TOKENS for item in todo):
+        if any(type(item) in (int, float) and not 0 <= item <= MAX_TOKENS for item in todo):
             return False
         todo = [
             inner
