@@ -52,10 +52,11 @@ class Catalogue:
             self._connection.executemany(
                 "INSERT OR REPLACE INTO transcript VALUES (?, ?, ?, ?, ?, ?, ?)", map(_row, entries)
             )
+            self._connection.execute("COMMIT")
         except BaseException:
-            self._connection.execute("ROLLBACK")
+            if self._connection.in_transaction:  # a full disk has ended it already
+                self._connection.execute("ROLLBACK")
             raise
-        self._connection.execute("COMMIT")
 
     def close(self) -> None:
         """Let go of the database, before a fork or at the end."""

@@ -110,6 +110,13 @@ class Outline(Protocol):
 Placed = TypeVar("Placed", bound=Outline)
 
 
+def holds_nothing(message: Message) -> bool:
+    """Whether there is nothing in a message: no words, no call, no result, no picture."""
+    if message.content:
+        return False
+    return not message.parts or all(part.type == TEXT and not part.text for part in message.parts)
+
+
 def said(parts: list[Part]) -> str:
     """The `content` that belongs to these parts: their texts, a blank line between."""
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)

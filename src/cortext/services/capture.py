@@ -7,18 +7,23 @@ the session's lock it reads what is new in the transcript and appends what the s
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import msgspec
 
-from cortext.errors import SessionExists, SessionNotFound
+from cortext import newfiles
+from cortext.errors import CortextError, SessionExists, SessionNotFound
 from cortext.index.catalogue import Catalogue, Entry
+from cortext.index.database import unwritable
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.services.masking import mask_message
+from cortext.services.storable import storable
 from cortext.services.stores import NamedStore
 from cortext.store.base import Store
 from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
@@ -27,6 +32,7 @@ BATCH_MESSAGES = 2_000
 BATCH_BYTES = 8 << 20
 KNOWN_TAIL = 400
 COPY_NAME = "native"
+UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
 
 
 class Captured(NamedTuple):
@@ -69,6 +75,7 @@ class Capture:
         self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
         self._stores = {place.root: place.store for place in (*stores, home)}
+        self.trouble = ""  # why the catalogue does not know what was taken in
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
 
@@ -116,9 +123,13 @@ class Capture:
         except SessionNotFound:
             return self._first(tool, transcript, entry, store)
 
-    def words(self, reading: Iterable[Message], entry: Entry) -> Iterator[Message]:
-        """What was said, without what we ourselves put in; on its way into git also without secrets."""
-        own = (message for message in reading if message.extra is None or not _is_ours(message))
+    def words(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
+        """What was said and can be stored, without what we ourselves put in; on its way into git without secrets.
+
+        `before` is the message that the session ends with.
+        """
+        sound = storable(reading, before)
+        own = (message for message in sound if message.extra is None or not _is_ours(message))
         masking = self._mask and entry.root != self.home.root
         return (mask_message(message)[0] for message in own) if masking else own
 
@@ -140,11 +151,12 @@ class Capture:
 
     def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """A transcript that is new to us becomes a session, once it holds a message."""
-        reading = tool.read(transcript)
-        batches = batches_of(self.words(reading, entry))
-        first = next(batches, None)
+        with self.keeping_unread(tool, transcript):
+            reading = tool.read(transcript)
+            batches = batches_of(self.words(reading, entry))
+            first = next(batches, None)
         if first is None:
-            return UNCHANGED._replace(counts=reading.counts)
+            return self.nothing_said(tool, transcript, reading.counts)
         session = new_session(entry, transcript, reading.about, first)
         try:
             store.create(session)
@@ -152,14 +164,15 @@ class Capture:
             return UNCHANGED
         added = calls = 0
         with store.open(entry.session_id) as writer:
-            batch: list[Message] | None = first
-            while batch:
-                writer.append(*batch)
-                added += len(batch)
-                calls += calls_in(batch)
-                batch = next(batches, None)
-            session = writer.update(changes_of(session, reading.about, first))
-            self._done(tool, transcript, entry, session, reading)
+            with self._copied(tool, transcript, entry, writer.session()):
+                batch: list[Message] | None = first
+                while batch:
+                    writer.append(*batch)
+                    added += len(batch)
+                    calls += calls_in(batch)
+                    batch = next(batches, None)
+                writer.update(changes_of(session, reading.about, first))
+            self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
     def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
@@ -167,31 +180,72 @@ class Capture:
         added = calls = 0
         with store.open(entry.session_id) as writer:
             session = writer.session()
-            reading = tool.read(transcript, entry.cursor)
-            fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
-            for batch in batches_of(self.words(reading, entry)):
-                new = fresh.only(batch)
-                if new:
-                    writer.append(*new)
-                    added += len(new)
-                    calls += calls_in(new)
-            change = changes_of(session, reading.about, [])
-            if change != Change():
-                session = writer.update(change)
-            self._done(tool, transcript, entry, session, reading)
+            with self._copied(tool, transcript, entry, session):
+                reading = tool.read(transcript, entry.cursor)
+                fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
+                for batch in batches_of(self.words(reading, entry, fresh.last)):
+                    new = fresh.only(batch)
+                    if new:
+                        writer.append(*new)
+                        added += len(new)
+                        calls += calls_in(new)
+                change = changes_of(session, reading.about, [])
+                if change != Change():
+                    writer.update(change)
+            self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
-    def _done(
-        self, tool: Tool, transcript: Transcript, entry: Entry, session: Session, reading: TranscriptReading
-    ) -> None:
-        """Keep the tool's own form beside ours (in the home store only), then remember how far we read."""
+    @contextmanager
+    def _copied(self, tool: Tool, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
+        """Keep the tool's own form beside ours (in the home store only) before anything in it is read.
+
+        Where that fails, the words are taken in all the same, and then the failure is told: the next run tries again.
+        """
+        failure: Exception | None = None
         if entry.root == self.home.root:
-            tool.copy(transcript, copy_path(session))
-        self.remember([done_entry(entry, transcript, reading)])
+            try:
+                tool.copy(transcript, copy_path(session))
+            except (CortextError, OSError) as error:
+                failure = error
+        yield
+        if failure is not None:
+            raise failure
+
+    def nothing_said(self, tool: Tool, transcript: Transcript, counts: Counts) -> Captured:
+        """A transcript without a message makes no session; where that is because of damage, its file is kept."""
+        if counts.damaged:
+            self.keep_unread(tool, transcript)
+        return UNCHANGED._replace(counts=counts)
+
+    @contextmanager
+    def keeping_unread(self, tool: Tool, transcript: Transcript) -> Iterator[None]:
+        """Whatever goes wrong in here, the tool's own file is kept: a later version may read it."""
+        try:
+            yield
+        except Exception:
+            self.keep_unread(tool, transcript)
+            raise
+
+    def keep_unread(self, tool: Tool, transcript: Transcript) -> None:
+        """Keep the tool's own form of a transcript that gave no session."""
+        folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
+        try:
+            newfiles.ensure_folder(folder, None)
+            tool.copy(transcript, os.path.join(folder, COPY_NAME))
+        except (CortextError, OSError):
+            pass  # what went wrong with the transcript itself is told
 
     def remember(self, entries: Sequence[Entry]) -> None:
-        """Note in the catalogue how far these transcripts were read."""
-        self.catalogue.put_all(entries)
+        """Note in the catalogue how far these transcripts were read. Where it cannot be written nothing is lost."""
+        try:
+            self.catalogue.put_all(entries)
+        except sqlite3.DatabaseError as error:
+            if not unwritable(error):
+                raise
+            self.trouble = (
+                f"the catalogue could not be written ({error}); everything that was taken in is kept, "
+                "and the next import looks through these transcripts again"
+            )
         if self._entries is not None:
             self._entries.update({(entry.tool, entry.key): entry for entry in entries})
 
@@ -241,6 +295,7 @@ class _Fresh:
 
     def __init__(self, store: Store, session_id: str, *, partly: bool) -> None:
         messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if partly else store.read(session_id))
+        self.last = messages[-1] if messages else None
         self._ids = {message.id for message in messages}
         self._along: Iterator[Message] = iter(() if partly else thread(messages))
         self._next = next(self._along, None)
@@ -277,17 +332,23 @@ def batches_of(messages: Iterable[Message], most: int = BATCH_MESSAGES) -> Itera
     """Messages in lots that are written and flushed at once; memory is bounded by the lot."""
     batch: list[Message] = []
     size = 0
-    for message in messages:
-        batch.append(message)
-        size += len(message.content)
-        if message.parts is not None:
-            for part in message.parts:
-                size += len(part.output)
-        if len(batch) >= most or size >= BATCH_BYTES:
-            yield batch
-            batch, size = [], 0
+    failure: Exception | None = None
+    try:
+        for message in messages:
+            batch.append(message)
+            size += len(message.content)
+            if message.parts is not None:
+                for part in message.parts:
+                    size += len(part.output)
+            if len(batch) >= most or size >= BATCH_BYTES:
+                yield batch
+                batch, size = [], 0
+    except Exception as error:  # noqa: BLE001 (what came before it is stored first; then it is raised)
+        failure = error
     if batch:
         yield batch
+    if failure is not None:
+        raise failure
 
 
 def calls_in(batch: Sequence[Message]) -> int:

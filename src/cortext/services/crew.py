@@ -13,13 +13,13 @@ import select
 import signal
 import struct
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NoReturn
 
 import msgspec
 
 from cortext.services.capture import Capture, Captured
-from cortext.services.intake import Outcome, outcomes
+from cortext.services.intake import Tell, ctrl_c_later, outcomes
 from cortext.tools.base import Tool, Transcript
 
 WORTH_IT = 8 << 20  # bytes of new transcripts: below this one process is done before others have begun
@@ -55,28 +55,33 @@ def _may_fork() -> bool:
     return sys.platform == "linux" and (threads is None or threads.active_count() == 1)
 
 
-def outcomes_of_crew(capture: Capture, work: New, size: int) -> Iterator[Outcome]:
+def outcomes_of_crew(capture: Capture, work: New, size: int, tell: Tell) -> Iterator[Transcript]:
     """Capture these new transcripts, by so many processes."""
     work = sorted(work, key=lambda item: -item[1].size)  # a large one at the end would be waited for
     left = dict.fromkeys(range(len(work)))
     capture.catalogue.close()  # a connection does not survive a fork
-    crew = Crew()
+
+    def heard(told: Told) -> None:
+        del left[told.number]
+        tell(*work[told.number], told.why if told.captured is None else told.captured)
+
+    crew = Crew(heard)
     try:
         crew.begin(capture, work, size)
         capture.catalogue.reopen()
-        for told in crew.reports(len(work)):
-            del left[told.number]
-            yield *work[told.number], told.why if told.captured is None else told.captured
+        for number in crew.reports(len(work)):
+            yield work[number][1]
     finally:
         crew.end()
     capture.look_again()
-    yield from outcomes(capture, [work[number] for number in left])
+    yield from outcomes(capture, [work[number] for number in left], tell)
 
 
 class Crew:
     """The processes, the pipe that hands out work, and those that they answer through."""
 
-    def __init__(self) -> None:
+    def __init__(self, heard: Callable[[Told], None]) -> None:
+        self._heard = heard
         self._reading, self._giving = os.pipe()
         os.set_blocking(self._giving, False)
         self._answers: dict[int, bytearray] = {}
@@ -103,8 +108,8 @@ class Crew:
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _CTRL_C)
             os.close(self._reading)
 
-    def reports(self, count: int) -> Iterator[Told]:
-        """Hand out so many numbers; what they tell, until all have ended."""
+    def reports(self, count: int) -> Iterator[int]:
+        """Hand out so many numbers; those that are done, until all have ended."""
         numbers = list(range(count))
         while self._answers:
             readable, writable, _ = select.select(list(self._answers), [self._giving] if self._giving >= 0 else [], [])
@@ -126,29 +131,38 @@ class Crew:
             os.close(self._giving)
             self._giving = -1
 
-    def _told(self, descriptor: int) -> Iterator[Told]:
-        piece = os.read(descriptor, 1 << 16)
-        waiting = self._answers[descriptor]
-        waiting += piece
-        while len(waiting) >= _NUMBER.size:
-            end = _NUMBER.size + _NUMBER.unpack_from(waiting)[0]
-            if len(waiting) < end:
-                break
-            told = _told.decode(bytes(waiting[_NUMBER.size : end]))
-            del waiting[:end]
-            yield told
-        if not piece:
-            os.close(descriptor)
-            del self._answers[descriptor]
+    def _told(self, descriptor: int) -> list[int]:
+        """Hear what one of them tells; the numbers that are done."""
+        done: list[int] = []
+        with ctrl_c_later():
+            piece = os.read(descriptor, 1 << 16)
+            waiting = self._answers[descriptor]
+            waiting += piece
+            while len(waiting) >= _NUMBER.size:
+                end = _NUMBER.size + _NUMBER.unpack_from(waiting)[0]
+                if len(waiting) < end:
+                    break
+                told = _told.decode(bytes(waiting[_NUMBER.size : end]))
+                del waiting[:end]
+                self._heard(told)
+                done.append(told.number)
+            if not piece:
+                os.close(descriptor)
+                del self._answers[descriptor]
+        return done
 
     def end(self) -> None:
-        """Stop who is still at work (a Ctrl-C may have reached only us), and wait for them."""
-        for descriptor in (*self._answers, *([self._giving] if self._giving >= 0 else [])):
-            os.close(descriptor)
-        for process in self._processes:
+        """Stop who is still at work (a Ctrl-C may have reached only us), hear what they had done, and wait for them."""
+        with ctrl_c_later():
+            if self._giving >= 0:
+                os.close(self._giving)
             if self._answers:
-                os.kill(process, signal.SIGINT)
-            os.waitpid(process, 0)
+                for process in self._processes:
+                    os.kill(process, signal.SIGINT)
+            while self._answers:
+                self._told(next(iter(self._answers)))
+            for process in self._processes:
+                os.waitpid(process, 0)
 
 
 def _work(capture: Capture, work: New, reading: int, telling: int, others: list[int]) -> NoReturn:
@@ -167,9 +181,12 @@ def _work(capture: Capture, work: New, reading: int, telling: int, others: list[
             while len(raw := os.read(reading, _NUMBER.size)) == _NUMBER.size:
                 yield work[_NUMBER.unpack(raw)[0]]
 
-        for _, transcript, outcome in outcomes(capture, asked()):
+        def told(tool: Tool, transcript: Transcript, outcome: Captured | str) -> None:
             done, why = (outcome, "") if isinstance(outcome, Captured) else (None, outcome)
             _tell(telling, Told(numbers[id(transcript)], done, why))
+
+        for _ in outcomes(capture, asked(), told):
+            pass
         status = 0
     except (KeyboardInterrupt, BrokenPipeError):
         pass  # what was published is safe; the rest is for who comes next

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
-
-import msgspec
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
@@ -32,13 +31,13 @@ def as_markdown(session: Session, messages: Sequence[Message]) -> str:
             lines += [message.content, ""]
         for part in message.parts or ():
             if part.type == TOOL_CALL:
-                call = msgspec.json.format(msgspec.json.encode(part.input), indent=2).decode()
+                call = json.dumps(part.input, ensure_ascii=False, indent=2)
                 lines += [f"**{part.name}**", "", *_fenced(call, "json"), ""]
             elif part.type == TOOL_RESULT:
                 lines += [*_fenced(part.output), ""]
             elif part.ref:
                 lines += [f"[{part.type}: {part.ref}]", ""]
-    return "\n".join(lines).rstrip() + "\n"
+    return as_utf8("\n".join(lines).rstrip()) + "\n"
 
 
 def _fenced(text: str, language: str = "") -> list[str]:
@@ -52,4 +51,9 @@ def _fenced(text: str, language: str = "") -> list[str]:
 def as_json(found: Found, messages: Sequence[Message]) -> str:
     """The session and its messages, as `cortext show --json` gives them."""
     answer = {**session_row(found), "messages": [message_row(message) for message in messages]}
-    return msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n"
+    return as_utf8(json.dumps(answer, ensure_ascii=False, indent=2)) + "\n"
+
+
+def as_utf8(text: str) -> str:
+    """The text as it can be written: half a surrogate pair, which an older log may hold, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

@@ -6,7 +6,10 @@ what belongs to a workspace, what somebody else is taking in at this moment) goe
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+import signal
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -14,7 +17,6 @@ from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
 from cortext.model.message import Message
 from cortext.services.capture import (
-    UNCHANGED,
     Capture,
     Captured,
     ToolReport,
@@ -45,8 +47,24 @@ class _Waiting(NamedTuple):
     entry: Entry
 
 
-# What became of a transcript: what was captured, or why not.
-Outcome = tuple[Tool, Transcript, Captured | str]
+# Takes what became of a transcript: what was captured, or why not.
+Tell = Callable[[Tool, Transcript, Captured | str], None]
+
+
+@contextmanager
+def ctrl_c_later() -> Iterator[None]:
+    """A Ctrl-C is heard after what is done in here, so that nothing is published and not told."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    heard: list[object] = []
+    before = signal.signal(signal.SIGINT, lambda *given: heard.append(given))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        signal.raise_signal(signal.SIGINT)
 
 
 class Intake:
@@ -65,11 +83,6 @@ class Intake:
     def add(self, tool: Tool, transcript: Transcript, entry: Entry) -> Captured | None:
         """Build the session; None where it waits to be published, else what there is to say at once."""
         capture = self._capture
-        reading = tool.read(transcript)
-        batches = batches_of(capture.words(reading, entry), FEW_MESSAGES)
-        first = next(batches, None)
-        if first is None:
-            return UNCHANGED._replace(counts=reading.counts)
         try:
             draft = self._bulk.begin(entry.session_id)
         except SessionExists:
@@ -77,20 +90,27 @@ class Intake:
         added = calls = 0
         title = ""
 
-        def counted() -> Iterator[list[Message]]:
+        def counted(batches: Iterable[list[Message]]) -> Iterator[list[Message]]:
             nonlocal added, calls, title
-            for batch in chain((first,), batches):
+            for batch in batches:
                 added += len(batch)
                 calls += calls_in(batch)
                 title = title or title_from(batch)
                 yield batch
 
         try:
-            draft.write(counted())
+            tool.copy(transcript, draft.copy, draft.later)  # before anything in it is read
+            with capture.keeping_unread(tool, transcript):
+                reading = tool.read(transcript)
+                batches = batches_of(capture.words(reading, entry), FEW_MESSAGES)
+                first = next(batches, None)
+            if first is None:
+                self._bulk.drop(draft)
+                return capture.nothing_said(tool, transcript, reading.counts)
+            draft.write(counted(chain((first,), batches)))
             session = new_session(entry, transcript, reading.about, first)
             session.title = session.title or title
             draft.finish(session, changes_of(session, reading.about, []))
-            tool.copy(transcript, draft.copy, draft.later)
             self._bulk.ready(draft)
         except BaseException:
             self._bulk.drop(draft)
@@ -100,52 +120,59 @@ class Intake:
         self._bytes += transcript.size
         return None
 
-    def publish(self) -> Iterator[Outcome]:
-        """Make sessions of what waits; what became of each."""
+    def publish(self, tell: Tell) -> list[Transcript]:
+        """Make sessions of what waits, and tell what became of each; a Ctrl-C waits until all of it is told."""
         waiting, self._waiting, self._bytes = self._waiting, {}, 0
         if not waiting:
-            return
-        try:
-            done = self._bulk.publish(lambda made: self._capture.remember([waiting[name].entry for name in made]))
-        except CortextError as error:
-            yield from ((item.tool, item.transcript, str(error)) for item in waiting.values())
-            return
-        for name, item in waiting.items():
-            if name in done.taken:  # somebody was quicker: what they have not got yet is appended
-                yield item.tool, item.transcript, _tried(self._capture, item.tool, item.transcript)
+            return []
+        taken: list[_Waiting] = []
+        with ctrl_c_later():
+            try:
+                done = self._bulk.publish(lambda made: self._capture.remember([waiting[name].entry for name in made]))
+            except CortextError as error:
+                for item in waiting.values():
+                    tell(item.tool, item.transcript, str(error))
             else:
-                yield item.tool, item.transcript, str(done.failed[name]) if name in done.failed else item.captured
+                for name, item in waiting.items():
+                    if name in done.taken:
+                        taken.append(item)
+                    else:
+                        why = done.failed.get(name)
+                        tell(item.tool, item.transcript, item.captured if why is None else str(why))
+        for item in taken:  # somebody was quicker: what they have not got yet is appended
+            tell(item.tool, item.transcript, tried(self._capture, item.tool, item.transcript))
+        return [item.transcript for item in waiting.values()]
 
 
-def outcomes(capture: Capture, work: Work) -> Iterator[Outcome]:
-    """Capture these transcripts; one that fails stops nothing."""
+def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
+    """Capture these transcripts, tell what became of each, and yield it then; one that fails stops nothing."""
     store: Any = capture.home.store
     bulk: Bulk | None = store.bulk() if hasattr(store, "bulk") else None
     if bulk is None:
-        yield from ((tool, transcript, _tried(capture, tool, transcript)) for tool, transcript in work)
+        for tool, transcript in work:
+            tell(tool, transcript, tried(capture, tool, transcript))
+            yield transcript
         return
     intake = Intake(capture, bulk)
     try:
         for tool, transcript in work:
+            outcome: Captured | str | None
             entry = capture.new_entry(transcript)
-            if entry is None:
-                yield tool, transcript, _tried(capture, tool, transcript)
-                continue
             try:
-                captured = intake.add(tool, transcript, entry)
-            except (CortextError, OSError) as error:
-                yield tool, transcript, str(error)
-                continue
-            if captured is not None:
-                yield tool, transcript, captured
+                outcome = intake.add(tool, transcript, entry) if entry else tried(capture, tool, transcript)
+            except Exception:  # noqa: BLE001 (tried by itself, so that what can be had of it is kept)
+                outcome = tried(capture, tool, transcript)
+            if outcome is not None:
+                tell(tool, transcript, outcome)
+                yield transcript
             if intake.full:
-                yield from intake.publish()
-        yield from intake.publish()
+                yield from intake.publish(tell)
+        yield from intake.publish(tell)
     finally:
         bulk.close()
 
 
-def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]]) -> Iterator[Outcome]:
+def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]], tell: Tell) -> Iterator[Transcript]:
     """The same, by several processes for what is new where there is much of it."""
     if hasattr(capture.home.store, "bulk"):
         from cortext.services import crew
@@ -153,17 +180,20 @@ def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]]) -> 
         new = [item for item in work if capture.new_entry(item[1]) is not None]
         size = crew.size_of_crew(new)
         if size > 1:
-            yield from crew.outcomes_of_crew(capture, new, size)
+            yield from crew.outcomes_of_crew(capture, new, size, tell)
             taken = {id(transcript) for _, transcript in new}
             work = [item for item in work if id(item[1]) not in taken]
-    yield from outcomes(capture, work)
+    yield from outcomes(capture, work, tell)
 
 
-def _tried(capture: Capture, tool: Tool, transcript: Transcript) -> Captured | str:
+def tried(capture: Capture, tool: Tool, transcript: Transcript) -> Captured | str:
+    """What a capture gave, or why it gave nothing: whatever is wrong with a transcript is that transcript's alone."""
     try:
         return capture.capture(tool, transcript)
     except (CortextError, OSError) as error:
         return str(error)
+    except Exception as error:  # noqa: BLE001 (the others must not suffer)
+        return f"it holds something unexpected ({type(error).__name__}: {error}); its file is kept as it is"
 
 
 def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) -> Generator[Transcript, None, None]:
@@ -177,9 +207,11 @@ def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) ->
             yield transcript
         else:
             changed.append((tool, transcript))
-    for tool, transcript, outcome in _side_by_side(capture, changed):
+
+    def tell(tool: Tool, transcript: Transcript, outcome: Captured | str) -> None:
         if isinstance(outcome, Captured):
             reports[tool.name].add(outcome)
         else:
             reports[tool.name].failed.append(f"{transcript.path}: {outcome}")
-        yield transcript
+
+    yield from _side_by_side(capture, changed, tell)

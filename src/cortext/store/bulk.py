@@ -50,7 +50,6 @@ class WorkspaceDraft:
         self._lines = NewLines()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        newfiles.ensure_folder(self._folder, self.later)
         newfiles.new_file(os.path.join(self._folder, "messages.jsonl"), map(self._lines.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
@@ -95,6 +94,7 @@ class WorkspaceBulk:
             raise SessionExists(f"there is a session {session_id} already", kept="it is unchanged")
         draft = WorkspaceDraft(self._store, session_id, os.path.join(self._folder, session_id))
         self._drafts[session_id] = draft
+        newfiles.ensure_folder(os.path.dirname(draft.copy), draft.later)
         return draft
 
     def drop(self, draft: Draft) -> None:

@@ -4,7 +4,7 @@ A line of ours is a Message with, in some layouts, a key before it (`type`, `idx
 a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
 """
 
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -26,6 +26,11 @@ NO_OBJECT = "not a JSON object"
 _NESTING = "nested too deeply"
 
 
+# A count as every database takes it. A line that says another is read leniently, as if it said none.
+MAX_TOKENS = 2**53
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
+
+
 class StoredMessage(Message, kw_only=True, omit_defaults=True):
     """A message as it stands in a file: with the keys that only some layouts have.
 
@@ -33,6 +38,7 @@ class StoredMessage(Message, kw_only=True, omit_defaults=True):
     """
 
     role: str = ""
+    tokens: Tokens | None = None
     type: str = ""
     idx: int = -1
 
@@ -42,7 +48,7 @@ class StoredOutline(msgspec.Struct, kw_only=True):
 
     role: str = ""
     timestamp: str = ""
-    tokens: int | None = None
+    tokens: Tokens | None = None
     id: str = ""
     seq: int = -1
     parent: str = ""
@@ -101,7 +107,7 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     _check_length(len(message.content))  # before any copy of it is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deep(msgspec.to_builtins(message)):
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and deeper_than(msgspec.to_builtins(message), MAX_DEPTH):
         raise InvalidMessage(
             f"the message is {_NESTING} (more than {MAX_DEPTH} levels)",
             kept="nothing was written",
@@ -155,9 +161,10 @@ def _check_length(length: int) -> None:
         )
 
 
-def _is_deep(value: object) -> bool:
+def deeper_than(value: object, levels: int) -> bool:
+    """Whether a value of JSON is nested deeper than that. No recursion: it may be very deep."""
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(levels):
         level = [
             child
             for item in level
@@ -294,7 +301,7 @@ def coerce(value: Any) -> StoredMessage:
         role=role,
         content=_plain_text(content),
         timestamp=_string(value.get("timestamp")),
-        tokens=_integer(value.get("tokens")),
+        tokens=_tokens(value.get("tokens")),
         id=_string(value.get("id")),
         seq=_number(value.get("seq")),
         idx=_number(value.get("idx")),
@@ -319,6 +326,11 @@ def _string(value: Any) -> str:
 
 def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _tokens(value: Any) -> int | None:
+    found = _integer(value)
+    return found if found is not None and 0 <= found <= MAX_TOKENS else None
 
 
 def _number(value: Any) -> int:

@@ -30,7 +30,7 @@ from cortext.model.message import (
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.claude_code_records import SYNTHETIC, Block, Mark, Record
-from cortext.tools.foreign import note
+from cortext.tools.foreign import WITHOUT_CONTENT, note
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
@@ -118,6 +118,7 @@ class Maker:
         """What an assistant's record says; errors that the program put there are notes, not words."""
         words = record.message
         if words is None:
+            note(self.counts.skipped, WITHOUT_CONTENT)
             return []
         content = words.content
         if record.cortext is not None:
@@ -167,6 +168,8 @@ class Maker:
                 return [Message(role=role, content=part.text, timestamp=stamp, id=identity, aside=aside)]
             role = TOOL if part.type == TOOL_RESULT else role
             return [Message(role=role, timestamp=stamp, id=identity, parts=parts, aside=aside)]
+        if not parts:
+            note(self.counts.skipped, WITHOUT_CONTENT)
         made: list[Message] = []
         for part in parts:
             before = made[-1] if made else None

@@ -14,12 +14,20 @@ from typing import Any
 import msgspec
 
 from cortext import fsio
-from cortext.model.message import BEGINNING, TOOL, Message
+from cortext.model.message import BEGINNING, TOOL, Message, holds_nothing
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code_messages import Maker, is_resume_block, text_of, timestamp
 from cortext.tools.claude_code_records import BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
 from cortext.tools.claude_code_summary import said_in
-from cortext.tools.foreign import ForeignLines, derived_id, note
+from cortext.tools.foreign import (
+    NOT_UNDERSTOOD,
+    ODD,
+    WITHOUT_CONTENT,
+    ForeignLines,
+    derived_id,
+    note,
+    place,
+)
 
 _TYPE_FIRST = b'{"type":"'
 _PARENT_FIRST = b'{"parentUuid":'
@@ -108,11 +116,20 @@ class ClaudeReading:
                 record = decode(_without_copy(line) if len(line) > _WORTH_CUTTING else line)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 for record in lines.decode(line, decoder, Record) or _second_half(line):
-                    yield from self._record(record, maker, line)
+                    yield from self._soundly(record, maker, line, lines)
             else:
-                made = self._record(record, maker, line)
+                made = self._soundly(record, maker, line, lines)
                 if made:
                     yield from made
+
+    def _soundly(self, record: Record, maker: Maker, line: bytes, lines: ForeignLines) -> Sequence[Message]:
+        """The messages of one record; one that cannot be understood costs the others nothing."""
+        try:
+            return self._record(record, maker, line)
+        except ODD:
+            note(self.counts.damaged, NOT_UNDERSTOOD)
+            place(self.counts, self._transcript.path, lines.end)
+            return ()
 
     def _record(self, record: Record, maker: Maker, line: bytes) -> Sequence[Message]:
         """The messages of one record, each with its parent where it does not follow the one before."""
@@ -133,6 +150,9 @@ class ClaudeReading:
             made = []
         else:
             made = self._other(record, maker, line)
+        if made and holds_nothing(made[-1]):  # an empty one is always alone, or the last
+            note(self.counts.skipped, WITHOUT_CONTENT)
+            made = made[:-1]
         # A compaction begins a new root, and says what it went on from.
         parent = record.parentUuid or record.logicalParentUuid
         above = "" if parent is None else owners.get(parent)

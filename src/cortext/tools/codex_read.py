@@ -16,7 +16,7 @@ from cortext.model.message import Message
 from cortext.tools.base import About, Counts
 from cortext.tools.codex_pages import COMPRESSED, Page, Segment, head_of, segments
 from cortext.tools.codex_talk import Talk
-from cortext.tools.foreign import ForeignLines, note
+from cortext.tools.foreign import NOT_UNDERSTOOD, ODD, ForeignLines, note, place
 
 _ENDS = 1024  # how much of a page's beginning, and before the place we stopped, is compared
 
@@ -105,7 +105,12 @@ def _read_segment(talk: Talk, segment: Segment, start: int, *, for_good: bool) -
     for line in lines:
         if limit is not None and lines.end > limit:
             break
-        ready = take(line, begin)
+        try:
+            ready = take(line, begin)
+        except ODD:
+            note(talk.counts.damaged, NOT_UNDERSTOOD)
+            place(talk.counts, page.path, begin)
+            ready = ()
         begin = lines.end
         if ready:
             yield from ready

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from cortext.tools.codex_mark import Mark
+from cortext.tools.foreign import value_of
 
 # How a line begins, as the program writes it.
 BEGIN = b'{"timestamp":"'
@@ -273,7 +274,7 @@ def image_of(piece: Piece, instead: str) -> tuple[str, str]:
     if data.startswith(b"data:"):
         return instead, data[5:].partition(b";")[0].decode("ascii", "replace")
     if data.startswith(b"http"):
-        return str(values.decode(piece.image_url)), ""
+        return str(value_of(piece.image_url) or ""), ""
     return piece.file_id or instead, ""
 
 

@@ -24,6 +24,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
+    holds_nothing,
     said,
 )
 from cortext.tools import codex_records as records
@@ -42,7 +43,7 @@ from cortext.tools.codex_records import (
     Item,
     ItemLine,
 )
-from cortext.tools.foreign import derived_id, note, place
+from cortext.tools.foreign import WITHOUT_CONTENT, as_utf8, derived_id, note, place
 
 _BLOCK = BLOCK.encode()
 _DEVELOPER = re.compile(rb'message"(?:,"(?:id|status|phase)":"[^"]*")*,"role":"(?:developer|system)"')
@@ -173,6 +174,8 @@ class Talk:
         """A line that is not one record: every record that can be made out in it is taken."""
         found, whole = records.split(line)
         alone = len(found) == 1 and len(found[0]) == len(line)
+        if alone and (sound := as_utf8(line)) is not None:
+            return self.take(sound, begin)
         if alone or not whole:
             note(self.counts.damaged, "unexpected shape" if alone else "not JSON")
             place(self.counts, self.path, begin)
@@ -236,6 +239,9 @@ class Talk:
         if moment[:17] != self._minute or len(moment) != 24:
             moment = self._moment(moment)
         message = Message(role=role, content=content, timestamp=moment, id=self.items.id_of(item), parts=parts)
+        if holds_nothing(message):
+            note(self.counts.skipped, WITHOUT_CONTENT)
+            return _NONE
         if role == ASSISTANT:
             return self._answered(message, row)
         if item.role in ("developer", "system") and BLOCK not in content:

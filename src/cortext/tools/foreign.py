@@ -18,6 +18,20 @@ from cortext.jsonl import SMALL, blocks
 from cortext.tools.base import Counts
 
 T = TypeVar("T")
+
+# What may come of a record that is not as its program writes it, where it was taken for one that is.
+ODD = (
+    msgspec.MsgspecError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+NOT_UNDERSTOOD = "not understood"
+WITHOUT_CONTENT = "without content"
 _PLACES = 20
 _any = msgspec.json.Decoder()
 
@@ -117,6 +131,39 @@ def glued_values(line: bytes) -> tuple[list[Any], bool]:
         values.append(value)
         text = text[end:].lstrip("\0 \t\r\n")
     return values, True
+
+
+def without_halves(value: Any) -> Any:
+    """The value with a replacement character for every half of a surrogate pair: a text cut inside an emoji.
+
+    No UTF-8 can hold such a half; JavaScript writes it as an escape all the same.
+    """
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, dict):
+        return {without_halves(name): without_halves(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [without_halves(item) for item in value]
+    return value
+
+
+def value_of(raw: bytes | memoryview) -> Any:
+    """The JSON value that stands here alone, as UTF-8 can hold it; None where there is none."""
+    values, whole = glued_values(bytes(raw))
+    try:
+        return without_halves(values[0]) if whole and len(values) == 1 else None
+    except RecursionError:
+        return None
+
+
+def as_utf8(line: bytes) -> bytes | None:
+    """A record whose only fault is half a surrogate pair, without it; None where that is not so."""
+    try:
+        _any.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        value = value_of(line)
+        return None if value is None else msgspec.json.encode(value)
+    return None
 
 
 def derived_id(*parts: str | int) -> str:

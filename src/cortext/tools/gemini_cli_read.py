@@ -15,7 +15,7 @@ from cortext import fsio
 from cortext.jsonl import MAX_LINE, blocks
 from cortext.model.message import Message
 from cortext.tools.base import About, Counts, Transcript
-from cortext.tools.foreign import ForeignLines, glued_values, is_whole, note, place
+from cortext.tools.foreign import NOT_UNDERSTOOD, ODD, ForeignLines, glued_values, is_whole, note, place, without_halves
 from cortext.tools.gemini_cli_records import Record, document_decoder, record_decoder
 from cortext.tools.gemini_cli_talk import PastNeeded, Talk
 
@@ -79,7 +79,10 @@ class _File:
         if is_document(self.path):
             talk = self._talk()
             for record in documented(self.path, self.counts):
-                talk.take(record, out)
+                try:
+                    talk.take(record, out)
+                except ODD:
+                    self._not_understood(0)
                 yield from out
                 out.clear()
             talk.finish(out)
@@ -95,12 +98,18 @@ class _File:
                 talk = self._replayed(lines.begin, lines.beside)
                 lines.is_copy = talk.is_copy
                 talk.take(record, out)
+            except ODD:
+                self._not_understood(lines.begin)
             if out:
                 yield from out
                 out.clear()
         talk.finish(out)
         yield from out
         self.cursor = {"offset": lines.end, **_marks(self.path, lines.end), **talk.state()}
+
+    def _not_understood(self, offset: int) -> None:
+        note(self.counts.damaged, NOT_UNDERSTOOD)
+        place(self.counts, self.path, offset)
 
     def _talk(self) -> Talk:
         return Talk(self.key, self.about, self.counts, aside=self.aside)
@@ -127,7 +136,10 @@ class _File:
         for record in lines.records():
             if lines.begin >= end:
                 break
-            talk.take(record, out)
+            try:
+                talk.take(record, out)
+            except ODD:
+                pass  # it was counted when it was read first
             out.clear()
         for record in more:
             talk.take(record, out)
@@ -221,8 +233,8 @@ class GeminiLines(ForeignLines):
     def _converted(self, value: Any) -> Record | None:
         """A value as a record; where its shape is strange, as much as can be had: who, and the plain words."""
         try:
-            return record_decoder.decode(msgspec.json.encode(value))
-        except (msgspec.DecodeError, RecursionError):
+            return record_decoder.decode(msgspec.json.encode(without_halves(value)))
+        except (msgspec.MsgspecError, ValueError, RecursionError):
             self._damage("unexpected shape")
         if not isinstance(value, dict) or not isinstance(value.get("id"), str):
             return None

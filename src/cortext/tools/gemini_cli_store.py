@@ -150,7 +150,7 @@ class GeminiStore:
         for paths in groups.values():
             sessions: dict[str, list[tuple[str, Head]]] = {}
             for path in paths:
-                head = look_at(path)
+                head = look_at(path) or look_by_name(path)
                 if head is not None:
                     sessions.setdefault(head.key, []).append((path, head))
             for found in sessions.values():
@@ -186,7 +186,7 @@ class GeminiStore:
 
     def transcript_at(self, path: str) -> Transcript | None:
         """A transcript by its file; where that is the empty second file of a session, the one with its messages."""
-        head = look_at(path)
+        head = look_at(path) or look_by_name(path)
         if head is None or head.side_agent:
             return None
         path = os.path.abspath(path)
@@ -228,6 +228,24 @@ def look_at(path: str) -> Head | None:
         return None
     first = start.partition(b"\n")[0]
     return Head(key[1].decode("utf-8", "replace"), mark[1].decode("ascii"), _KIND.search(first) is not None)
+
+
+def look_by_name(path: str) -> Head | None:
+    """The same for a file that lies and is called as one, and whose first line is damaged or not the first any more."""
+    folder, name = os.path.split(os.path.abspath(path))
+    if os.path.basename(folder) != "chats" or not _NAME.fullmatch(name):
+        return None
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode) or not has_messages(path):
+            return None
+        with open(path, "rb") as file:
+            for line in file.read(_BLOCK).split(b"\n"):
+                key, mark = _SESSION_ID.match(line, 1), _PROJECT_HASH.search(line)
+                if key is not None and mark is not None:
+                    return Head(key[1].decode("utf-8", "replace"), mark[1].decode("ascii"), bool(_KIND.search(line)))
+    except OSError:
+        return None
+    return Head(name.partition(".")[0], "", False)
 
 
 def _worth(found: tuple[str, Head]) -> tuple[bool, bool, int]:

@@ -26,7 +26,7 @@ from cortext.model.message import (
     said,
 )
 from cortext.tools.base import About, Counts
-from cortext.tools.foreign import note
+from cortext.tools.foreign import NOT_UNDERSTOOD, ODD, note, value_of
 from cortext.tools.opencode_mark import Mark, notes_text
 from cortext.tools.opencode_records import (
     STEP,
@@ -77,11 +77,15 @@ class Maker:
     def made(
         self, session: str, identity: str, record: MessageRecord, rows: PartRows, *, aside: bool, partial: bool
     ) -> list[Message]:
-        """The messages of one record of OpenCode's, in order."""
-        if record.role == USER:
-            return self._user(session, identity, record, rows, aside)
-        if record.role == ASSISTANT:
-            return self._assistant(session, identity, record, rows, aside, partial or record.error is not None)
+        """The messages of one record of OpenCode's, in order; one that is not understood costs the others nothing."""
+        try:
+            if record.role == USER:
+                return self._user(session, identity, record, rows, aside)
+            if record.role == ASSISTANT:
+                return self._assistant(session, identity, record, rows, aside, partial or record.error is not None)
+        except ODD:
+            note(self.counts.damaged, NOT_UNDERSTOOD)
+            return []
         note(self.counts.unknown, f"message of role {record.role or 'none'}")
         return []
 
@@ -157,7 +161,10 @@ class Maker:
         usage = record.tokens
         if usage and (usage.get("output") or usage.get("input")):
             output = usage.get("output")
-            reply.usage, reply.tokens = usage, int(output) if isinstance(output, int | float) else None
+            reply.usage, reply.tokens = (
+                usage,
+                _whole(output),
+            )
         parts = reply.parts
         for row, kind, part in self.records.parts(rows):
             if kind == "text":
@@ -203,7 +210,7 @@ class Maker:
         failed = state.status == "error"
         output = plain_text(state.error if failed else state.output)
         if failed and metadata is not None and metadata.interrupted and memoryview(metadata.output):
-            output = plain_text(msgspec.json.decode(metadata.output)) or output
+            output = plain_text(value_of(metadata.output)) or output
         notes = mark.notes if mark is not None else []
         if notes:
             output = output.removesuffix(notes_text(notes))
@@ -223,6 +230,11 @@ class Maker:
 
 
 _LONGEST_ADDRESS = 8192
+
+
+def _whole(number: Any) -> int | None:
+    """A count that may have been stored as another kind of number."""
+    return int(number) if isinstance(number, int | float) and abs(number) < 2**63 else None
 
 
 class Reply:
@@ -320,5 +332,5 @@ def _file(session: str, row: str, part: PartRecord) -> Part:
     kind = IMAGE if part.mime.startswith("image/") else "file"
     url = memoryview(part.url)
     inline = len(url) > _LONGEST_ADDRESS or bytes(url[:6]).lower() == b'"data:'
-    ref = f"{session}#{row}/0" if inline or not url else plain_text(msgspec.json.decode(url))
+    ref = f"{session}#{row}/0" if inline or not url else plain_text(value_of(url))
     return Part(kind, ref=ref, media_type=part.mime, name=part.filename or "")

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, get_args
 import msgspec
 
 from cortext.tools.base import Counts
-from cortext.tools.foreign import note, place
+from cortext.tools.foreign import note, place, value_of
 from cortext.tools.opencode_mark import Mark
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -192,8 +192,10 @@ class Records:
         try:
             value = _generic.decode(data)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            self._damaged("not JSON", identity)
-            return None
+            value = value_of(data)
+            if value is None:
+                self._damaged("not JSON", identity)
+                return None
         if not isinstance(value, dict):
             self._damaged("unexpected shape", identity)
             return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
@@ -14,6 +15,7 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import ToolReport
 from cortext.services.intake import capture_all
+from cortext.services.storable import WITHOUT_CONTENT
 from cortext.services.transcripts import in_folder, work_for
 from cortext.wiring import TOOLS, Wiring
 
@@ -52,6 +54,8 @@ def run(arguments: list[str]) -> int:
                     bar.step(max(1, done.size))
         except KeyboardInterrupt:
             stopped = True
+    if capture.trouble:
+        print(terminal.line(f"cortext: {capture.trouble}"), file=sys.stderr)
     if options.json:
         import msgspec
 
@@ -92,6 +96,9 @@ def _oddities(report: ToolReport) -> Iterator[str]:
         if kinds:
             listed = ", ".join(f"{kind} × {count}" for kind, count in sorted(kinds.items()))
             yield terminal.line(f"{report.tool}: {label}: {listed}")
+    empty = report.counts.skipped.get(WITHOUT_CONTENT, 0)
+    if empty:
+        yield terminal.line(f"{report.tool}: {empty} record{'s' if empty > 1 else ''} without content left out")
     for place in report.counts.places[:3]:
         yield paint(terminal.line(f"    {place}"), "dim")
     for failure in report.failed:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
@@ -9,7 +10,6 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
-from cortext.services.views import message_row, session_row
 from cortext.wiring import Wiring
 
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
@@ -36,13 +36,9 @@ def run(arguments: list[str]) -> int:
     session, store = found.session, found.place.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
-        import json
+        from cortext.services.export import as_json
 
-        print(
-            json.dumps(
-                {**session_row(found), "messages": [message_row(m) for m in messages]}, ensure_ascii=False, indent=2
-            )
-        )
+        sys.stdout.write(as_json(found, list(messages)))
         return 0
     print(paint(terminal.line(session.title or session.id), "bold"))
     facts = [
