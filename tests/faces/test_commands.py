@@ -182,7 +182,7 @@ def test_errors_are_json_too_where_that_was_asked_for(demo: Path, capsys: pytest
         "error": {
             "code": "session-not-found",
             "message": "no conversation matches '999'",
-            "hint": "see what there is with `cortext list`",
+            "hint": "1, 2, … are the rows of the last list, 001 is a conversation's own number; see `cortext list`",
         }
     }
 

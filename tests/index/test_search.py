@@ -162,8 +162,11 @@ def test_messages_gives_one_match_each(world: World) -> None:
 @pytest.mark.req("FIND-02")
 def test_similar_sessions(world: World) -> None:
     world.talk("birds-too", "Does a stork catch fish in the river as a heron does?", "Yes, storks stand in rivers too.")
-    assert world.search().similar("birds")[0].session.id == "birds-too"
-    assert "birds" not in [found.session.id for found in world.search().similar("birds")]
+    search = world.search()
+    search.refresh()
+    row = next(found.session for found in search.search("birds", limit=9) if found.session.id == "birds")
+    similar = [found.session.id for found in search.similar(row)]
+    assert similar[0] == "birds-too" and "birds" not in similar
 
 
 HOSTILE = [

@@ -10,6 +10,7 @@ from cortext.errors import InvalidId
 
 ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
 _ID = re.compile(ID_PATTERN)
+_NUMBER = re.compile(r"(\d{3,})-")
 # Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -28,6 +29,34 @@ def check_id(text: str) -> str:
             hint="ids are 1 to 96 of a-z, 0-9, _ and -, and begin with a letter or digit",
         )
     return text
+
+
+def number_of(session_id: str) -> str:
+    """The number that a conversation's id begins with (`014` of `014-plan-move`); empty where it has none."""
+    found = _NUMBER.match(session_id)
+    return found.group(1) if found else ""
+
+
+def looks_like_id(text: str) -> bool:
+    """Whether this is written as an id, or the beginning of one, and not as a word: `014-plan`, `sess_7k3`, `3f2a9b1c`.
+
+    What looks like an id is looked up as an id only: it never means a conversation that mentions it.
+    """
+    if not is_id(text):
+        return False
+    parts = re.split(r"[-_]", text)
+    return bool(number_of(text)) or any(
+        _is_machine_made(part, after=before) for before, part in zip(["", *parts], parts, strict=False)
+    )
+
+
+def _is_machine_made(part: str, *, after: str) -> bool:
+    if after in ("sess", "ses", "session"):
+        return any(map(str.isdigit, part)) or (len(part) == 10 and all(letter in _ALPHABET for letter in part))
+    digits = sum(map(str.isdigit, part))
+    return (digits >= 1 and len(part) >= 6 and all(letter in "0123456789abcdef" for letter in part)) or (
+        digits >= 2 and len(part) >= 10
+    )
 
 
 def new_message_id() -> str:

@@ -12,12 +12,13 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cortext.errors import NotFound, SessionExists, SessionNotFound
+from cortext.errors import AmbiguousId, NotFound, SessionExists, SessionNotFound
 from cortext.model import ids
 from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
+from cortext.services import shown
 from cortext.services.chat_adopt import adopt
-from cortext.services.choose import choose
+from cortext.services.choose import by_id, choose, is_number
 from cortext.services.listing import Listing, Row
 from cortext.store.assistant import Chats
 from cortext.store.base import Store, Trashed
@@ -85,11 +86,11 @@ class ChatSessions:
         return made
 
     def resume(self, chat: str, wanted: str) -> Resumed:
-        """Make a session active: by id, the beginning of one, its number in the list, or words of its name.
+        """Make a session active: named in any of the ways of services/choose.
 
         One of another tool or face is continued here as a chat: its talk is copied, and says where it comes from.
         """
-        row = self.find(wanted)
+        row = self.find(chat, wanted)
         copied_from = None
         session_id = row.id
         if row.root != self.root:
@@ -115,29 +116,33 @@ class ChatSessions:
         """The sessions of the assistant, the last active first."""
         return self.listing().rows(root=self.root, limit=limit)
 
-    def find(self, wanted: str) -> Row:
-        """The session that is meant, here or in any other store; SessionNotFound, AmbiguousId."""
-        wanted = wanted.strip()
-        if not wanted:
+    def show(self, chat: str, rows: Sequence[Row]) -> None:
+        """These were listed in this chat: numbers count in them until the next list."""
+        shown.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
+
+    def find(self, chat: str, wanted: str, *, words: bool = True) -> Row:
+        """The session that is meant, of the assistant or else of any other store; SessionNotFound, AmbiguousId."""
+        if not wanted.strip():
             raise NotFound("resume which session?", hint="/resume ID, with an id (or its beginning) from /sessions")
-        listing = self.listing()
-        own = listing.rows(root=self.root)
-        for rows in (own, listing.rows()):
-            matches = _by_id(rows, wanted)
-            if len(matches) == 1:
-                return matches[0]
-        if wanted.isdigit():
-            return choose(own, wanted)
-        try:
-            return choose(own, wanted)
-        except SessionNotFound:
-            return choose([row for row in listing.rows() if row.root != self.root], wanted)
+        everything = self.listing().rows()
+        own = [row for row in everything if row.root == self.root]
+        last = shown.recall(_lists_of(chat))
+        if last is None and words:
+            last = [(row.root, row.id) for row in own]
+        # Its own sessions first, but by no words what has that very id elsewhere.
+        ways = [(own, False), (everything, False), (own, True)] if not is_number(wanted.strip()) else []
+        for rows, by_words in ways:
+            try:
+                return choose(rows, wanted, shown=last, words=words and by_words)
+            except SessionNotFound:
+                continue
+        return choose(everything, wanted, shown=last, words=words, see="/sessions")
 
     # ── leaving ──────────────────────────────────────────────────────────────────────────────────────
 
     def delete(self, chat: str, wanted: str = "") -> Trashed:
         """Move a session (the active one) of the assistant to the trash."""
-        session_id = self._own(wanted) if wanted else self.active(chat)
+        session_id = self._own(chat, wanted) if wanted else self.active(chat)
         if not session_id:
             raise NotFound("there is no session to delete", hint="/sessions shows what there is")
         trashed = self.store.delete(session_id)
@@ -145,8 +150,8 @@ class ChatSessions:
             self.chats.activate(chat, "")
         return trashed
 
-    def _own(self, wanted: str) -> str:
-        row = self.find(wanted)
+    def _own(self, chat: str, wanted: str) -> str:
+        row = self.find(chat, wanted, words=False)
         if row.root != self.root:
             raise NotFound(
                 f"{row.id} is a session of {row.tool or row.kind}, not of this assistant",
@@ -157,18 +162,18 @@ class ChatSessions:
 
     def restore(self, chat: str, wanted: str = "") -> Session:
         """Bring a deleted session back, the last one unless another is named, and make it active."""
-        item = next((item for item in self.store.trash() if item.session_id.startswith(wanted.strip().lower())), None)
-        if item is None:
+        items = list(self.store.trash())
+        found = by_id(((item.session_id, item) for item in items), wanted) if wanted.strip() else items[:1]
+        if not found:
             raise NotFound("the trash has no such session", hint="an id as /delete told it")
-        session = self.store.restore(item.key)
+        if len({item.session_id for item in found}) > 1:
+            names = ", ".join(dict.fromkeys(item.session_id for item in found))
+            raise AmbiguousId(f"{wanted!r} could be: {names}", kept="nothing was changed", hint="give more of the id")
+        session = self.store.restore(found[0].key)
         self.chats.activate(chat, session.id)
         return session
 
 
-def _by_id(rows: Sequence[Row], wanted: str) -> list[Row]:
-    """Sessions by id or its beginning. A messenger's commands cannot hold a hyphen: an underscore stands for it."""
-    plain = wanted.lower().replace("-", "_")
-    exact = [row for row in rows if row.id == wanted]
-    if exact:
-        return exact
-    return [row for row in rows if row.id.replace("-", "_").startswith(plain)]
+def _lists_of(chat: str) -> str:
+    """Under which name the lists of a chat are kept."""
+    return f"chat-{chat}"

@@ -26,7 +26,7 @@ HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 
 HELP = (
     ("new", "", "start a new session"),
-    ("resume", "ID", "continue a session, of any tool: an id, the beginning of one, or words"),
+    ("resume", "ID", "continue a session, of any tool: its row in /sessions, its id or the beginning of it, or words"),
     ("sessions", "[all]", "list the sessions, the last active first"),
     ("session", "", "show the current session"),
     ("search", "WORDS", "find what was said, in any session of any tool"),
@@ -131,6 +131,7 @@ class Commands:
         more = "" if everything or len(rows) <= SHOWN else "There are more: /sessions all, or /search for words."
         if not rows:
             return Answer("There are no sessions yet. Say something, and one begins.")
+        self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
             (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _about(row))
             for row in (rows if everything else rows[:SHOWN])

@@ -80,13 +80,6 @@ class Listing:
         rows = self.rows(kind=wanted.get("type"), tool=wanted.get("tool"), agent=wanted.get("agent"), status=status)
         return [(row.root, row.id) for row in rows if row.root in roots]
 
-    def one(self, wanted: str) -> Row:
-        """The session with this id, or the only one whose id begins so."""
-        from cortext.services.choose import choose
-
-        rows = self.rows()
-        return choose([row for row in rows if row.id == wanted][:1] or rows, wanted)
-
     def messages(self, row: Row) -> Iterator[Message]:
         """What was said in a session."""
         if row.root in self.sources:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
-from cortext.errors import AmbiguousId, SessionNotFound
 from cortext.index.words import clean, searchable
 from cortext.model.message import Message
 from cortext.safety.secrets import find, mask
+from cortext.services.choose import Key, candidates, only
 from cortext.services.decisions import Decision, decisions_in, topic_words
 from cortext.services.listing import Listing, Row
 from cortext.services.masking import mask_message, mask_messages
@@ -30,6 +30,7 @@ DECIDED_IN = 12  # sessions in which decisions are looked for
 WHOLE = 300  # messages: a longer session is read only around what was found
 AROUND = 6
 MOST_DECISIONS = 60
+LONGEST_NAME = 100  # characters by which a session may be named
 CLEARLY = 0.5  # of the best score: so much must a place be about the topic
 
 
@@ -147,22 +148,17 @@ class Recall:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
-    def named(self, wanted: str, workspace: str = "") -> Row:
-        """The session with this id, or the only one whose id begins so; of clones the one here, else the newest."""
-        wanted = wanted.strip().lower()
+    def named(
+        self, wanted: str, workspace: str = "", *, shown: Sequence[Key] | None = None, words: bool = False
+    ) -> Row:
+        """The session that is meant, in the ways of services/choose; of clones the one here, else the newest."""
+        wanted = clip(wanted.strip(), LONGEST_NAME)
         rows = self._listing.rows()
-        matches = [row for row in rows if row.id == wanted]
-        matches = matches or [row for row in rows if wanted and row.id.startswith(wanted)]
-        if len(matches) > 1:
-            matches = [row for row in matches if row.root == workspace] or matches
-        if matches and len({row.id for row in matches}) == 1:
-            return matches[0]
-        if matches:
-            names = ", ".join(row.id for row in matches[:8])
-            raise AmbiguousId(f"{clip(wanted, 100)!r} could be: {names}", hint="give the whole id")
-        raise SessionNotFound(
-            f"no session {clip(wanted, 100)!r}", hint="list_sessions and search_sessions tell the ids"
-        )
+        matches = candidates(rows, wanted, here=workspace, shown=shown, words=words)
+        if len({row.id for row in matches}) == 1:
+            matches = matches[:1]
+        see = "list_sessions or search_sessions"
+        return only(matches, rows, wanted, here=workspace, shown=shown, words=words, see=see)
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
         """Every message from a number on, with its text as a model may read it, one after the other."""

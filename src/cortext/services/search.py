@@ -155,11 +155,8 @@ class Search:
                 break
         return found
 
-    def similar(self, session_id: str, *, limit: int = 10, fresh: bool = True) -> list[Found]:
+    def similar(self, row: Row, *, limit: int = 10) -> list[Found]:
         """Sessions that are about the same as this one: by its telling words, and by its meaning."""
-        if fresh:
-            self.refresh()
-        row = self._listing.one(session_id)
         said = [row.title, row.summary]
         room = LENT
         for message in self._listing.messages(row):

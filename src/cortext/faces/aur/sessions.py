@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from operator import attrgetter
 
-from cortext.errors import NotFound, UsageError
+from cortext.errors import AmbiguousId, NotFound, UsageError
 from cortext.faces.terminal.table import columns_table, each, shown_statuses, table
 from cortext.safety import terminal
+from cortext.services import shown
 from cortext.wiring import SPAWN, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
     from cortext.services.listing import Listing, Row
 
+PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
 SHOWN = ("id", "agent", "message_count", "created_at", "status", "damage")
 HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
@@ -29,9 +31,10 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([as_fields(row) for row in rows])
         return 0
-    found = listing.cells(SHOWN, agent=options.agent, status=options.status, order="created_at")
+    found = listing.cells((*SHOWN, "root"), agent=options.agent, status=options.status, order="created_at")
     if found:
-        print(session_table(found))
+        print(session_table([cells[:-1] for cells in found]))
+        shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
     elif options.agent or options.status:
         print("No session matches.")
     else:
@@ -89,35 +92,34 @@ def as_fields(row: Row) -> dict[str, object]:
     return {**fields, "damage": row.damage} if row.damage else fields
 
 
-def resolve(wiring: Wiring, wanted: str) -> str:
-    """The id that is meant: it itself, or the only one that begins so. SessionNotFound after a look at all."""
-    from cortext.errors import AmbiguousId, SessionNotFound
+def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
+    """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
+    from cortext.errors import SessionNotFound
     from cortext.model.ids import is_id
+    from cortext.services.choose import choose, is_number
 
-    if is_id(wanted):
+    if is_id(wanted) and not is_number(wanted):
         try:
             return wiring.spawn_store().store.peek(wanted).id
         except SessionNotFound:
             pass
     rows = fresh(wiring).rows(order="created_at")
-    matches = [row.id for row in rows if wanted and row.id.startswith(wanted.lower())]
-    if len(matches) == 1:
-        return matches[0]
-    if matches:
-        names = ", ".join(matches[:8])
-        raise AmbiguousId(f"{wanted!r} could be: {names}", hint="give more of the id")
-    if rows:
-        print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
-    raise SessionNotFound(
-        f"no session {wanted!r}",
-        kept="nothing was changed",
-        hint="these are the newest; aur spawn --list-sessions shows all" if rows else "begin one: aur spawn -i",
-    )
+    try:
+        return choose(rows, wanted, shown=shown.recall(PROGRAM), words=words).id
+    except SessionNotFound as error:
+        if rows:
+            print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
+            shown.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
+        raise SessionNotFound(
+            f"no session {wanted!r}",
+            kept="nothing was changed",
+            hint="these are the newest; aur spawn --list-sessions shows all" if rows else "begin one: aur spawn -i",
+        ) from error
 
 
 def delete(wiring: Wiring, options: Namespace) -> int:
     """One session into the trash, after a question where somebody can answer it."""
-    session_id = resolve(wiring, options.delete_session)
+    session_id = resolve(wiring, options.delete_session, words=False)
     store = wiring.spawn_store().store
     session = store.get(session_id)
     if sys.stdin.isatty() and not options.yes and not options.json:
@@ -142,6 +144,7 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     import json
 
     from cortext.model import clock
+    from cortext.services.choose import by_id
 
     store = wiring.spawn_store().store
     items = list(store.trash())
@@ -155,9 +158,15 @@ def restore(wiring: Wiring, options: Namespace) -> int:
         else:
             print("The trash is empty.")
         return 0
-    chosen = [item for item in items if options.restore in (item.key, item.session_id)]
+    chosen = [item for item in items if item.key == options.restore]
+    chosen = chosen or by_id(((item.session_id, item) for item in items), options.restore)
     if not chosen:
         raise NotFound(f"nothing in the trash is called {options.restore!r}", hint="aur spawn --restore lists it")
+    if len({item.session_id for item in chosen}) > 1:
+        names = ", ".join(dict.fromkeys(item.session_id for item in chosen))
+        raise AmbiguousId(
+            f"{options.restore!r} could be: {names}", kept="nothing was changed", hint="give the whole id"
+        )
     session = store.restore(chosen[0].key)
     if options.json:
         print(json.dumps({"session_id": session.id, "turn_count": session.message_count}))

@@ -28,11 +28,17 @@ def parser() -> ArgumentParser:
     talk.add_argument("--agent", metavar="NAME", help="who answers (with --list-sessions: only this agent's)")
     talk.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
     talk.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
-    talk.add_argument("--resume", metavar="ID", help="go on with this session (the beginning of its id is enough)")
+    talk.add_argument(
+        "--resume",
+        metavar="ID",
+        help="go on with it: its row in the last list (3), its id or the beginning of it, or words",
+    )
     keep = made.add_argument_group("sessions")
     keep.add_argument("--list-sessions", action="store_true", help="a table of all sessions, the newest first")
     keep.add_argument("--status", choices=STATUSES, help="with --list-sessions: only these")
-    keep.add_argument("--delete-session", metavar="ID", help="move a session to the trash")
+    keep.add_argument(
+        "--delete-session", metavar="ID", help="move a session to the trash: its row in the last list, or its id"
+    )
     keep.add_argument("--restore", metavar="ID", nargs="?", const="", help="bring one back; without ID, list the trash")
     keep.add_argument("--clean-sessions", metavar="DAYS", help="trash every session that was quiet for longer")
     made.add_argument("--yes", "-y", action="store_true", help="do not ask")

@@ -12,7 +12,6 @@ from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety import terminal
-from cortext.services.choose import choose
 from cortext.services.listing import Row
 from cortext.services.recall import TITLE, WORD, without_secrets
 from cortext.services.registry import command_text
@@ -28,7 +27,7 @@ MANY = 10**9
 def get_session(world: World, given: Given) -> Answer:
     """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
     recall = world.recall
-    row = recall.named(given.needed("id"), world.wiring.workspace)
+    row = recall.named(given.needed("id"), world.wiring.workspace, shown=world.shown)
     shown = without_secrets(row)
     start = given.number("start", 0, -MANY, MANY)
     start = max(0, row.message_count + start) if start < 0 else start
@@ -106,8 +105,7 @@ def resume_session(world: World, given: Given) -> Answer:
     rows = world.listing.rows()
     if not wanted:
         return _resumable(world, rows)
-    exact = any(row.id == wanted.lower() for row in rows)
-    row = world.recall.named(wanted, world.wiring.workspace) if exact else choose(rows, wanted[:400])
+    row = world.recall.named(wanted, world.wiring.workspace, shown=world.shown, words=True)
     packet = _packet(world.listing.found(row), world.budget)
     receipt = packet.receipt
     text = terminal.block(packet.text())
@@ -150,6 +148,7 @@ def _without_history(session: Session, command: str, receipt: Receipt) -> Packet
 
 def _resumable(world: World, rows: list[Row]) -> Answer:
     page = fit([without_secrets(row) for row in rows[:LISTED]], 0, session_entry, world.budget, briefer)
+    world.shown = [(row.root, row.id) for row in rows[: len(page.texts)]]
     if not page.texts:
         return Answer("There are no conversations to resume yet.", {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."

@@ -67,7 +67,7 @@ _DECISION: Schema = {
 }
 
 _DATES = "when: 2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w, last month"
-_ID = "the session's id, or the beginning of it"
+_ID = "the session's id, the beginning of it, its own number (014), or its row in the last list (3)"
 
 
 class Spec:
@@ -183,7 +183,7 @@ SPECS: dict[str, Spec] = {
         "Resume a session here",
         "Everything needed to go on with an earlier conversation here and now: its command, its context, its newest "
         "messages. Without an id: the conversations that can be resumed.",
-        _object([], id=_text("the session's id, the beginning of it, or words from its title")),
+        _object([], id=_text(f"{_ID}; or words from its title")),
         _answer([], packet=_TEXT, messages=_WHOLE, of_messages=_WHOLE, tokens=_WHOLE, sessions=_list(_SESSION)),
     ),
 }

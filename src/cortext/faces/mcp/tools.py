@@ -110,6 +110,7 @@ def list_sessions(world: World, given: Given) -> Answer:
     limit = given.number("limit", 20, 1, 100)
     page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, world.budget, briefer)
     shown = len(page.texts)
+    world.shown = [(row.root, row.id) for row in rows[:shown]]
     cursor = _cursor(rows[shown - 1]) if 0 < shown < len(rows) else None
     data = {"sessions": page.rows, "next_cursor": cursor, "total": total}
     if not shown:

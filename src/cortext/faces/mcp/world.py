@@ -23,6 +23,7 @@ class World:
         self.wiring: Wiring
         self.listing: Listing
         self._search: Search | None = None
+        self.shown: list[tuple[str, str]] | None = None  # what the last list of this server showed
         self._asked_at = -PATIENCE
 
     def look(self) -> None:

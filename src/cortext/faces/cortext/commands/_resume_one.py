@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
+from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services.choose import candidates, choose, prefer_here
+from cortext.services import shown
+from cortext.services.choose import candidates, holds, only
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_hash, command_text
 from cortext.services.resume.history import History
@@ -36,7 +38,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
 
         print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
-    row = _choose(listing, rows, wanted, wiring.workspace, as_json=options.json)
+    row = _choose(listing, rows, wanted if options.what else None, wiring.workspace, as_json=options.json)
     if row is None:
         return 130
     chosen = listing.found(row)
@@ -72,20 +74,21 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     return _become(launch.argv, launch.cwd, launch.env)
 
 
-def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str, *, as_json: bool) -> Row | None:
+def _choose(listing: Listing, rows: list[Row], wanted: str | None, workspace: str, *, as_json: bool) -> Row | None:
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
-        return any(all(word in text for word in words) for text in texts)
+        return any(all(holds(text, word) for word in words) for text in texts)
 
-    matches = prefer_here(candidates(rows, wanted, said), workspace, wanted) if wanted else rows
+    last = shown.recall(PROGRAM)
+    matches = candidates(rows, wanted, here=workspace, shown=last, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not as_json:
-            _print_numbers(listing, rows, matches)
-        return choose(matches or rows, wanted)  # says what it could be, or the nearest
+            _print_numbers(listing, matches)
+        return only(matches, rows, wanted or "", here=workspace, shown=last)  # says what it could be, or the nearest
     from cortext.faces.terminal.picker import pick
 
     def preview(place: int) -> str:
@@ -99,16 +102,16 @@ def _choose(listing: Listing, rows: list[Row], wanted: str, workspace: str, *, a
     return None if place is None else matches[place]
 
 
-def _print_numbers(listing: Listing, rows: list[Row], matches: Sequence[Row]) -> None:
-    """Those that could be meant, with the numbers that they have in the list."""
-    numbers = {(row.root, row.id): number for number, row in enumerate(rows, 1)}
-    for row in matches[:MOST]:
+def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
+    """Those that could be meant, as a list to choose from by number."""
+    for number, row in enumerate(matches[:MOST], 1):
         facts = (
             f"{row.shown_type} · {clock.ago(row.last_active)} · {row.id} in {listing.labels.get(row.root, row.root)}"
         )
-        print(terminal.line(f"{numbers[row.root, row.id]}. {row.name} ({facts})"), file=sys.stderr)
+        print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
     if len(matches) > MOST:
         print(f"… and {len(matches) - MOST} more", file=sys.stderr)
+    shown.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST]])
 
 
 def _sure(chosen: Found) -> bool:

@@ -1,24 +1,37 @@
-"""The session that a command is about: named in every way that `cortext resume` understands."""
+"""The session that a command is about: named in the same ways for every command (services/choose)."""
 
 from __future__ import annotations
 
-from cortext.services.choose import by_id, candidates, only, prefer_here
-from cortext.services.stores import Found, exact
-from cortext.wiring import Wiring
+from cortext.services import shown
 
-HELP = "its id, the beginning of it, its number in the list, or words"
-HELP_ID = "its id, or the beginning of it"
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from cortext.services.listing import Listing, Row
+    from cortext.services.stores import Found
+    from cortext.wiring import Wiring
+
+PROGRAM = "cortext"  # whose lists the numbers count in
+HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"
+HELP = "its row in the last list (3), its own number (014), its id or the beginning of it, or words"
 
 
 def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
-    """The one that is meant. Without `words` only an id or its beginning counts: for what is not to hit another."""
-    there = exact(wiring.stores(), wanted)
+    """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
+    from cortext.services.choose import is_number
+    from cortext.services.stores import Found, exact
+
+    there = exact(wiring.stores(), wanted) if not is_number(wanted) else []
     if len(there) == 1:
         return there[0]
     listing = wiring.listing()
-    listing.refresh()
-    rows = listing.rows()
-    matches = candidates(rows, wanted) if words else by_id(rows, wanted)
-    row = only(prefer_here(matches, wiring.workspace, wanted), rows, wanted)
+    row = which_row(wiring, listing, wanted, words=words)
     place = listing.place(row.root)
     return Found(place, place.store.get(row.id))
+
+
+def which_row(wiring: Wiring, listing: Listing, wanted: str, *, words: bool = True) -> Row:
+    """Its row in the list of all sessions."""
+    from cortext.services.choose import choose
+
+    listing.refresh()
+    return choose(listing.rows(), wanted, here=wiring.workspace, shown=shown.recall(PROGRAM), words=words)

@@ -7,10 +7,12 @@ from argparse import ArgumentParser, Namespace
 from operator import attrgetter
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
+from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import columns_table, each, shown_statuses
 from cortext.model import clock
 from cortext.safety import terminal
+from cortext.services import shown
 from cortext.wiring import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -72,11 +74,11 @@ def run(arguments: list[str]) -> int:
         if options.json:
             print_json(rows)
             return 0
-        found = list(map(attrgetter(*SHOWN), rows))
+        found = list(map(attrgetter(*SHOWN, "root"), rows))
     else:
-        found = listing.cells(SHOWN, **wanted)
+        found = listing.cells((*SHOWN, "root"), **wanted)
     if found:
-        print(session_table(found))
+        print_table(found)
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
@@ -103,6 +105,12 @@ def print_json(rows: list[Row]) -> None:
     from cortext.services.listing import row_json
 
     print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
+
+
+def print_table(found: list[tuple[Any, ...]]) -> None:
+    """The table of sessions, each with these SHOWN and its store; its rows are what numbers mean from now on."""
+    print(session_table([cells[:-1] for cells in found]))
+    shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
 def session_table(found: list[tuple[Any, ...]]) -> str:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.errors import NotFound
+from cortext.errors import AmbiguousId, NotFound
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.services.choose import by_id, is_number
 from cortext.services.stores import NamedStore, Trashed
 from cortext.wiring import Wiring
 
@@ -16,7 +17,9 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext restore", description="Bring a deleted session back; without a name, list the trash."
     )
-    made.add_argument("session", nargs="?", help="the session's id, or its key in the trash")
+    made.add_argument(
+        "session", nargs="?", help="its own number (014), its id or the beginning of it, or its key in the trash"
+    )
     made.add_argument("--json", action="store_true", help="the trash, or what came back, as JSON")
     return made
 
@@ -24,13 +27,11 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List the trash, or restore the newest deletion of that name."""
     options = parser().parse_args(arguments)
-    items = [(place, item) for place in Wiring().stores() for item in place.store.trash()]
+    wiring = Wiring()
+    items = [(place, item) for place in wiring.stores() for item in place.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
-    chosen = [pair for pair in items if options.session in (pair[1].key, pair[1].session_id)]
-    if not chosen:
-        raise NotFound(f"nothing in the trash is called {options.session!r}", hint="`cortext restore` lists it")
-    place, item = chosen[0]
+    place, item = _chosen(items, options.session, wiring.workspace)
     session = place.store.restore(item.key)
     if options.json:
         import json
@@ -39,6 +40,23 @@ def run(arguments: list[str]) -> int:
         return 0
     print(f"Restored {session.id} ({session.message_count} messages).")
     return 0
+
+
+def _chosen(items: list[tuple[NamedStore, Trashed]], wanted: str, here: str) -> tuple[NamedStore, Trashed]:
+    """The newest deletion of that name; of several stores, the one in the workspace that we stand in."""
+    found = [pair for pair in items if pair[1].key == wanted]
+    found = found or by_id(((item.session_id, (place, item)) for place, item in items), wanted)
+    if is_number(wanted) and here:
+        found = [pair for pair in found if pair[0].root == here]
+    found = [pair for pair in found if pair[0].root == here] or found
+    if not found:
+        raise NotFound(f"nothing in the trash is called {wanted!r}", hint="`cortext restore` lists it")
+    if len({(place.root, item.session_id) for place, item in found}) > 1:
+        names = ", ".join(dict.fromkeys(f"{item.session_id} of {place.label}" for place, item in found))
+        raise AmbiguousId(
+            f"{wanted!r} could be: {names}", kept="nothing was changed", hint="give its key; `cortext restore` lists it"
+        )
+    return found[0]
 
 
 def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:

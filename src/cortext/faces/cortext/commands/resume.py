@@ -6,10 +6,12 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
+from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.safety import terminal
+from cortext.services import shown
 from cortext.wiring import TOOLS, Wiring, load_msgspec
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -28,7 +30,7 @@ def parser() -> ArgumentParser:
         "Without a name: the conversations that can be resumed, the last active first.",
         epilog="examples:  cortext resume 2  ·  cortext resume 001-brainstorm-api  ·  cortext resume api --ai gemini",
     )
-    made.add_argument("what", nargs="*", help="a number from the list, an id, the beginning of one, or words")
+    made.add_argument("what", nargs="*", help=HELP)
     made.add_argument("--ai", choices=tuple(TOOLS), help="the AI tool to continue in (default: the one it was held in)")
     made.add_argument("--list", action="store_true", help="a table: id, type, title, status, last active")
     made.add_argument("--type", help="only conversations of this type")
@@ -51,10 +53,13 @@ def run(arguments: list[str]) -> int:
     for line in told:
         print(terminal.line(f"Note: {line}"), file=sys.stderr)
     if options.list and not options.json:
-        from cortext.faces.cortext.commands.list_ import SHOWN, session_table
+        from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells(SHOWN, kind=options.type, status=options.status)
-        print(session_table(found) if found else _nothing(options))
+        found = listing.cells((*SHOWN, "root"), kind=options.type, status=options.status)
+        if found:
+            print_table(found)
+        else:
+            print(_nothing(options))
         return 0
     rows = listing.rows(kind=options.type, status=options.status)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
@@ -90,5 +95,6 @@ def _list(rows: list[Row], options: Namespace) -> int:
             if row.summary:
                 print(f"   Summary: {terminal.line(row.summary)}")
             print()
+        shown.remember(PROGRAM, ((row.root, row.id) for row in rows))
         print("Continue one with `cortext resume NUMBER`, or by its id, or by words from its title.")
     return 0

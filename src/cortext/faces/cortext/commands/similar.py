@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._finding import up_to_date
-from cortext.faces.cortext.commands._which import HELP
+from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.cortext.commands.search import print_found, print_json
 from cortext.faces.terminal.args import Help
 from cortext.wiring import Wiring
@@ -27,9 +27,11 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print them."""
     options = parser().parse_args(arguments)
-    search = Wiring().search()
+    wiring = Wiring()
+    search = wiring.search()
     up_to_date(search)
-    found = search.similar(" ".join(options.session), limit=max(1, options.limit), fresh=False)
+    row = which_row(wiring, wiring.listing(), " ".join(options.session))
+    found = search.similar(row, limit=options.limit)
     if options.json:
         print_json(found)
     elif found:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.errors import NotFound
-from cortext.faces.cortext.commands._which import which
+from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
@@ -23,9 +23,7 @@ _ABOUT = {
 def parser(name: str) -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
-    made.add_argument(
-        "session", nargs="?", help="its id, or the beginning of it (default: the one that is active here)"
-    )
+    made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the one that is active here)")
     made.add_argument("--summary", help="where things stand, in your (or the agent's) words; default: from the text")
     made.add_argument("--no-commit", action="store_true", help="save, but do not commit")
     made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: never fails")
@@ -38,7 +36,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
     options = parser(name).parse_args(arguments)
     wiring = Wiring()
     try:
-        if options.session:
+        if options.session is not None:
             found = which(wiring, options.session, words=False)
         else:
             place = wiring.workspace_store()
