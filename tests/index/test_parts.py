@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import sys
 import threading
@@ -377,7 +378,8 @@ def test_a_database_is_closed_with_the_object_that_held_it(tmp_path: Path) -> No
 
     holder = Holder()
     assert _open_files(tmp_path) > 0
-    thread = threading.Thread(target=lambda: holder.__dict__.clear())  # whichever thread lets go of it
+    holder.__dict__.clear()
+    thread = threading.Thread(target=gc.collect)  # whichever thread finds that nobody holds it
     thread.start()
     thread.join()
     assert _open_files(tmp_path) == 0

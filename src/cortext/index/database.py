@@ -47,9 +47,9 @@ CREATE TABLE IF NOT EXISTS store (
 
 
 class Database(sqlite3.Connection):
-    """A connection that is closed with the object that holds it, at the latest.
+    """A connection that is closed, at the latest, when the collector finds that nobody holds it.
 
-    Most are held by a list or a search that was made for one question and ends with it. The collector may end it in any
+    Most are held by a list or a search that was made for one question and ends with it. The collector runs in any
     thread, so the connection is not tied to one.
     """
 
