@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import json
 import sys
 import threading
@@ -21,6 +23,7 @@ from cortext.embedding import build
 from cortext.errors import ConfigError, ModelUnreachable
 from cortext.index import clusters, meaning
 from cortext.index.arrays import np
+from cortext.index.database import connect
 from cortext.index.embed import StaticModel
 from cortext.index.fuse import fused
 from cortext.index.keywords import Keywords
@@ -366,3 +369,26 @@ def test_a_model_of_the_library_is_used_by_its_name(monkeypatch: pytest.MonkeyPa
     with pytest.raises(ConfigError, match="could not be loaded: nowhere is not a local folder") as caught:
         Models("sentence-transformers/nowhere").model("sentence-transformers/nowhere")
     assert "and more" not in caught.value.message and "keywords go on" in caught.value.kept
+
+
+def test_a_database_is_closed_with_the_object_that_held_it(tmp_path: Path) -> None:
+    class Holder:
+        def __init__(self) -> None:
+            self.database = connect(str(tmp_path))
+
+    holder = Holder()
+    assert _open_files(tmp_path) > 0
+    holder.__dict__.clear()
+    thread = threading.Thread(target=gc.collect)  # whichever thread finds that nobody holds it
+    thread.start()
+    thread.join()
+    assert _open_files(tmp_path) == 0
+
+
+def _open_files(folder: Path) -> int:
+    """How many descriptors of this process stand on a file of the folder."""
+    found = 0
+    for link in Path("/dev/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += str(link.resolve()).startswith(str(folder))
+    return found

@@ -46,7 +46,23 @@ CREATE TABLE IF NOT EXISTS store (
 """
 
 
-def connect(folder: str) -> sqlite3.Connection:
+class Database(sqlite3.Connection):
+    """A connection that is closed, at the latest, when the collector finds that nobody holds it.
+
+    Most are held by a list or a search that was made for one question and ends with it. The collector runs in any
+    thread, so the connection is not tied to one.
+    """
+
+    def __del__(self) -> None:
+        self.close()
+
+
+def open_database(path: str) -> Database:
+    """Connect to a database file; every statement is a transaction of its own unless one is begun."""
+    return sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, factory=Database)
+
+
+def connect(folder: str) -> Database:
     """The database in this folder, made or made anew where it is missing, broken or of another version.
 
     Where the folder cannot be written to (a full disk, a home that is read-only) it is one in memory, for this once.
@@ -73,16 +89,16 @@ def unwritable(error: sqlite3.DatabaseError) -> bool:
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
 
 
-def in_memory() -> sqlite3.Connection:
+def in_memory() -> Database:
     """The same database, empty, for where none can be kept."""
-    connection = sqlite3.connect(":memory:", isolation_level=None)
+    connection = open_database(":memory:")
     connection.executescript(_TABLES)
     return connection
 
 
-def _open(path: str) -> sqlite3.Connection:
+def _open(path: str) -> Database:
     fresh = not os.path.exists(path)
-    connection = sqlite3.connect(path, timeout=10, isolation_level=None)
+    connection = open_database(path)
     try:
         if fresh:
             os.chmod(path, fsio.FILE_MODE)

@@ -7,10 +7,10 @@ never used twice, so what an old key still names in some file is nobody's any mo
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections import namedtuple
 
 from cortext import fsio
+from cortext.index.database import open_database
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class State:
     def __init__(self, folder: str) -> None:
         path = os.path.join(folder, "state.db")
         fresh = not os.path.exists(path)
-        self.connection = sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False)
+        self.connection = open_database(path)
         if fresh:
             os.chmod(path, fsio.FILE_MODE)
             self.connection.execute("PRAGMA journal_mode = WAL")

@@ -50,6 +50,7 @@ def main(arguments: list[str]) -> int:
         database.execute("DELETE FROM part WHERE session_id = ?", (words[2],))
         database.execute("DELETE FROM message WHERE session_id = ?", (words[2],))
         database.execute("DELETE FROM session WHERE id = ?", (words[2],))
+    database.close()
     return 0
 
 

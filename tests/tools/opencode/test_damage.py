@@ -8,6 +8,7 @@ import sqlite3
 import time
 import tracemalloc
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,8 @@ def test_a_damaged_database_is_told_of(tool: OpenCode, corpus: Corpus, damage: s
     if damage == "no database":
         path.write_bytes(b"something else" * 100)
     elif damage == "no table":
-        sqlite3.connect(path).execute("CREATE TABLE other (id)").connection.close()
+        with closing(sqlite3.connect(path)) as database:
+            database.execute("CREATE TABLE other (id)")
     else:
         path.write_bytes(b"SQLite format 3\0" + bytes(2000))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -203,7 +204,8 @@ def test_times_go_forward_and_stay_what_they_were(tool: OpenCode, project: str) 
 
     written = tool.write(messages, project=project)
 
-    rows = sqlite3.connect(tool.folders.database).execute("SELECT time_created FROM message ORDER BY id").fetchall()
+    with closing(sqlite3.connect(tool.folders.database)) as database:
+        rows = database.execute("SELECT time_created FROM message ORDER BY id").fetchall()
     assert rows == sorted(rows)
     found = back(tool, written.key)
     assert [one.id for one in found] == ["u0", "u1", "u2", "u3"]
