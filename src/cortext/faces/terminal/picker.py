@@ -96,8 +96,10 @@ def pick(
 
     @keys.add("escape", eager=True)
     @keys.add("c-c")
+    @keys.add("c-d")
     def _(event: KeyPressEvent) -> None:
-        event.app.exit(result=None)
+        if not event.app.is_done:  # a key may be pressed twice before the screen is gone
+            event.app.exit(result=None)
 
     screen: Application[int | None] = Application(
         layout=_layout(state), key_bindings=keys, style=_STYLE, full_screen=True, mouse_support=False

@@ -1,4 +1,4 @@
-"""Running a command: errors in one shape, exit codes, Ctrl-C and closed pipes."""
+"""Running a command: errors in one shape, exit codes, Ctrl-C and closed pipes. No traceback reaches a user."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 
-from cortext.errors import CortextError, UsageError
+from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 
@@ -25,13 +25,45 @@ def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     except CortextError as error:
         report(program, error, as_json="--json" in arguments)
         return error.exit_status
-    except BrokenPipeError:
-        # The reader went away (`cortext list | head`): not an error, and nothing more to say.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        return 130
+    except (BrokenPipeError, KeyboardInterrupt):
+        raise  # for the whole process, not for one command: see `whole_process`
+    except Exception as error:
+        told = _told(error)
+        report(program, told, as_json="--json" in arguments)
+        return told.exit_status
+
+
+def _told(error: Exception) -> CortextError:
+    """An error that nobody foresaw, in the words of one of ours."""
+    if isinstance(error, EOFError):  # Ctrl-D
+        return UsageError("the question was not answered", kept="nothing was changed", hint="see --help")
+    if isinstance(error, OSError):
+        try:
+            os.getcwd()
+        except OSError:
+            return NotFound(
+                "the current folder does not exist any more", kept="nothing was changed", hint="cd to another folder"
+            )
+        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "reading or writing failed"
+        return WriteFailed(
+            f"{where}: {error.strerror or error}",
+            hint="check that there is room on the disk, and that the file is yours to read and write",
+        )
+    if isinstance(error, UnicodeEncodeError):
+        return WriteFailed(
+            f"the encoding of this locale ({error.encoding}) has no {error.object[error.start : error.end]!a}",
+            hint="use a UTF-8 locale: LC_ALL=C.UTF-8",
+        )
+    if os.environ.get("CORTEXT_TRACEBACK"):
+        sys.excepthook(type(error), error, error.__traceback__)
+    place = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    at = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})" if place else ""
+    return CortextError(
+        f"{type(error).__name__}: {error}{at}",
+        hint="this is a bug in cortext: please report it; CORTEXT_TRACEBACK=1 shows where it happened",
+    )
 
 
 def _imported(module: str) -> Any:
@@ -59,24 +91,62 @@ def whole_process(main: Callable[[list[str]], int]) -> NoReturn:
     import gc
 
     gc.set_threshold(50_000, 20, 20)
+    _open_streams()
     status = 1
     try:
         status = main(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        pass
+        # The reader went away (`cortext list | head`): not an error, and nothing more to say.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except KeyboardInterrupt:
+        status = 130
     except SystemExit as stop:  # argparse, after its help or its complaint
         status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
         if isinstance(stop.code, str):
             print(stop.code, file=sys.stderr)
-    except BaseException:
-        sys.excepthook(*sys.exc_info())
+    except OSError as error:  # of the output itself: what was to be said cannot be said
+        status = _unsaid(error)
+    except Exception as error:
+        report("cortext", _told(error))
     try:
         sys.stdout.flush()
+        if status == 130:
+            print(file=sys.stderr)
         sys.stderr.flush()
+    except OSError as error:
+        status = status or _unsaid(error)
+    os._exit(status)
+
+
+def _open_streams() -> None:
+    """Standard input and outputs that can be used whatever the shell gave us.
+
+    One that is closed would make the next file that is opened take its number; a character that the locale's encoding
+    does not have (Latin-1, ASCII) becomes a question mark. JSON is UTF-8 in every locale.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 (open until the end)
+    for stream in (sys.stdout, sys.stderr):
+        made: Any = stream
+        made.reconfigure(errors="replace")
+    if "--json" in sys.argv:
+        out: Any = sys.stdout
+        out.reconfigure(encoding="utf-8")
+
+
+def _unsaid(error: OSError) -> int:
+    """The output could not be written (a full disk, a closed pipe); the exit code."""
+    status = 0 if isinstance(error, BrokenPipeError) else WriteFailed.exit_status
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
+        if status:
+            print(f"cannot write the output: {error.strerror or error}", file=sys.stderr, flush=True)
     except OSError:
         pass
-    os._exit(status)
+    return status
 
 
 def report(program: str, error: CortextError, *, as_json: bool = False) -> None:

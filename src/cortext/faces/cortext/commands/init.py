@@ -38,6 +38,8 @@ def run(arguments: list[str]) -> int:
     """Set it up and say what to do next."""
     options = parser().parse_args(arguments)
     folder = check_folder(os.path.abspath(options.folder))
+    if os.path.exists(folder) and not os.path.isdir(folder):
+        raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
     wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = chosen_tools(wiring, options.ai)
     report = Setup(folder, tools, PROGRAM).install()
