@@ -19,7 +19,7 @@ from cortext.model.message import USER, Message
 from cortext.safety import terminal
 from cortext.services.chat import COMMAND_LINE
 from cortext.services.chat_commands import NO_SESSION, Commands, created
-from cortext.services.chat_turn import unanswered_calls
+from cortext.services.chat_turn import unanswered_calls, what_is_missing
 from cortext.services.turn import Call, Model, Talk, cut_error
 from cortext.wiring import Wiring
 
@@ -39,6 +39,7 @@ class Loop:
         self.code = 0  # what a script that feeds us is told at the end
         self.words = ""  # words that could not be stored: they stand at the next prompt
         self._unsaved: Talk | None = None  # a talk whose last reply the disk refused
+        self._told = ""  # what the user was told of the model
 
     def _complete(self, text: str) -> list[Choice]:
         if not text.startswith("/"):
@@ -220,6 +221,9 @@ class Loop:
         if self._unsaved is not None:
             self._unsaved.save_pending()
             self._unsaved = None
+        if (missing := what_is_missing(model)) != self._told:
+            self._told = missing
+            _note(f"({missing})" if missing else "")
         return self.assistant.talk(session_id, model)
 
     def _answer(self, talk: Talk) -> None:
