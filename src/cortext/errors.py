@@ -42,10 +42,12 @@ class CortextError(Exception):
         self.message = message
         self.kept = kept
         self.hint = hint
+        self.session_id = ""  # the session in which it happened, where a script may want to go on with it
 
     def as_dict(self) -> dict[str, str]:
         """The error for `--json`: empty fields are left out."""
         fields = {"code": self.code, "message": self.message, "kept": self.kept, "hint": self.hint}
+        fields["session_id"] = self.session_id
         return {name: value for name, value in fields.items() if value}
 
 

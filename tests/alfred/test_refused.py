@@ -50,7 +50,8 @@ def test_only_who_is_on_the_list_is_served(
         telegram.push({"update_id": 7001, "message": "zanzibar"})
         telegram.say(ME, "this one counts")
         telegram.wait_for(lambda: telegram.said(ME) and "Created" in telegram.said(ME)[-1])
-        assert telegram.said(STRANGER) == ["This is a private assistant."]  # told once, not for every message
+        told = "This is a private assistant. Your user id is 666: its owner can put it on the list."
+        assert telegram.said(STRANGER) == [told]  # told once, not for every message
         assert telegram.said(-100200) == []
         log = bot.logged()
     assert "refused: user 666 is not on the list" in log

@@ -38,6 +38,11 @@ def _ask(telegram: TelegramServer, words: str, chat: int = ME, thread: int | Non
     return telegram.said(chat, thread)[-1]
 
 
+def _wait_for_answer(telegram: TelegramServer, count: int, beginning: str) -> None:
+    """Until there are so many messages, and the last one begins so."""
+    telegram.wait_for(lambda: len(telegram.said(ME)) == count and telegram.said(ME)[-1].startswith(beginning))
+
+
 @pytest.mark.req("CHAT-06", "CHAT-13")
 def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
     alfred(env, "--new", "we met at the desk")
@@ -168,11 +173,7 @@ def test_nothing_that_the_owner_sends_vanishes(home: Path, env: dict[str, str], 
         _ask(telegram, "hello")
         for place, (body, told) in enumerate(sent):
             telegram.send(ME, **body)
-            telegram.wait_for(
-                lambda count=place + 2, told=told: (
-                    len(telegram.said(ME)) == count and telegram.said(ME)[-1].startswith(f"Answer to {told}")
-                )
-            )
+            _wait_for_answer(telegram, place + 2, f"Answer to {told}")
         telegram.send(ME, story={"chat": {"id": 1}, "id": 2})
         telegram.wait_for(lambda: "nothing of what is in it" in telegram.said(ME)[-1])
     stored = [line["content"] for line in messages_of(home, "tg_4711") if line["role"] == "user"]

@@ -43,8 +43,8 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.wait_for("stopped; what came is in the file")
         screen.type("and on")
         screen.press("Enter")
-        # Both unanswered messages, as one; and the prompt again: a Ctrl-D while it answers would not be read.
-        screen.wait_for("Answer to tell me more and on you>")
+        # The stopped one is marked as such; and the prompt again: a Ctrl-D while it answers would not be read.
+        screen.wait_for("Answer to tell me more", "The message above got no answer", "and on you>")
         screen.press("C-d")
         assert screen.wait_for_end() == 0
     messages = messages_of(home, session)

@@ -322,4 +322,6 @@ def test_a_model_that_fails_leaves_the_words_in_the_file_and_a_clear_error(aur: 
     assert "next:" in cut.err and cut.code == 8
     lines = aur.lines("cutting")
     assert lines[2]["partial"] is True and lines[2]["content"].startswith("one")
-    assert aur.server.turns[-1].texts("user") == ["Hello\n\nAgain"] and aur.server.turns[-1].texts("assistant") == []
+    [asked] = aur.server.turns[-1].texts("user")
+    assert asked.startswith("Hello\n\n") and "The message above got no answer" in asked and asked.endswith("\n\nAgain")
+    assert aur.server.turns[-1].texts("assistant") == []

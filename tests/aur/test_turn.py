@@ -12,7 +12,7 @@ from cortext.errors import InvalidMessage, ModelBusy, ModelCut, WriteFailed
 from cortext.llm.base import Call, Done, Event, Note, Request, Text, Thinking, ToolSpec, Usage
 from cortext.model.message import TOOL_RESULT, Message, Part
 from cortext.model.session import Session
-from cortext.services.context import View
+from cortext.services.context import UNANSWERED, View
 from cortext.services.turn import ROUNDS, Result, Talk, Tick
 from cortext.store.base import Writer
 from cortext.store.spawn import SpawnStore
@@ -113,7 +113,7 @@ def test_a_stop_from_another_thread_keeps_the_half_reply_out_of_the_context(desk
     assert desk.said() == [("user", "one", False), ("assistant", "half ", True)]
     talk.say("two")
     list(talk.answer())
-    assert [m.text for m in model.asked[1].messages] == ["one", "two"]
+    assert [m.text for m in model.asked[1].messages] == ["one", UNANSWERED, "two"]
 
 
 @pytest.mark.req("SPAWN-10", "MODEL-02")
@@ -227,8 +227,14 @@ def test_a_stop_that_comes_before_the_model_is_asked_counts(desk: Desk) -> None:
     assert Text("never") in list(talk.answer()), "and only once"
 
 
-def test_an_empty_answer_is_not_stored(desk: Desk) -> None:
-    talk, _ = desk.talk([Done()])
+@pytest.mark.parametrize(("stop", "why"), [("end", ""), ("length", "limit"), ("filtered", "filter")])
+def test_an_empty_answer_is_an_error_and_the_question_waits(desk: Desk, stop: str, why: str) -> None:
+    talk, _ = desk.talk([Thinking("hm"), Done(stop)], [Text("half"), Done(stop)])
     talk.say("one")
+    with pytest.raises(ModelCut, match=f"empty answer.*{why}"):
+        list(talk.answer())
+    assert talk.view.waits and desk.said()[1:] == [("assistant", "", True)], (
+        "what it thought is kept, out of the context"
+    )
     list(talk.answer())
-    assert talk.reply is None and len(desk.said()) == 1
+    assert (talk.cut, talk.view.cut) == (("", "") if stop == "end" else (stop, stop))

@@ -53,6 +53,7 @@ class Sent:
     entities: list[dict[str, Any]] = field(default_factory=list)
     edits: int = 0
     document: tuple[str, bytes] | None = None
+    buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def styled(self, kind: str) -> list[str]:
         """The parts of the text that have this style."""
@@ -108,6 +109,14 @@ class TelegramServer:
         """A user sends something that is no text: `voice={…}`, `document={…}`."""
         with self.changed:
             return self._arrive("message", self._message(chat, user, None, more))
+
+    def touch(self, sent: Sent, label: str, *, user: int | None = None) -> int:
+        """A user touches a button under a message of the bot."""
+        data = next(data for name, data in sent.buttons if name == label)
+        with self.changed:
+            message = self._message(sent.chat, BOT, sent.thread, {"text": sent.text})
+            who = {"id": user if user is not None else abs(sent.chat), "is_bot": False, "first_name": "Test"}
+            return self._arrive("callback_query", {"id": "touch", "from": who, "message": message, "data": data})
 
     def edit(self, chat: int, message: int, text: str, *, user: int | None = None) -> int:
         """A user edits what he wrote."""
@@ -273,6 +282,9 @@ class TelegramServer:
     def do_sendChatAction(self, given: dict[str, Any]) -> Any:
         return True
 
+    def do_answerCallbackQuery(self, given: dict[str, Any]) -> Any:
+        return True
+
     def do_setMyCommands(self, given: dict[str, Any]) -> Any:
         return True
 
@@ -291,9 +303,13 @@ class TelegramServer:
             sent = self._messages.get((int(given["chat_id"]), int(given["message_id"])))
             if sent is None:
                 raise _Bad("Bad Request: message to edit not found")
-            if (sent.text, sent.entities) == (text, entities):
+            rows = (given.get("reply_markup") or {}).get("inline_keyboard", [])
+            buttons = [(button["text"], button["callback_data"]) for row in rows for button in row]
+            if any(len(data.encode()) > 64 or not label for label, data in buttons):
+                raise _Bad("Bad Request: BUTTON_DATA_INVALID")
+            if (sent.text, sent.entities, sent.buttons) == (text, entities, buttons):
                 raise _Bad("Bad Request: message is not modified: specified new message content is exactly the same")
-            sent.text, sent.entities, sent.edits = text, entities, sent.edits + 1
+            sent.text, sent.entities, sent.edits, sent.buttons = text, entities, sent.edits + 1, buttons
             return _shown(sent)
 
     def do_deleteMessage(self, given: dict[str, Any]) -> Any:

@@ -13,6 +13,7 @@ import urllib.request
 
 from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable
 from cortext.index.arrays import np
+from cortext.llm.connection import opener
 from cortext.safety.secrets import mask
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -59,15 +60,16 @@ class EndpointModel:
             },
         )
         try:
-            with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:
+            with opener(self._address).open(request, timeout=TIMEOUT) as answer:
                 data: list[dict[str, Any]] = json.load(answer)["data"]
             rows = [item["embedding"] for item in sorted(data, key=lambda item: item["index"])]
             vectors = np.array(rows, dtype=np.float32)
         except urllib.error.HTTPError as error:
             kind = ModelBusy if error.code in (429, 500, 502, 503, 529) else ModelRefused
-            raise kind(
-                f"the model for search answered {error.code}", kept=_KEPT, hint="check search.model and the key"
-            ) from error
+            hint = "check search.model and the key"
+            if 300 <= error.code < 400:
+                hint = "it sends elsewhere, and a key does not follow: set search.address to where it really is"
+            raise kind(f"the model for search answered {error.code}", kept=_KEPT, hint=hint) from error
         except (urllib.error.URLError, OSError) as error:
             raise ModelUnreachable(
                 f"no answer from {self._address}: {error}",

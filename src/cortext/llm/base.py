@@ -70,8 +70,11 @@ class Usage(msgspec.Struct, frozen=True):
     output: int = -1
 
 
+CUT = ("length", "filtered")  # the model ended, but not because it had said everything
+
+
 class Done(msgspec.Struct, frozen=True):
-    """The end of a whole answer. `stop` is end, length, tools or filtered."""
+    """The end of an answer. `stop` is end, tools, length (the model's limit) or filtered (its provider's filter)."""
 
     stop: str = "end"
     usage: Usage = Usage()

@@ -91,6 +91,31 @@ def options(wire: Wire, url: str) -> dict[str, Any]:
     return found
 
 
+def opener(url: str) -> Any:
+    """An opener of urllib for that address: it follows a redirect only to the same origin, since a key goes along.
+
+    A proxy is not asked for what runs on this machine.
+    """
+    from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+
+    class SameOrigin(HTTPRedirectHandler):
+        def redirect_request(
+            self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
+        ) -> Request | None:
+            if _origin(newurl) != _origin(req.full_url):
+                return None  # then the redirect itself is the answer, and an HTTPError
+            return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+    return build_opener(SameOrigin, *([ProxyHandler({})] if is_loopback(url) else []))
+
+
+def _origin(url: str) -> tuple[str, str, int | None]:
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+
+
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine."""
     from ipaddress import ip_address

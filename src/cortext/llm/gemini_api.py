@@ -23,7 +23,7 @@ DEFAULT = "gemini-3.8-flash"
 KEY_HINT = f"set {KEY} to a key that is valid there"
 NEEDS = f"set {KEY}"
 
-_FILTERED = ("SAFETY", "RECITATION", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "LANGUAGE", "IMAGE_SAFETY")
+_WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED")
 # The model meant to call a tool and failed at it: there is no answer.
 _NO_ANSWER = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
 # Since Gemini 3 a call carries a signature, which other models' calls and our stored ones do not have. This word
@@ -173,7 +173,8 @@ def _wants_signature(model: str) -> bool:
 
 
 def _stop(reason: str) -> str:
-    return "length" if reason == "MAX_TOKENS" else "filtered" if reason in _FILTERED else "end"
+    # Every other reason (SAFETY, RECITATION, … and OTHER) ends an answer before its end.
+    return "length" if reason == "MAX_TOKENS" else "end" if reason in _WHOLE else "filtered"
 
 
 def _usage(usage: Any) -> Usage | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cortext.llm.connection import is_loopback
+from cortext.llm.connection import opener
 
 _SECONDS = 1.0
 _LARGEST = 2_000_000
@@ -21,12 +21,11 @@ def models(url: str, key: str = "") -> list[str]:
     import http.client
     import json
     from urllib.error import URLError
-    from urllib.request import ProxyHandler, Request, build_opener
+    from urllib.request import Request
 
     try:
         request = Request(url, headers={"Authorization": f"Bearer {key}"} if key else {})
-        opener = build_opener(*([ProxyHandler({})] if is_loopback(url) else []))
-        with opener.open(request, timeout=_SECONDS) as answer:
+        with opener(url).open(request, timeout=_SECONDS) as answer:
             found = json.loads(answer.read(_LARGEST))
     except (URLError, OSError, ValueError, http.client.HTTPException):
         return []

@@ -156,7 +156,7 @@ class ChatSessions:
             raise NotFound(
                 f"{row.id} is a session of {row.tool or row.kind}, not of this assistant",
                 kept="it is unchanged",
-                hint=f"delete it with `cortext delete {row.id}`",
+                hint=f"at the desk: cortext delete {row.id}",
             )
         return row.id
 

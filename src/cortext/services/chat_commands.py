@@ -20,21 +20,26 @@ from cortext.services.chat_turn import Assistant
 from cortext.services.context import size
 from cortext.services.export import as_markdown, masked
 from cortext.services.listing import Row
+from cortext.services.memory import KINDS
 from cortext.services.resume.digest import clip
+from cortext.store.assistant import FACT
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
+TOUCHABLE = 10  # buttons under a list
 
 HELP = (
     ("new", "", "start a new session"),
     ("resume", "ID", "continue a session, of any tool: its row in /sessions, its id or the beginning of it, or words"),
     ("sessions", "[all]", "list the sessions, the last active first"),
     ("session", "", "show the current session"),
+    ("retry", "", "ask again for an answer that did not come"),
+    ("continue", "", "go on with an answer that was cut"),
     ("search", "WORDS", "find what was said, in any session of any tool"),
     ("title", "[WORDS]", "name this session"),
     ("context", "", "what the model sees, and how large it is"),
     ("compact", "", "sum up the older messages and move them out of the model's sight"),
     ("memory", "[WORDS]", "what is remembered"),
-    ("remember", "WORDS", "remember something for all sessions"),
+    ("remember", "[KIND:] WORDS", f"remember something for all sessions; KIND is {', '.join(KINDS)}"),
     ("forget", "ID", "forget it"),
     ("export", "", "this session as a document, secrets masked"),
     ("delete", "[ID]", "move a session to the trash"),
@@ -65,6 +70,7 @@ class Answer(msgspec.Struct):
     aligned: bool = False  # the text has columns
     document: str = ""  # a text to be saved, under `name`
     name: str = ""
+    buttons: list[tuple[str, str]] = []  # what can be chosen with one touch: what it is called, and the command
 
 
 def created(session_id: str) -> str:
@@ -91,6 +97,8 @@ class Commands:
         if name not in (entry[0] for entry in HELP):
             known = ", ".join(f"/{entry[0]}" for entry in HELP)
             raise NotFound(f"there is no command /{name}", kept="nothing was sent", hint=known)
+        if name in ("retry", "continue"):  # a turn: the face has to ask the model
+            raise NotFound(f"/{name} is said on its own", kept="nothing was sent", hint=f"/{name}, and nothing else")
         command: Callable[..., Answer] = getattr(self, f"do_{name}")
         return command(chat, rest, seed) if name == "new" else command(chat, rest)
 
@@ -116,7 +124,11 @@ class Commands:
         return Answer(f"Created session {session.id}")
 
     def do_resume(self, chat: str, rest: str) -> Answer:
-        """`/resume ID`."""
+        """`/resume ID`; without one, what there is to choose from."""
+        if not rest:
+            listed = self.do_sessions(chat, "")
+            listed.text = "\n".join(filter(None, ("Resume which one? /resume ID", listed.text)))
+            return listed if listed.rows else Answer("There are no sessions yet. Say something, and one begins.")
         resumed = self._sessions.resume(chat, rest)
         session, source = resumed.session, resumed.copied_from
         text = f"Resumed session {session.id} ({session.message_count} messages)"
@@ -136,7 +148,8 @@ class Commands:
             (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _about(row))
             for row in (rows if everything else rows[:SHOWN])
         ]
-        return Answer(more, rows=cells, heads=HEADS)
+        buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:TOUCHABLE]]
+        return Answer(more, rows=cells, heads=HEADS, buttons=buttons)
 
     def do_session(self, chat: str, rest: str) -> Answer:
         """`/session`."""
@@ -206,12 +219,25 @@ class Commands:
         return Answer("\n".join(lines) or "Nothing is remembered yet. /remember WORDS")
 
     def do_remember(self, chat: str, rest: str) -> Answer:
-        """`/remember WORDS`."""
-        fact = self._assistant.memory.remember(rest, session_id=self._sessions.active(chat))
-        return Answer(f"Remembered as {fact.id}: {fact.text}")
+        """`/remember [KIND:] WORDS`."""
+        kind, colon, text = rest.partition(":")
+        if not colon or kind.strip().lower() not in KINDS:
+            kind, text = FACT, rest
+        if not text.strip():
+            return Answer(f"Remember what? /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}")
+        session_id = self._sessions.active(chat)
+        fact = self._assistant.memory.remember(text, kind=kind.strip().lower(), session_id=session_id)
+        what = "" if fact.kind == FACT else f" ({fact.kind})"
+        return Answer(f"Remembered as {fact.id}{what}: {fact.text}")
 
     def do_forget(self, chat: str, rest: str) -> Answer:
-        """`/forget ID`."""
+        """`/forget ID`; without one, what there is to choose from."""
+        if not rest:
+            facts = self._assistant.memory.all()
+            listed = self.do_memory(chat, "")
+            listed.text = f"Forget which one? /forget ID\n{listed.text}" if facts else listed.text
+            listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-TOUCHABLE:]]
+            return listed
         return Answer(f"Forgotten: {self._assistant.memory.forget(rest).text}")
 
     # ── what the model sees ──────────────────────────────────────────────────────────────────────────
@@ -222,10 +248,10 @@ class Commands:
         try:
             model = self._assistant.models.take()
             self._assistant.models.give_back(model)
-            window, name = model.context, model.name
+            window, name, tools = model.context, model.name, model.takes_tools
         except NoModel:
-            window, name = 0, "no model"
-        view, sections, summary = self._assistant.context(session_id, window)
+            window, name, tools = 0, "no model", True
+        view, sections, summary = self._assistant.context(session_id, window, tools=tools)
         before = [*sections, *([summary] if summary else [])]
         lines = [f"{section.name:<10}{section.tokens:>9,} tokens" for section in before]
         talk = sum(map(size, view.messages)) - (summary.tokens if summary else 0)

@@ -63,12 +63,11 @@ class ContextBuilder:
         self._memory = memory
         self._limit, self._facts = limit, facts
         self._own = own_prompt.strip()
-        self._prompt = ""
 
-    def build(self, store: Store, session: Session, model_context: int) -> Context:
-        """The context of this session, for a model with so much room."""
+    def build(self, store: Store, session: Session, model_context: int, *, tools: bool = True) -> Context:
+        """The context of this session, for a model with so much room, which is given our tools or not."""
         messages = list(working(store, session.id))
-        sections = self._sections()
+        sections = self._sections(tools)
         archived = messages[0].seq if messages else 0
         summary = _summary(session.summary, archived) if archived and session.summary else None
         limit = self._limit
@@ -78,11 +77,12 @@ class ContextBuilder:
         view.load([Message(role=USER, content=summary.text), *messages] if summary else messages)
         return Context(view, sections, summary)
 
-    def _sections(self) -> list[Section]:
-        if not self._prompt:
-            self._prompt = self._own or prompt("assistant").strip()
+    def _sections(self, tools: bool) -> list[Section]:
+        # A model is told only of tools that it has.
+        ours = ("assistant", "assistant_tools" if tools else "assistant_without_tools")
+        said = self._own or "\n\n".join(prompt(name).strip() for name in ours)
         today = clock.from_epoch(time.time())[:10]
-        sections = [Section("prompt", f"{self._prompt}\n\nToday is {today} (UTC).")]
+        sections = [Section("prompt", f"{said}\n\nToday is {today} (UTC).")]
         facts = self._memory.standing(self._facts)
         if facts:
             sections.append(Section("memory", facts))

@@ -125,13 +125,13 @@ class Assistant:
             search = self._of_thread.search = self._make_search()
         return search
 
-    def context(self, session_id: str, model_context: int = 0) -> Context:
+    def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> Context:
         """What the model sees of a session now."""
-        return self.contexts.build(self.store, self.store.peek(session_id), model_context)
+        return self.contexts.build(self.store, self.store.peek(session_id), model_context, tools=tools)
 
     def talk(self, session_id: str, model: Model) -> Talk:
         """A session, ready for the next words."""
-        view = self.context(session_id, model.context).view
+        view = self.context(session_id, model.context, tools=model.takes_tools).view
         tools = MemoryTools(self.memory, self.search, session_id=session_id) if model.takes_tools else None
         return Talk(BriefWriter(self.store, session_id), view, model, tools=tools)
 
@@ -154,6 +154,13 @@ class Assistant:
                 self.store.update(session_id, Change(title=title(list(working(self.store, session_id)))))
 
         self.background.do(work)
+
+
+def what_is_missing(model: Model) -> str:
+    """What the user should know about a model that cannot be given our tools; empty for all others."""
+    if model.takes_tools:
+        return ""
+    return f"{model.name} has no tools of ours: it cannot look into past sessions or remember; /search and /remember do"
 
 
 def unanswered_calls(messages: Sequence[Message]) -> Message | None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import SYSTEM, TOOL, USER, Message, thread
+from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, thread
 
 LIMIT = 100_000
 FIRST, LAST = 2, 10  # turns that stay when the others leave
@@ -27,6 +27,12 @@ WARN_AT = (90, 80)  # per cent of the limit
 CLEAR = "clear"  # the view begins anew after this mark
 AGENT = "agent"  # another agent answers from here on
 _KEY = "view"  # in a mark's `extra`
+STOP = "stop"  # in the `extra` of a reply that the model did not end by itself: why
+
+UNANSWERED = (
+    "[The message above got no answer: it was stopped, or it failed. What follows is a message of its own; take the "
+    "one above up again only if it asks for that.]"
+)
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -85,10 +91,9 @@ class View:
     @property
     def messages(self) -> list[Message]:
         """What the model is sent: what stayed, with a word in the place of what left."""
-        if not self._left.turns:
-            return list(self._shown)
-        head = self._head(self._shown)
-        return [*self._shown[:head], self._marker(), *self._shown[head:]]
+        head = self._head(self._shown) if self._left.turns else 0
+        marker = [self._marker()] if self._left.turns else []
+        return list(_with_gaps([*self._shown[:head], *marker, *self._shown[head:]]))
 
     @property
     def tokens(self) -> int:
@@ -114,6 +119,12 @@ class View:
     def waits(self) -> bool:
         """Whether the last words are not the model's: there is something to answer."""
         return bool(self._shown) and self._shown[-1].role in (USER, TOOL)
+
+    @property
+    def cut(self) -> str:
+        """Why the last answer ended before its end ("length", "filtered"); empty where it is whole."""
+        last = self._shown[-1] if self._shown else None
+        return cut_by(last) if last is not None and last.role == ASSISTANT else ""
 
     def news(self) -> list[str]:
         """What the user should be told, once: it gets full, or turns left it."""
@@ -172,6 +183,23 @@ def size(message: Message) -> int:
     """
     guess = tokens.estimate(message.text)
     return guess if message.tokens is None else max(guess // 2, min(message.tokens, 2 * guess + 16))
+
+
+def cut_by(message: Message) -> str:
+    """Why a reply ended before its end; empty for a whole one."""
+    reason = message.extra.get(STOP) if message.extra else None
+    return reason if isinstance(reason, str) else ""
+
+
+def _with_gaps(shown: Iterable[Message]) -> Iterator[Message]:
+    """The messages, with a word after each of the user's that was left without an answer and went on to another."""
+    before: Message | None = None
+    for message in shown:
+        # A summary has no id and wants no answer.
+        if before is not None and message.role == USER and before.role in (USER, TOOL) and before.id:
+            yield Message(role=SYSTEM, content=UNANSWERED)
+        yield message
+        before = message
 
 
 def mark(kind: str, text: str, **more: str) -> Message:

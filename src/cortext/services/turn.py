@@ -6,13 +6,15 @@
         for event in talk.answer():                         # Text, Thinking, Call, Note, Result, Tick, Done
             show(event)
         talk.reply                                          # the message that was stored
+        talk.cut                                            # why it ended before its end: "", "length", "filtered"
 
 The model is asked in a thread of its own, so that `stop()` works from anywhere: another thread, or a signal's
 handler (it only puts a word into a queue). Everything is stored by the thread that runs `answer`, so no signal can
 come between a write and its flush.
 
-A reply that was stopped or cut is stored flagged, and stays out of the view. One that the disk refused is `pending`:
-it is tried again before anything else is stored.
+A reply that was stopped, or whose connection broke, is stored flagged, and stays out of the view. One that the model's
+limit or filter cut stays in, with the reason in its `extra`: another `answer` goes on with it. One that the disk
+refused is `pending`: it is tried again before anything else is stored. A turn without a word in it is a ModelCut.
 """
 
 from __future__ import annotations
@@ -25,13 +27,13 @@ from typing import Protocol
 import msgspec
 
 from cortext.errors import CortextError, InvalidMessage, ModelCut
-from cortext.llm.base import Call, Done, Event, Model, Note, Request, Text, Thinking, ToolSpec
+from cortext.llm.base import CUT, Call, Done, Event, Model, Note, Request, Text, Thinking, ToolSpec
 from cortext.model import clock, ids
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, USER, Message, Part
-from cortext.services.context import View
+from cortext.services.context import STOP, View, cut_by
 from cortext.store.base import Writer
 
-__all__ = ["Call", "Done", "Model", "Note", "Result", "Talk", "Text", "Thinking", "Tick", "Tools"]
+__all__ = ["Call", "Done", "Model", "Note", "Result", "Talk", "Text", "Thinking", "Tick", "Tools", "cut_error"]
 
 TICK = 0.1  # seconds between two signs of life while the model is silent
 ROUNDS = 16  # so often may a model call tools before it has to answer
@@ -91,9 +93,12 @@ class Talk:
 
         threading.Thread(target=work, daemon=True, name="warm").start()
 
+    def begin(self) -> None:
+        """A new turn: a `stop` from now on is meant for it, one of before is not."""
+        self._stop = False
+
     def say(self, words: str, *, parts: list[Part] | None = None) -> Message:
         """Store the user's words. On WriteFailed they are not stored, and the model must not be asked."""
-        self._stop = False
         return self.store(Message(role=USER, content=words, parts=parts))[0]
 
     def store(self, *messages: Message) -> list[Message]:
@@ -113,8 +118,13 @@ class Talk:
                 self.reply = message
             del self.pending[0]
 
+    @property
+    def cut(self) -> str:
+        """Why the reply of this turn ended before its end; empty where it is whole (or there is none)."""
+        return cut_by(self.reply) if self.reply is not None else ""
+
     def stop(self) -> None:
-        """End the turn that is under way, from `say` on. From any thread, and from a signal's handler."""
+        """End the turn that is under way, from `begin` on. From any thread, and from a signal's handler."""
         self._stop = True
         events = self._events
         if events is not None:
@@ -133,6 +143,7 @@ class Talk:
             self._stop = False
 
     def _rounds(self) -> Generator[Event | Result | Tick, None, None]:
+        said = False
         for _ in range(ROUNDS):
             draft = _Draft()
             try:
@@ -142,7 +153,12 @@ class Talk:
                     self._keep(draft.message(self.model.name, partial=True))
             if draft.done is None:
                 return  # stopped: an error would have been raised
-            self._keep(draft.message(self.model.name))
+            said = said or bool("".join(draft.said).strip())
+            # A turn without a word is not an answer: the question goes on waiting for one.
+            empty = not said and not draft.calls
+            self._keep(draft.message(self.model.name, partial=empty))
+            if empty:
+                raise _no_words(draft.done.stop)
             if not draft.calls or self.tools is None:
                 return
             yield from self._run(self.tools, draft.calls)
@@ -214,6 +230,23 @@ class Talk:
             raise
 
 
+_WHY = {
+    "length": "the model's limit for one answer was reached",
+    "filtered": "its provider's filter stopped the model",
+}
+
+
+def cut_error(reason: str, hint: str) -> ModelCut:
+    """An answer that is not whole, as an error of which what came is kept."""
+    why = _WHY.get(reason, reason)
+    return ModelCut(f"the answer is not whole: {why}", kept="what came of it, and why it ended", hint=hint)
+
+
+def _no_words(reason: str) -> ModelCut:
+    why = f": {_WHY[reason]}" if reason in _WHY else ""
+    return ModelCut(f"the model gave an empty answer{why}", kept="your words are stored", hint="ask again")
+
+
 def _work(answer: Iterator[Event], events: SimpleQueue[Event | CortextError | _Word]) -> None:
     """The thread that asks: it hands on what comes, and always ends with a word."""
     try:
@@ -264,4 +297,5 @@ class _Draft:
             parts=parts or None,
             usage={name: count for name, count in counted.items() if count >= 0} or None,
             partial=partial,
+            extra={STOP: self.done.stop} if self.done and self.done.stop in CUT else None,
         )

@@ -7,23 +7,24 @@ import sys
 import time
 
 from cortext import config
-from cortext.errors import CortextError, ModelError, NoModel, WriteFailed
+from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.alfred.drawing import show
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.answer import show_answer
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.interrupt import on_interrupt, raising, remembering
 from cortext.faces.terminal.talk.prompt import Choice, Prompt
 from cortext.model.message import USER, Message
 from cortext.safety import terminal
 from cortext.services.chat import COMMAND_LINE
 from cortext.services.chat_commands import NO_SESSION, Commands, created
-from cortext.services.chat_turn import unanswered_calls
-from cortext.services.turn import Call, Talk
+from cortext.services.chat_turn import unanswered_calls, what_is_missing
+from cortext.services.turn import Call, Model, Talk, cut_error
 from cortext.wiring import Wiring
 
 LEAVE = ("/exit", "/quit")
+AGAIN = ("/retry", "/continue")  # commands that are a turn
 LINGER = 1.5  # seconds for vectors that are still being made when the user leaves; the worker makes the rest
 
 
@@ -38,6 +39,7 @@ class Loop:
         self.code = 0  # what a script that feeds us is told at the end
         self.words = ""  # words that could not be stored: they stand at the next prompt
         self._unsaved: Talk | None = None  # a talk whose last reply the disk refused
+        self._told = ""  # what the user was told of the model
 
     def _complete(self, text: str) -> list[Choice]:
         if not text.startswith("/"):
@@ -51,6 +53,10 @@ class Loop:
         """Until the user leaves."""
         self._begin(new, session)
         self._greet()
+        with remembering():
+            return self._run()
+
+    def _run(self) -> int:
         first = True
         while True:
             try:
@@ -75,15 +81,28 @@ class Loop:
 
     def once(self, question: str, *, new: bool, session: str, as_json: bool) -> int:
         """One question, one answer on standard output; errors end it."""
-        self._begin(new, session)
-        if question.startswith("/"):
+        again = question.strip() in AGAIN
+        if question.startswith("/") and not again:
+            self._begin(new, session)
             show(self.commands.run(COMMAND_LINE, question))
             return 0
+        model = self._model()
+        self._begin(new, session)
         session_id, made = self.assistant.sessions.ensure(COMMAND_LINE)
-        if made and not new:
+        try:
+            return self._ask_once(session_id, made and not new, "" if again else question, model, as_json)
+        except CortextError as error:
+            error.session_id = session_id
+            raise
+
+    def _ask_once(self, session_id: str, made: bool, question: str, model: Model, as_json: bool) -> int:
+        if made:
             _note(created(session_id))
-        talk = self._talk(session_id)
-        stored = self.assistant.say(talk, Message(role=USER, content=question))
+        talk = self._talk(session_id, model)
+        stored = self.assistant.say(talk, Message(role=USER, content=question)) if question else None
+        if not question and not talk.view.waits and not talk.view.cut:
+            _note("nothing waits for an answer")
+            return 0
         try:
             if as_json:
                 with on_interrupt(talk.stop):
@@ -94,9 +113,12 @@ class Loop:
         finally:
             self._afterwards(session_id, stored, talk)
             self.assistant.background.finish(LINGER)
+        cut = cut_error(talk.cut, "go on: alfred /continue") if talk.cut else None
         if as_json:
             self._print_json(session_id, talk)
-        return 130 if talk.stopped else 0
+        elif cut is not None:
+            report("alfred", cut)
+        return 130 if talk.stopped else cut.exit_status if cut else 0
 
     def _begin(self, new: bool, session: str) -> None:
         if session:
@@ -132,11 +154,14 @@ class Loop:
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────
 
     def _command(self, words: str) -> None:
-        if words.strip() == "/retry":
+        if words.strip() in AGAIN:
             self._retry()
             return
         try:
-            show(self.commands.run(COMMAND_LINE, words))
+            with raising(echo=False):
+                show(self.commands.run(COMMAND_LINE, words))
+        except KeyboardInterrupt:
+            _note("stopped")
         except CortextError as error:
             self._fail(error)
 
@@ -146,10 +171,11 @@ class Loop:
                 _note(NO_SESSION)
                 self.words = words if self.prompt.live else ""
                 return
+            model = self._model()
             session_id, made = self.assistant.sessions.ensure(COMMAND_LINE)
             if made:
                 _note(created(session_id))
-            talk = self._talk(session_id)
+            talk = self._talk(session_id, model)
             stored = self.assistant.say(talk, Message(role=USER, content=words))
         except WriteFailed as error:
             error.kept = "your words stand at the prompt again; nothing half is in the file"
@@ -157,43 +183,57 @@ class Loop:
             self._fail(error)
             return
         except CortextError as error:
-            self.words = words if self.prompt.live and isinstance(error, NoModel) else ""
+            self.words = words if self.prompt.live else ""  # they are not stored
             self._fail(error)
             return
         self._answer(talk)
         self._afterwards(session_id, stored, talk)
 
     def _retry(self) -> None:
-        """Ask again for the answer that did not come."""
+        """Ask again for the answer that did not come, or for the rest of one that was cut."""
         session_id = self.assistant.sessions.active(COMMAND_LINE)
         try:
-            talk = self._talk(session_id) if session_id else None
+            talk = self._talk(session_id, self._model()) if session_id else None
             missing = unanswered_calls(talk.view.messages) if talk else None
             if talk and missing is not None:
                 talk.store(missing)
         except CortextError as error:
             self._fail(error)
             return
-        if talk is None or not talk.view.waits:
+        if talk is None or not (talk.view.waits or talk.view.cut):
             _note("nothing waits for an answer")
             return
         self._answer(talk)
         self._afterwards(session_id, None, talk)
 
-    def _talk(self, session_id: str) -> Talk:
+    def _model(self) -> Model:
+        """Who answers. Asked for first: without one no session is begun."""
+        try:
+            return self.assistant.models.take()
+        except CortextError as error:
+            error.kept = "nothing was stored, and no session was begun: ask again when a model is there"
+            if self.prompt.live:
+                error.kept = "your words stand at the prompt; nothing was stored"
+            raise
+
+    def _talk(self, session_id: str, model: Model) -> Talk:
         """The session as it is now: it may have gone on elsewhere. A reply that could not be stored comes first."""
         if self._unsaved is not None:
             self._unsaved.save_pending()
             self._unsaved = None
-        return self.assistant.talk(session_id, self.assistant.models.take())
+        if (missing := what_is_missing(model)) != self._told:
+            self._told = missing
+            _note(f"({missing})" if missing else "")
+        return self.assistant.talk(session_id, model)
 
     def _answer(self, talk: Talk) -> None:
         try:
             show_answer(talk, on_call=_note_call)
             if talk.stopped:
-                _note("stopped; what came is in the file, and out of the context")
-            elif talk.reply is None:
-                _note("the model said nothing")
+                came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
+                _note(f"stopped; {came}; /retry asks again")
+            elif talk.cut:
+                self._fail(cut_error(talk.cut, "/continue goes on where it stopped"))
         except ModelError as error:
             error.hint = f"{error.hint}; /retry asks again".removeprefix("; ")
             self._fail(error)
@@ -223,6 +263,7 @@ class Loop:
             "model": talk.model.name,
             "reply": reply.content if reply else "",
             "partial": bool(reply and reply.partial),
+            "stop": "stopped" if talk.stopped else talk.cut or "end",
             "tokens": reply.tokens if reply else 0,
             "usage": (reply.usage if reply else None) or {},
         }

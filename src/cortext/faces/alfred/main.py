@@ -25,14 +25,14 @@ usage: alfred [--model M] [--new] [--session ID]     talk
 Begin:     alfred
            you> Which of my trips needed a visa?
            … /help shows what else you can do, Ctrl-C stops an answer, Ctrl-D leaves …
-Script:    git diff | alfred --new "Explain this change:" - > explained.md
+Script:    git diff | alfred --new "Explain this change" > explained.md
 Phone:     make a bot with @BotFather, then TELEGRAM_BOT_TOKEN=… alfred telegram
 
 Sessions go on where you stopped, also after a restart; /new begins another. `cortext list`, `cortext search` and
 `cortext resume` know them too, and /resume continues any session of any AI tool.
 
 Exit codes: 0 done, 1 not found or refused, 2 not understood, 3 damaged data, 4 in use by another process,
-5 could not write, 6 unsafe path, 7 bad settings, 8 no answer from the model, 130 stopped with Ctrl-C.
+5 could not write, 6 unsafe path, 7 bad settings, 8 no (whole) answer from the model, 130 stopped with Ctrl-C.
 """
 
 

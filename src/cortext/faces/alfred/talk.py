@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
@@ -13,7 +12,9 @@ from cortext.wiring import Wiring, load_msgspec
 def run(arguments: list[str]) -> int:
     """Talk, or answer what stands on the command line (`-`: on standard input)."""
     parser = argparse.ArgumentParser(prog="alfred", description="Talk with your assistant.", formatter_class=Help)
-    parser.add_argument("question", nargs="*", help="a question; - takes standard input in its place")
+    parser.add_argument(
+        "question", nargs="*", help="a question; what comes through a pipe stands after it, or in the place of -"
+    )
     parser.add_argument("--model", default="", help="provider/name; else that of the settings")
     parser.add_argument("--new", action="store_true", help="begin a new session")
     parser.add_argument("--session", metavar="ID", default="", help="continue this session (any tool's)")
@@ -25,7 +26,9 @@ def run(arguments: list[str]) -> int:
     words = options.question
     if not words and not options.json:
         return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
-    question = " ".join(sys.stdin.read().strip() if word == "-" else word for word in words or ["-"]).strip()
+    from cortext.faces.terminal.talk.piped import question_of
+
+    question = question_of(words or ["-"])
     if not question:
         raise UsageError("an empty question", hint='alfred "question"')
     loop = Loop(Wiring(), options.model)

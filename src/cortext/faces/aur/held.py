@@ -107,6 +107,16 @@ class Held:
         """Everything in the file."""
         return list(self.store.read(self.session.id))
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody said anything in it."""
+        return not self.talk.pending and all(message.aside for message in self.messages())
+
+    def discard(self) -> None:
+        """Let it go, and move its file to the trash: a session in which nothing was said is none."""
+        self._stack.close()
+        self.store.delete(self.session.id)
+
     def end(self, status: str = COMPLETED) -> None:
         """The session is over: its status, title and summary."""
         self.talk.save_pending()

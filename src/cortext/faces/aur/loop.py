@@ -19,9 +19,10 @@ from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.answer import show_answer
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.interrupt import on_interrupt, raising, remembering
 from cortext.faces.terminal.talk.prompt import Choice, Prompt, ask_which
 from cortext.safety import terminal
+from cortext.services.turn import cut_error
 from cortext.wiring import Wiring
 
 
@@ -37,9 +38,10 @@ def talk(wiring: Wiring, options: Namespace) -> int:
         loop = Loop(held)
         loop.greet(resumed=options.resume is not None)
         try:
-            return loop.run()
+            with remembering():
+                return loop.run()
         finally:
-            loop.held.__exit__()  # not always the one that it began with: see /fork
+            loop.let_go()
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -91,7 +93,7 @@ class Loop:
             try:
                 if self.step(words):
                     return self.code
-            except KeyboardInterrupt:
+            except KeyboardInterrupt:  # in a command of ours
                 print()
                 self.held.see_again()  # it may have come between the file and the view
 
@@ -100,7 +102,8 @@ class Loop:
         if not words.strip():
             return False
         if words.startswith("/"):
-            return slash.run(self, words) and self.leave()
+            with raising():
+                return slash.run(self, words) and self.leave()
         self.turn(words)
         return False
 
@@ -112,7 +115,8 @@ class Loop:
             threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
 
     def turn(self, words: str) -> None:
-        """Store the words, then the answer. Ctrl-C from here on stops the turn, and nothing else."""
+        """Store the words, then the answer. Ctrl-C since Enter stops the turn, and nothing else."""
+        self.held.talk.begin()
         with on_interrupt(self.held.talk.stop):
             self._turn(words)
 
@@ -136,9 +140,10 @@ class Loop:
         try:
             show_answer(talk)
             if talk.stopped:
-                note("stopped; what came is in the file, and out of the context")
-            elif talk.reply is None:
-                note("the model said nothing")
+                came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
+                note(f"stopped; {came}; /retry asks again")
+            elif talk.cut:
+                self.fail(cut_error(talk.cut, "/continue goes on where it stopped"))
         except ModelError as error:
             error.hint = f"{error.hint}; /retry asks again".removeprefix("; ")
             self.fail(error)
@@ -154,9 +159,25 @@ class Loop:
         self.code = error.exit_status
         report("aur", error)
 
+    def let_go(self) -> None:
+        """The end, by whatever way. A talk in which nothing was said leaves no session."""
+        held = self.held  # not always the one that it began with: see /fork
+        try:
+            if held.turns == 0 and held.is_empty:
+                held.discard()
+        except CortextError:
+            pass  # it is empty, and shown as interrupted
+        finally:
+            held.__exit__()
+
     def leave(self) -> bool:
         """Complete the session; whether we may go."""
         held = self.held
+        if held.turns == 0 and held.is_empty:
+            if self.prompt.live:
+                print(paint("Nothing was said, so no session was kept.", "dim"))
+                self.code = 0
+            return True
         try:
             held.end()
         except CortextError as error:

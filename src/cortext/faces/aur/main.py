@@ -21,13 +21,13 @@ Begin:     aur spawn -i --agent architect
            architect> How would you split this service?
            … Ctrl-C stops an answer, /help shows what else you can do, Ctrl-D leaves …
 Go on:     aur spawn --list-sessions, then aur spawn --resume session-7k3vq9xw1t
-Script:    git diff | aur spawn "Review this change:" - --agent reviewer > review.md
+Script:    git diff | aur spawn "Review this change" --agent reviewer > review.md
 
 Every session is a file of plain JSON lines in ~/.aurora/spawn/sessions. `aur spawn --help` has all options;
 `cortext list`, `cortext search` and `cortext resume` know these sessions too.
 
 Exit codes: 0 done, 1 not found or refused, 2 not understood, 3 damaged data, 4 in use by another process,
-5 could not write, 6 unsafe path, 7 bad settings, 8 no answer from the model, 130 stopped with Ctrl-C.
+5 could not write, 6 unsafe path, 7 bad settings, 8 no (whole) answer from the model, 130 stopped with Ctrl-C.
 """
 
 

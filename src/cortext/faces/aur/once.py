@@ -5,22 +5,24 @@ from __future__ import annotations
 import sys
 from argparse import Namespace
 from contextlib import closing
-from io import TextIOWrapper
 
 from cortext.errors import CortextError, UsageError
 from cortext.faces.aur.held import Declined, Held, open_session
 from cortext.faces.aur.sessions import print_json
 from cortext.faces.aur.spawn import expire
+from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.answer import show_answer
 from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.piped import question_of
 from cortext.model.status import COMPLETED, INTERRUPTED
+from cortext.services.turn import cut_error
 from cortext.wiring import Wiring
 
 
 def ask_once(wiring: Wiring, options: Namespace) -> int:
     """Ask, answer, end."""
-    question = " ".join(piped() if word == "-" else word for word in options.prompt)
+    question = question_of(options.prompt)
     if not question.strip():
         raise UsageError("an empty question", hint='aur spawn "question" --agent NAME')
     try:
@@ -30,6 +32,7 @@ def ask_once(wiring: Wiring, options: Namespace) -> int:
     with held:
         expire(wiring)
         code = 0
+        cut = None
         try:
             held.talk.say(question)
             if options.json:
@@ -39,22 +42,22 @@ def ask_once(wiring: Wiring, options: Namespace) -> int:
             else:
                 show_answer(held.talk)
             code = 130 if held.talk.stopped else 0
-        except (CortextError, KeyboardInterrupt):
+            if held.talk.cut:
+                cut = cut_error(held.talk.cut, f'go on: aur spawn --resume {held.session.id} "go on"')
+                code = cut.exit_status
+        except (CortextError, KeyboardInterrupt) as error:
             _end(held, INTERRUPTED)
+            if isinstance(error, CortextError):
+                error.session_id = held.session.id
             raise
-        held.end(INTERRUPTED if code else COMPLETED)
+        held.end(INTERRUPTED if code == 130 else COMPLETED)
     if options.json:
         _print(held)
+    elif cut is not None:
+        report("aur", cut)
     elif sys.stderr.isatty():
         print(paint(f"Go on: aur spawn --resume {held.session.id}", "dim", stream=sys.stderr), file=sys.stderr)
     return code
-
-
-def piped() -> str:
-    """What comes through the pipe; bytes that are no text are kept as they are."""
-    if isinstance(sys.stdin, TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")
-    return sys.stdin.read().strip()
 
 
 def _end(held: Held, status: str) -> None:
@@ -73,6 +76,7 @@ def _print(held: Held) -> None:
         "model": held.model.name,
         "reply": reply.content if reply else "",
         "partial": bool(reply and reply.partial),
+        "stop": "stopped" if held.talk.stopped else held.talk.cut or "end",
         "tokens": reply.tokens if reply else 0,
         "usage": (reply.usage if reply else None) or {},
     }

@@ -21,7 +21,7 @@ from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.services import spawn
-from cortext.services.context import CLEAR, mark
+from cortext.services.context import CLEAR, cut_by, mark
 
 if TYPE_CHECKING:
     from cortext.faces.aur.loop import Loop
@@ -112,7 +112,8 @@ def last_words(loop: Loop, lines: int = 6) -> None:
 
 
 def _shown(message: Message) -> str:
-    marks = [word for word, there in (("cut off", message.partial), ("aside", message.aside)) if there]
+    cut = {"length": "cut by the model's limit", "filtered": "cut by a filter"}.get(cut_by(message), "")
+    marks = [word for word, there in (("cut off", message.partial), (cut, cut), ("aside", message.aside)) if there]
     who = " ".join([message.role, *(f"({word})" for word in marks)])
     head = paint(terminal.line(who), _COLOURS.get(message.role, "magenta"), "bold")
     when = paint(terminal.line(f"#{message.seq}  {clock.ago(message.timestamp)}"), "dim")
@@ -153,6 +154,14 @@ def _retry(loop: Loop, argument: str) -> None:
     loop.held.talk.save_pending()  # it may be the answer, which only could not be stored
     if not loop.held.view.waits:
         raise UsageError("there is nothing to answer", hint="say something first")
+    loop.held.talk.begin()
+    loop.answer()
+
+
+def _continue(loop: Loop, argument: str) -> None:
+    if not loop.held.view.cut:
+        raise UsageError("the last answer is not one that was cut", hint="just say what you want")
+    loop.held.talk.begin()
     loop.answer()
 
 
@@ -269,6 +278,7 @@ COMMANDS: dict[str, tuple[str, str, Callable[[Loop, str], None]]] = {
     "stats": ("", "turns, tokens, and how full the context is", _stats),
     "clear": ("", "start afresh: the agent forgets, the file does not", _clear),
     "retry": ("", "ask again for an answer to your last words", _retry),
+    "continue": ("", "go on with an answer that the model's limit cut", _continue),
     "agent": ("[NAME]", "let another agent answer", _agent),
     "model": ("[M]", "let another model answer", _model),
     "title": ("[WORDS]", "show the title, or give one", _title),

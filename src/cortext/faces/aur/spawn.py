@@ -22,7 +22,8 @@ def parser() -> ArgumentParser:
         "anthropic/claude-sonnet-4-5, openai/gpt-5, ollama/qwen3 or cli/claude; the first one usable here if none is "
         "named.",
     )
-    made.add_argument("prompt", nargs="*", help="one question: the answer goes to standard output; - reads from a pipe")
+    about = "one question: the answer goes to standard output; what comes through a pipe stands after it, or at -"
+    made.add_argument("prompt", nargs="*", help=about)
     talk = made.add_argument_group("talking")
     talk.add_argument("-i", "--interactive", action="store_true", help="a talk in the terminal")
     talk.add_argument("--agent", metavar="NAME", help="who answers (with --list-sessions: only this agent's)")

@@ -6,18 +6,20 @@ takes over from one that was killed goes on where that one stopped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import msgspec
 
-from cortext.errors import CortextError, ModelError, SessionBusy, StoreUnreachable, WriteFailed
-from cortext.faces.telegram.incoming import COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
+from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, StoreUnreachable, WriteFailed
+from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
-from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls
+from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls, what_is_missing
 from cortext.services.chat_updates import Taken, Updates
-from cortext.services.turn import Note, Talk, Text
+from cortext.services.context import cut_by
+from cortext.services.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, a server that is away
 _LOOK_BACK = 64  # messages among which an update of a moment ago is looked for
@@ -32,9 +34,25 @@ GREETING = (
 Grown = Callable[[str], None]  # called with the answer as far as it has come
 
 
+# Advice for somebody at a keyboard: a command, an option, a variable of the environment.
+_FOR_THE_DESK = re.compile(r"\b(?:cortext|aur|alfred|pip|npm|ollama|claude|gemini|codex)\b|--\w|\b[A-Z]+_[A-Z_]+\b|`")
+RETRY = [("Ask again", "/retry")]
+GO_ON = [("Go on", "/continue")]
+
+
 def _sorry(error: CortextError) -> str:
-    """An error as a message: what happened, and what to do."""
-    return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", error.hint)))
+    """An error as a message to a phone: what happened, and what can be done there."""
+    if isinstance(error, NoModel):
+        return "⚠ No model answers me at the moment: that has to be set up at the desk. Your words are kept."
+    hint = "This has to be looked at from the desk." if _FOR_THE_DESK.search(error.hint) else error.hint
+    if isinstance(error, ModelError):
+        hint = f"{hint}\nYour words are kept; /retry asks again.".strip()
+    return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", hint)))
+
+
+def _not_whole(reason: str) -> str:
+    """What is said under an answer that the model's limit or a filter cut."""
+    return f"_(⚠ {cut_error(reason, '').message}; /continue goes on)_" if reason else ""
 
 
 def _with_news(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
@@ -79,6 +97,8 @@ class Answering:
             new = incoming.address._replace(chat=incoming.moved_to).name
             self._assistant.sessions.chats.activate(new, self._assistant.sessions.active(taken.chat))
             return None
+        if incoming.kind == AGAIN:
+            return self._again(taken, grown)
         return self._words(taken, incoming, grown) if incoming.kind == WORDS else None
 
     def stop(self) -> None:
@@ -121,7 +141,8 @@ class Answering:
         if stored is not None:
             there = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
             if there is not None:
-                return Answer(_with_news(there.text, session_id, made, incoming.media), markdown=True)
+                said = "\n\n".join(filter(None, (there.text, _not_whole(cut_by(there)))))
+                return Answer(_with_news(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._polite(taken, incoming, incoming.media, session_id, made, stored)
         try:
@@ -130,7 +151,7 @@ class Answering:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
                 assistant.afterwards(session_id, [stored])
-            return Answer(_with_news(_sorry(error), session_id, made))
+            return Answer(_with_news(_sorry(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
@@ -140,11 +161,44 @@ class Answering:
                 missing = unanswered_calls(list(assistant.store.read(session_id, stored.seq)))
                 if missing is not None:
                     talk.store(missing)
-            return Answer(_with_news(self._ask(talk, grown), session_id, made, incoming.media), markdown=True)
+            answer = self._ask(talk, grown)
+            without = what_is_missing(model) if made else ""
+            said = "\n\n".join(filter(None, (answer.text, f"_({without})_" if without else "")))
+            answer.text = _with_news(said, session_id, made, incoming.media)
+            return answer
         finally:
             self._talks.pop(taken.chat, None)
             assistant.models.give_back(model)
             assistant.afterwards(session_id, [message for message in (stored, talk.reply) if message is not None])
+
+    def _again(self, taken: Taken, grown: Grown) -> Answer:
+        """/retry and /continue: the answer to what waits for one, or the rest of one that was cut."""
+        assistant = self._assistant
+        noted = taken.facts.get("session")
+        session_id = noted if isinstance(noted, str) else assistant.sessions.active(taken.chat)
+        if not session_id:
+            return Answer(NO_SESSION)
+        after = taken.facts.get("seq")
+        if isinstance(after, int):  # a process before us began it; perhaps the answer is there
+            for message in assistant.store.read(session_id, after + 1):
+                if message.role == ASSISTANT and not message.partial and message.text:
+                    return Answer(message.text, markdown=True)
+        model = assistant.models.take()
+        talk = assistant.talk(session_id, model)
+        self._talks[taken.chat] = talk
+        try:
+            missing = unanswered_calls(talk.view.messages)
+            if missing is not None:
+                talk.store(missing)
+            if not talk.view.waits and not talk.view.cut:
+                return Answer("Nothing waits for an answer: just write.")
+            last = assistant.store.tail(session_id, 1)
+            self._updates.note(taken.update, {"session": session_id, "seq": last[-1].seq if last else -1})
+            return self._ask(talk, grown)
+        finally:
+            self._talks.pop(taken.chat, None)
+            assistant.models.give_back(model)
+            assistant.afterwards(session_id, [talk.reply] if talk.reply is not None else [])
 
     def _session(self, taken: Taken) -> tuple[str, bool]:
         """The session of this update: the one that was noted, or the active one of the chat."""
@@ -168,7 +222,7 @@ class Answering:
         self._updates.note(taken.update, {"session": session_id, "seq": stored.seq})
         return stored
 
-    def _ask(self, talk: Talk, grown: Grown) -> str:
+    def _ask(self, talk: Talk, grown: Grown) -> Answer:
         said: list[str] = []
         masked: list[str] = []
         try:
@@ -181,12 +235,15 @@ class Answering:
                 elif said and not said[-1].endswith("\n\n") and talk.reply is not None:
                     said.append("\n\n")  # between what was said before a tool was called and after
         except ModelError as error:
-            return "\n\n".join(filter(None, ("".join(said).strip(), _sorry(error))))
+            told = "\n\n".join(filter(None, ("".join(said).strip(), _sorry(error))))
+            return Answer(told, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped
+        buttons = RETRY if talk.stopped else GO_ON if talk.cut else []
         if talk.stopped:
             masked.append("_(stopped)_")
-        return "\n\n".join(["".join(said).strip() or "(The model gave no answer.)", *masked])
+        said = ["".join(said).strip(), *masked, _not_whole(talk.cut)]
+        return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
 
     def _polite(
         self, taken: Taken, incoming: Incoming, media: Media, session_id: str, made: bool, stored: Message | None

@@ -10,16 +10,17 @@ import asyncio
 import time
 import warnings
 from collections import deque
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from telegram import Bot
-from telegram.error import Conflict, InvalidToken, NetworkError, RetryAfter, TelegramError
+from telegram.error import BadRequest, Conflict, InvalidToken, RetryAfter, TelegramError
 
 from cortext.errors import ConfigError, StoreUnreachable, TakenOver, WriteFailed
 from cortext.faces.telegram.answering import PASSING, STOP, Answering, Grown, Stopped
 from cortext.faces.telegram.drawing import as_markdown
+from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
@@ -196,7 +197,9 @@ class TelegramBot:
         growing = _Growing(asyncio.get_running_loop())
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
         try:
-            if incoming.kind == WORDS:
+            if incoming.touched:
+                self._spawn(self._let_go_of(incoming.touched))
+            if incoming.kind in (WORDS, ASK_AGAIN):
                 await self._show(reply, growing, work)
         finally:
             await asyncio.wait([work])  # whatever Telegram says: the next message of this chat comes after this one
@@ -205,11 +208,18 @@ class TelegramBot:
         answer: Answer | None = await work
         if answer is None:
             return
-        await reply.finish(as_markdown(answer))
+        await reply.finish(as_markdown(answer), answer.buttons)
         if answer.document:
             await reply.document(answer.name, answer.document)
         if reply.lost:
             LOG.info("update %d: the user deleted the answer while it was written; sent again", taken.update)
+
+    async def _let_go_of(self, button: str) -> None:
+        """A button that was touched goes round until we say that we heard it; nobody needs it, so it is tried once."""
+        try:
+            await self.bot.answer_callback_query(button)
+        except TelegramError as error:
+            LOG.debug("a button was not let go of: %s", error)
 
     def _line_of(self, chat: str) -> Line:
         """The way to Telegram for one chat."""
@@ -247,19 +257,31 @@ class TelegramBot:
 
     async def start(self) -> None:
         """Make ourselves known to Telegram; ConfigError where it does not know the token."""
+        if await self.patiently(self.bot.initialize):
+            self._spawn(self._show_commands())
+
+    async def patiently(self, ask: Callable[[], Awaitable[object]]) -> bool:
+        """Do what the start needs, however often Telegram has to be asked; False where we are told to stop first."""
+        pause = 1.0
         while not self.stopping.is_set():
             try:
-                await self.bot.initialize()
-                self._spawn(self._show_commands())
-                return
+                await ask()
+                return True
             except InvalidToken:
                 # The library's error holds the token itself: it must not be the cause of ours.
                 raise ConfigError(
                     "Telegram does not know this bot", hint="is TELEGRAM_BOT_TOKEN what @BotFather gave you?"
                 ) from None
-            except (NetworkError, RetryAfter) as error:
-                LOG.warning("no way to Telegram (%s): trying again", error)
-                await self._pause(2.0)
+            except BadRequest as error:
+                raise ConfigError(f"Telegram refused the start: {error}", hint="alfred telegram --help") from None
+            except RetryAfter as error:
+                LOG.warning("Telegram asks to wait %.0f s", seconds_of(error))
+                await self._pause(seconds_of(error))
+            except TelegramError as error:
+                LOG.warning("no way to Telegram (%s): trying again in %.0f s", error, pause)
+                await self._pause(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+        return False
 
     async def _show_commands(self) -> None:
         """The menu of commands on the phone."""
@@ -292,7 +314,7 @@ class TelegramBot:
             except Conflict as error:
                 LOG.error("another process asks for this bot's updates (%s): trying again", error)
                 await self._pause(pause * 5)
-            except (NetworkError, WriteFailed, StoreUnreachable) as error:
+            except (TelegramError, WriteFailed, StoreUnreachable) as error:
                 LOG.warning("no updates (%s): trying again in %.0f s", error, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)

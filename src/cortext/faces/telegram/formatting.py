@@ -7,6 +7,7 @@ it. What is not well-formed markdown stays as it was written. One pass over the 
 from __future__ import annotations
 
 import re
+import unicodedata
 from bisect import bisect_left
 from typing import NamedTuple
 
@@ -24,12 +25,20 @@ BOLD, ITALIC, STRIKE, CODE, PRE, LINK, QUOTE = (
 
 _FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})\s*([\w+#.-]{0,40})[^`]*$")
 _HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*$")
-_BULLET = re.compile(r"^(\s*)[-*+]\s+(?=\S)")
+_BULLET = re.compile(r"^(\s*)(?:[-*+]\s+\[([ xX])\]|[-*+])\s+(?=\S)")
 _RULE = re.compile(r"^\s{0,3}(?:-{3,}|\*{3,}|_{3,})\s*$")
 _ROW = re.compile(r"^\s*\|.*\|\s*$")
+_UNDER_HEADS = re.compile(r"^\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
+_CELL = re.compile(r"(?<!\\)\|")
 _INLINE = re.compile(
-    r"\\([\\`*_~\[\]()#>|.!+-])|(`+)|(\*\*\*|\*\*|\*|__|_|~~)|(\[)|\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()<>]*\))?)>?\s*\)"
+    r"\\([\\`*_~\[\]()#<>|.!+-])"  # a sign that is meant as itself
+    r"|<((?:https?://|mailto:|tg://)[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,200})>"  # an address in angles is a link
+    r"|((?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__|https?://[^\s<>()\[\]`*\\|]+)"  # __init__ and addresses are no markup
+    r"|(`+)|(\*\*\*|\*\*|\*|__|_|~~)|(!?\[)"
+    r"|\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()<>]*\))?)>?(?:\s+\"[^\"]{0,500}\")?\s*\)"
 )
+_IMAGE = "🖼 "
+_BOXES = {" ": "☐", "x": "☑", "X": "☑"}
 _STYLES = {"**": (BOLD,), "__": (BOLD,), "*": (ITALIC,), "_": (ITALIC,), "~~": (STRIKE,), "***": (BOLD, ITALIC)}
 _SAFE_LINK = re.compile(r"(?:https?://|tg://|mailto:)", re.IGNORECASE)
 _DEEPEST = 50  # marks that may wait for their end: more are nobody's markdown
@@ -62,6 +71,12 @@ def render(markdown: str) -> Styled:
         fence = _FENCE.match(line)
         if fence:
             place = _fenced(out, lines, place, fence.group(1), fence.group(2))
+        elif "|" in line and place + 1 < len(lines) and _UNDER_HEADS.match(lines[place + 1]):
+            first = place
+            place += 2
+            while place < len(lines) and "|" in lines[place]:
+                place += 1
+            out.block(PRE, _table(lines[first], lines[first + 1], lines[first + 2 : place]))
         elif _ROW.match(line) and place + 1 < len(lines) and _ROW.match(lines[place + 1]):
             first = place
             while place < len(lines) and _ROW.match(lines[place]):
@@ -108,6 +123,49 @@ def _fenced(out: _Out, lines: list[str], place: int, mark: str, language: str) -
     return place + 1
 
 
+def _table(heads: str, under: str, rows: list[str]) -> str:
+    """A table in columns, each as wide as its widest cell and aligned as its head says."""
+    cells = [[_shown(cell) for cell in _cells(row)] for row in (heads, *rows)]
+    marks = [mark.strip() for mark in _cells(under)]
+    count = max(len(marks), *map(len, cells))
+    full = [row + [""] * (count - len(row)) for row in cells]
+    widths = [max(1, *(_width(row[column]) for row in full)) for column in range(count)]
+    marks += [""] * (count - len(marks))
+    lines = [" | ".join(map(_aligned, row, widths, marks)).rstrip() for row in full]
+    return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
+
+
+def _cells(row: str) -> list[str]:
+    """The cells of a row, with or without bars around it. A bar after a backslash is no border."""
+    found = _CELL.split(row.strip().removeprefix("|").removesuffix("|"))
+    return [cell.strip().replace("\\|", "|") for cell in found]
+
+
+def _shown(cell: str) -> str:
+    """What a cell says: a block has no styles."""
+    out = _Out()
+    _inline(out, cell)
+    return "".join(out.pieces).strip()
+
+
+def _width(text: str) -> int:
+    """How many columns a text takes."""
+    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
+    return len(text) + wide - sum(unicodedata.combining(sign) != 0 or sign in "\u200d\ufe0f" for sign in text)
+
+
+def _aligned(text: str, width: int, mark: str) -> str:
+    room = width - _width(text)
+    left = (
+        room // 2
+        if mark.startswith(":") and mark.endswith(":") and len(mark) > 1
+        else room
+        if mark.endswith(":")
+        else 0
+    )
+    return " " * left + text + " " * (room - left)
+
+
 def _plain_line(out: _Out, line: str) -> None:
     heading = _HEADING.match(line)
     if _RULE.match(line):
@@ -120,7 +178,7 @@ def _plain_line(out: _Out, line: str) -> None:
     else:
         bullet = _BULLET.match(line)
         if bullet:
-            out.add(f"{bullet.group(1)}• ")
+            out.add(f"{bullet.group(1)}{_BOXES.get(bullet.group(2), '•')} ")
             line = line[bullet.end() :]
         _inline(out, line)
     out.add("\n")
@@ -145,9 +203,12 @@ def _inline(out: _Out, line: str) -> None:
             break
         pieces.append(line[place : match.start()])
         place = match.end()
-        escaped, ticks, mark, bracket, url = match.groups()
-        if escaped:
-            pieces.append(escaped)
+        escaped, address, literal, ticks, mark, bracket, url = match.groups()
+        if escaped or literal:
+            pieces.append(escaped or literal)
+        elif address:
+            pieces.append(address)
+            found.append((LINK, len(pieces) - 1, len(pieces), address if ":" in address else f"mailto:{address}"))
         elif ticks:
             same = runs[len(ticks)]
             next_one = bisect_left(same, place)
@@ -163,7 +224,7 @@ def _inline(out: _Out, line: str) -> None:
             _mark(line, match, mark, pieces, found, waiting)
         elif bracket:
             _wait(waiting, _Open("[", len(pieces)))
-            pieces.append("[")
+            pieces.append(bracket)
         else:
             at = _last(waiting, "[")
             if at < 0 or not _SAFE_LINK.match(url):
@@ -171,7 +232,9 @@ def _inline(out: _Out, line: str) -> None:
                 continue
             opened = waiting[at]
             del waiting[at:]
-            pieces[opened.piece] = ""
+            image = pieces[opened.piece] == "!["
+            nameless = not "".join(pieces[opened.piece + 1 :]).strip()
+            pieces[opened.piece] = (_IMAGE if image else "") + (("image" if image else url) if nameless else "")
             found.append((LINK, opened.piece, len(pieces), url))
     _place(out, pieces, found)
 
@@ -186,7 +249,8 @@ def _mark(
 ) -> None:
     before = line[match.start() - 1] if match.start() else " "
     after = line[match.end()] if match.end() < len(line) else " "
-    inside_word = "_" in mark and before.isalnum() and after.isalnum()  # snake_case is no emphasis
+    # snake_case, 2*3*4 and 2**10 are no emphasis. Where words have no blanks between them, stars are.
+    inside_word = before.isalnum() and after.isalnum() and ("_" in mark or (before + after).isascii())
     at = -1 if before.isspace() or inside_word else _last(waiting, mark)
     if at >= 0:
         opened = waiting[at]

@@ -17,9 +17,10 @@ from cortext.safety import terminal
 from cortext.safety.paths import is_plain_name
 
 # The kinds of updates that we ask Telegram for.
-ASKED = ("message", "edited_message", "deleted_business_messages")
+ASKED = ("message", "edited_message", "deleted_business_messages", "callback_query")
 
 WORDS, COMMAND, EDIT, DELETION, MOVED, NOTHING = "words", "command", "edit", "deletion", "moved", "nothing"
+AGAIN = "again"  # the answer to what was said before, or the rest of it
 
 _MEDIA = {
     "voice": "voice message",
@@ -94,6 +95,7 @@ class Incoming(NamedTuple):
     media: Media | None = None
     deleted: tuple[int, ...] = ()
     moved_to: int = 0
+    touched: str = ""  # the button that was touched: Telegram wants to be told that it was
 
 
 class Refused(Exception):
@@ -107,10 +109,26 @@ def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
     number = update["update_id"]
     if "deleted_business_messages" in update:
         return _deletion(number, update["deleted_business_messages"])
+    if "callback_query" in update:
+        return _touched(number, update["callback_query"], longest=longest, bot_name=bot_name)
     for name in ("message", "edited_message"):
         if name in update:
             return _message(number, update[name], edited=name != "message", longest=longest, bot_name=bot_name)
     return Incoming(number, NOTHING, 0, Address(0))
+
+
+def _touched(number: int, touch: Any, *, longest: int, bot_name: str) -> Incoming:
+    """A button under one of our messages: its command, as if the user had typed it."""
+    message, key = (touch.get("message"), touch.get("id")) if isinstance(touch, dict) else (None, None)
+    if not isinstance(message, dict) or not isinstance(key, str) or not isinstance(touch.get("data"), str):
+        raise Refused("a button of nobody's")
+    where = {name: message[name] for name in ("message_id", "chat", "message_thread_id", "is_topic_message")
+             if name in message}  # fmt: skip
+    said = {**where, "from": touch.get("from"), "text": touch["data"]}
+    incoming = _message(number, said, edited=False, longest=longest, bot_name=bot_name)
+    if incoming.kind not in (COMMAND, AGAIN):
+        raise Refused("a button without a command")
+    return incoming._replace(touched=key[:200])
 
 
 def check_user(incoming: Incoming, allowed: Collection[int]) -> None:
@@ -152,7 +170,8 @@ def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name:
         name, other, rest = command.groups()
         if other and bot_name and other.lower() != bot_name.lower():
             return here._replace(kind=NOTHING)  # meant for another bot of the group
-        return here._replace(kind=COMMAND, text=f"/{name.lower()} {rest or ''}".strip())
+        text = f"/{name.lower()} {rest or ''}".strip()
+        return here._replace(kind=AGAIN if text in ("/retry", "/continue") else COMMAND, text=text)
     return here._replace(text=f"{_quote(message)}{text}")
 
 

@@ -80,7 +80,7 @@ def allowed_users(listed: str) -> frozenset[int]:
 
 def _how_to_allow(anybody: bool, user: int) -> str:
     if anybody:
-        return "This is a private assistant."
+        return f"This is a private assistant. Your user id is {user}: its owner can put it on the list."
     return (
         f"This is a private assistant, and nobody is allowed yet. Your user id is {user}. If it is yours, write this "
         f'into {config.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
@@ -145,7 +145,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         if options.webhook:
             await _by_webhook(served, options, token if shared else "")
         else:
-            await bot.delete_webhook()
+            await served.patiently(bot.delete_webhook)
             await served.poll()
     finally:
         if worker is not None:
@@ -185,7 +185,6 @@ def _warm(assistant: Assistant) -> None:
 async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: str) -> None:
     """Listen. `shared` is the token of a bot that several processes serve: they must have one secret."""
     from cortext.faces.telegram.incoming import ASKED
-    from cortext.faces.telegram.sending import Line
     from cortext.faces.telegram.webhook import common_secret, new_secret, serve
 
     host, _, port = options.listen.rpartition(":")
@@ -196,7 +195,7 @@ async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: 
     server = serve(path, secret, served.take, host or "127.0.0.1", int(port))
     try:
         # Telegram lets a bot do this about once a second: when several processes start, they take turns.
-        await Line(served.bot).call(
+        await served.patiently(
             lambda: served.bot.set_webhook(options.webhook, secret_token=secret, allowed_updates=list(ASKED))
         )
         await served.stopping.wait()

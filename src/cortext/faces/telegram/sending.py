@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import datetime
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Protocol, TypeVar
 
-from telegram import Bot, MessageEntity
+from telegram import Bot, InlineKeyboardButton, InlineKeyboardMarkup, MessageEntity
 from telegram.constants import ChatAction
 from telegram.error import BadRequest, ChatMigrated, Forbidden, InvalidToken, NetworkError, RetryAfter, TelegramError
 
@@ -104,6 +104,7 @@ class Reply:
         self._messages = sent  # the list of the journal itself: a second try finds what the first one sent
         self._shown: dict[int, Styled] = {}
         self._next = 0.0
+        self._buttons: InlineKeyboardMarkup | None = None  # under the last message, when the answer is whole
         self.lost: list[int] = []  # messages that the user deleted before they were whole
 
     async def begin(self) -> None:
@@ -133,9 +134,16 @@ class Reply:
         except (TelegramError, Gone) as error:
             LOG.debug("an edit was left out: %s", error)
 
-    async def finish(self, markdown: str) -> None:
-        """The whole answer; returns when Telegram has all of it. Undeliverable where nobody is there."""
+    async def finish(self, markdown: str, buttons: Sequence[tuple[str, str]] = ()) -> None:
+        """The whole answer and its buttons; returns when Telegram has it all. Undeliverable where nobody is there."""
         pieces = split(render(markdown)) or [Styled(SIGN, [])]
+        # Telegram takes 64 bytes with a button.
+        rows = [
+            [InlineKeyboardButton(label, callback_data=data)] for label, data in buttons if len(data.encode()) <= 64
+        ]
+        self._buttons = InlineKeyboardMarkup(rows) if rows else None
+        if self._buttons is not None:
+            self._shown.pop(len(pieces) - 1, None)
         while True:
             try:
                 await self._put(pieces, patient=True)
@@ -168,7 +176,8 @@ class Reply:
                 await self._send_sign(patient=patient)
             if self._shown.get(place) == piece:
                 continue
-            await self._edit(self._messages[place], piece, patient=patient)
+            buttons = self._buttons if place == len(pieces) - 1 else None
+            await self._edit(self._messages[place], piece, buttons, patient=patient)
             self._shown[place] = piece
 
     async def _send_sign(self, *, patient: bool = True) -> None:
@@ -180,7 +189,7 @@ class Reply:
         if message.message_id not in self._messages:
             self._messages.append(message.message_id)
 
-    async def _edit(self, message: int, piece: Styled, *, patient: bool) -> None:
+    async def _edit(self, message: int, piece: Styled, buttons: InlineKeyboardMarkup | None, *, patient: bool) -> None:
         for entities in (_entities(piece), []):
             try:
                 edit = partial(
@@ -189,6 +198,7 @@ class Reply:
                     self._address.chat,
                     message,
                     entities=entities,
+                    reply_markup=buttons,
                     disable_web_page_preview=True,
                 )
                 await self._line.call(edit, patient=patient)

@@ -158,6 +158,7 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
         return
     if error.code == "no-model" and "\n" in error.message:
         print(terminal.block(error.message), file=sys.stderr)  # a whole screen that says how to get going
+        print(f"\nKept: {terminal.line(error.kept)}", file=sys.stderr)
         return
     print(
         f"{program}: {paint('error', 'red', 'bold', stream=sys.stderr)}: {terminal.line(error.message)}",

@@ -44,7 +44,8 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
                     printer.end()
                     (on_call or show_call)(event)
                 elif isinstance(event, Result) and event.part.is_error:
-                    print(paint(terminal.line(f"← {event.part.output[:200]}"), "red"))
+                    error = paint(terminal.line(f"← {event.part.output[:200]}"), "red", stream=sys.stderr)
+                    print(error, file=sys.stderr)
         finally:
             spinner.clear()
             printer.end()
@@ -52,8 +53,9 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
 
 
 def show_call(call: Call) -> None:
-    """A tool call in one line."""
+    """A tool call in one line, beside the answer."""
     import json
 
     given = json.dumps(call.input, ensure_ascii=False)
-    print(paint(terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}"), "dim"))
+    told = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
+    print(paint(told, "dim", stream=sys.stderr), file=sys.stderr)

@@ -1,4 +1,9 @@
-"""Ctrl-C while something is under way: it stops that, and not us."""
+"""Ctrl-C while something is under way: it stops that, and not us.
+
+From Enter to the next prompt no Ctrl-C may be lost, nor may it cost the words that were typed. So a talk runs within
+`remembering`: a Ctrl-C that comes when nothing can be stopped yet waits for `on_interrupt`, which stops the turn as
+soon as there is one. A command of ours, which nobody can tell to stop, runs within `raising`.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +11,60 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
+
+
+class Remembered:
+    """A handler that only remembers that Ctrl-C was pressed."""
+
+    def __init__(self) -> None:
+        self.came = False
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+
+    def take(self) -> bool:
+        """Whether it was pressed; asked once."""
+        came, self.came = self.came, False
+        return came
+
+
+def current() -> Remembered:
+    """What is remembered now; outside of `remembering` nothing ever is."""
+    handler = signal.getsignal(signal.SIGINT)
+    return handler if isinstance(handler, Remembered) else Remembered()
+
+
+@contextmanager
+def remembering() -> Iterator[None]:
+    """Within the block Ctrl-C is remembered for the next `on_interrupt` or `raising`."""
+    before = signal.signal(signal.SIGINT, Remembered())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def raising(*, echo: bool = True) -> Iterator[None]:
+    """Within the block Ctrl-C raises KeyboardInterrupt; at once, where one was remembered.
+
+    Without `echo`, keys that are typed ahead are shown by the next prompt only.
+    """
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        if isinstance(before, Remembered) and before.take():
+            raise KeyboardInterrupt
+        with nullcontext() if echo else _no_echo():
+            yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
 def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
-    """Within the block Ctrl-C calls `stop` instead of raising KeyboardInterrupt.
+    """Within the block Ctrl-C calls `stop` instead of raising KeyboardInterrupt; one that was remembered does too.
 
     `stop` runs in the signal's handler: it must only leave word (see Talk.stop). Keys are not echoed meanwhile:
     what is typed ahead belongs to the next prompt.
@@ -26,6 +78,8 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
         return
     before = signal.signal(signal.SIGINT, handle)
     try:
+        if isinstance(before, Remembered) and before.take():
+            stop()
         with _no_echo():
             yield
     finally:

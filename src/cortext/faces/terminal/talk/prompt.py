@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
+from cortext.faces.terminal.talk.interrupt import current, raising
 from cortext.safety import terminal
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Prompt:
                 sys.stderr.flush()
             if shown is not None:
                 shown()
-            return _plain_words()
+            with raising():
+                return _plain_words()
         first = self._session is None
         if first and not default:
             self._announce(label)
@@ -58,10 +60,16 @@ class Prompt:
         if first and not default:
             sys.stdout.write("\r\x1b[K")
             sys.stdout.flush()
-        # A callable, because text with markup in it must stay text.
+        current().take()  # the answer is there: what came late has nothing to stop
+        # A callable, because text with markup in it must stay text. Signals stay ours: no moment without a handler.
         words = session.prompt(
-            lambda: [("bold ansigreen" if coloured() else "", label)], default=default, pre_run=lambda: _call(shown)
+            lambda: [("bold ansigreen" if coloured() else "", label)],
+            default=default,
+            pre_run=lambda: _call(shown),
+            handle_sigint=False,
         )
+        if _stopped_at_once(session):
+            current().came = True
         if words.strip():
             self.history.add(words)
         return words
@@ -76,7 +84,8 @@ class Prompt:
         sys.stdout.flush()
         quiet = termios.tcgetattr(sys.stdin.fileno())
         self._before = [*quiet]
-        quiet[3] &= ~(termios.ECHO | termios.ICANON)
+        # Ctrl-C stays a key: as a signal it would throw away what was typed before it.
+        quiet[3] &= ~(termios.ECHO | termios.ICANON | termios.ISIG)
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
 
     def _start(self) -> PromptSession[str]:
@@ -103,6 +112,21 @@ class Prompt:
             # prompt_toolkit must find the terminal as it was: that is what it puts back at the end.
             if self._before:
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, self._before)
+
+
+def _stopped_at_once(session: PromptSession[str]) -> bool:
+    """Whether Ctrl-C was pressed right after Enter, while it was still a key and not yet a signal.
+
+    Keys that follow it are kept for the next prompt; those before it are dropped, as a terminal does.
+    """
+    from prompt_toolkit.input.typeahead import get_typeahead, store_typeahead
+    from prompt_toolkit.keys import Keys
+
+    given = session.app.input
+    ahead = [*get_typeahead(given), *given.read_keys()]
+    places = [place for place, key in enumerate(ahead) if key.key == Keys.ControlC]
+    store_typeahead(given, ahead[places[-1] + 1 :] if places else ahead)
+    return bool(places)
 
 
 def _call(shown: Callable[[], object] | None) -> None:

@@ -1,0 +1,178 @@
+"""Flows of the assistant from start to end: no model, Ctrl-C at once, cut answers, and what a phone is told."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.alfred.kit import Bot, Parrot, alfred, environment, messages_of, sessions_of
+from tests.support.cli import SCRIPTS
+from tests.support.model_server import Reply
+from tests.support.screen import ShellScreen
+from tests.support.telegram_server import Fault, TelegramServer
+from tests.support.tool_runner import make_tool
+
+ME = 4711
+
+
+@pytest.fixture
+def telegram() -> Iterator[TelegramServer]:
+    with TelegramServer() as server:
+        yield server
+
+
+@pytest.mark.req("CHAT-04", "MODEL-01")
+def test_without_a_model_no_session_is_begun_and_the_user_is_told_what_was_kept(home: Path, tmp_path: Path) -> None:
+    env = {**environment(home), "PATH": "/usr/bin:/bin"}
+    for words in (("hello",), ("--new", "hello")):
+        done = alfred(env, *words)
+        assert done.code == 8 and "nothing was stored, and no session was begun" in done.err
+    told = alfred(env, "--json", "hello")
+    assert told.code == 8 and "no session was begun" in told.json["error"]["kept"]
+    with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
+        screen.wait_for("you>")
+        screen.type("hello there")
+        screen.press("Enter")
+        # The words stand at the prompt again.
+        screen.wait_for(
+            "three ways to get going", "your words stand at the prompt", "nothing was stored you> hello there"
+        )
+        screen.press("C-c")
+        screen.wait_for("Ctrl-D or /exit leaves")
+        screen.press("C-d")
+        screen.wait_for_end()
+    there = sessions_of(home)
+    assert not there.exists() or [path.name for path in there.iterdir() if path.is_dir() and path.name[0] != "."] == []
+
+
+@pytest.mark.req("CHAT-05", "SPAWN-10")
+def test_ctrl_c_right_after_enter_stops_the_turn_and_loses_no_word(home: Path, model: Parrot, tmp_path: Path) -> None:
+    held = threading.Event()
+    model.push(*[Reply(text="never whole", hold=held)] * 4)
+    with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], environment(home, model), home) as screen:
+        screen.wait_for("you>")
+        for place in range(1, 5):
+            screen.type(f"question {place}")
+            screen.press("Enter", "C-c")
+            deadline = time.monotonic() + 60
+            while screen.text().count("/retry asks again") < place:
+                assert time.monotonic() < deadline, screen.text()
+                time.sleep(0.05)  # the pause between two looks
+        held.set()
+        screen.press("C-d")
+        assert screen.wait_for_end() == 0
+    [session] = [path.name for path in sessions_of(home).glob("sess_*")]
+    said = [line["content"] for line in messages_of(home, session) if line["role"] == "user"]
+    assert said == [f"question {place}" for place in range(1, 5)]
+
+
+@pytest.mark.req("CHAT-05", "MODEL-02")
+def test_a_cut_answer_is_told_and_continued_at_the_desk(home: Path, model: Parrot) -> None:
+    env = environment(home, model)
+    model.push(Reply(text="One, two,", stop="length"), "three.")
+    cut = alfred(env, "--json", "--new", "count")
+    assert (cut.code, cut.json["stop"], cut.json["reply"]) == (8, "length", "One, two,")
+    assert messages_of(home, cut.json["session_id"])[1]["extra"] == {"stop": "length"}
+    went_on = alfred(env, "/continue")
+    assert went_on.code == 0 and went_on.out.strip() == "three."
+    assert "nothing waits" in alfred(env, "/continue").err
+    model.push("")
+    empty = alfred(env, "--json", "and now?")
+    assert empty.code == 8 and "empty answer" in empty.json["error"]["message"]
+    assert empty.json["error"]["session_id"] == cut.json["session_id"]
+    assert alfred(env, "piped words follow", stdin="through the pipe").out.strip().endswith("through the pipe")
+
+
+def _last(telegram: TelegramServer) -> str:
+    said = telegram.said(ME)
+    return said[-1] if said else ""
+
+
+@pytest.mark.req("CHAT-13", "CHAT-10", "CHAT-02")
+def test_the_phone_is_told_what_a_phone_can_do(home: Path, model: Parrot, telegram: TelegramServer) -> None:
+    env = environment(home, model, telegram)
+    telegram.fail("getMe", Fault(502))
+    telegram.fail("deleteWebhook", Fault(500), Fault(429, retry_after=1))
+    with Bot(env, telegram) as bot:
+        assert "no way to Telegram" in bot.logged(), "a hiccup at the start is no end"
+        # A failed question is asked again by a touch.
+        model.push(Reply.error(400, "no such thing"), "At last.")
+        telegram.say(ME, "a question")
+        telegram.wait_for(lambda: "/retry asks again" in _last(telegram) and telegram.sent(ME)[-1].buttons)
+        assert "--model" not in _last(telegram) and "_API_KEY" not in _last(telegram)
+        telegram.touch(telegram.sent(ME)[-1], "Ask again")
+        telegram.wait_for(lambda: _last(telegram) == "At last.")
+        assert telegram.count("answerCallbackQuery") == 1
+        telegram.say(ME, "/retry")
+        telegram.wait_for(lambda: _last(telegram).startswith("Nothing waits for an answer"))
+        # One that the model's limit cut says so, and goes on.
+        model.push(Reply(text="One, two,", stop="length"), "three.")
+        telegram.say(ME, "count")
+        telegram.wait_for(lambda: "the answer is not whole" in _last(telegram) and telegram.sent(ME)[-1].buttons)
+        telegram.touch(telegram.sent(ME)[-1], "Go on")
+        telegram.wait_for(lambda: _last(telegram) == "three.")
+        # A stranger who touches a button is nobody.
+        told = telegram.sent(ME)[-1]
+        # Commands of the menu come without arguments: they offer what there is.
+        telegram.say(ME, "/resume")
+        telegram.wait_for(lambda: "Resume which one?" in _last(telegram) and telegram.sent(ME)[-1].buttons)
+        [(label, command)] = telegram.sent(ME)[-1].buttons
+        assert command == "/resume tg_4711"
+        telegram.touch(telegram.sent(ME)[-1], label, user=666)
+        telegram.touch(telegram.sent(ME)[-1], label)
+        telegram.wait_for(lambda: _last(telegram) == "Resumed session tg_4711 (5 messages)")
+        assert "user 666 is not on the list" in bot.logged() and told.text == "three."
+        telegram.say(ME, "/remember preference: tea over coffee")
+        telegram.wait_for(lambda: "(preference): tea over coffee" in _last(telegram))
+        telegram.say(ME, "/remember")
+        telegram.wait_for(lambda: "fact, preference or instruction" in _last(telegram) or "KIND" in _last(telegram))
+        telegram.say(ME, "/forget")
+        telegram.wait_for(lambda: "Forget which one?" in _last(telegram) and telegram.sent(ME)[-1].buttons)
+        telegram.touch(telegram.sent(ME)[-1], "tea over coffee")
+        telegram.wait_for(lambda: _last(telegram) == "Forgotten: tea over coffee")
+    lines = (home / ".local" / "share" / "alfred" / "memory" / "memories.jsonl").read_text(encoding="utf-8")
+    assert json.loads(lines.splitlines()[0])["kind"] == "preference"
+    stored = [(line["role"], line["content"]) for line in messages_of(home, "tg_4711")]
+    assert stored == [
+        ("user", "a question"),
+        ("assistant", "At last."),
+        ("user", "count"),
+        ("assistant", "One, two,"),
+        ("assistant", "three."),
+    ]
+
+
+@pytest.mark.req("CHAT-13")
+def test_without_a_model_the_phone_keeps_the_words(home: Path, model: Parrot, telegram: TelegramServer) -> None:
+    env = {**environment(home, None, telegram), "PATH": "/usr/bin:/bin"}
+    with Bot(env, telegram):
+        telegram.say(ME, "remember the milk")
+        telegram.wait_for(lambda: "has to be set up at the desk" in _last(telegram))
+        assert "export" not in _last(telegram) and "pip" not in _last(telegram)
+    with Bot(environment(home, model, telegram), telegram):
+        telegram.say(ME, "/retry")
+        telegram.wait_for(lambda: _last(telegram) == "Answer to remember the milk")
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("CHAT-10", "MODEL-01")
+def test_a_program_as_the_model_is_not_told_of_tools_that_it_has_not(home: Path, model: Parrot, tmp_path: Path) -> None:
+    program = make_tool("claude-code", tmp_path / "home", model.url)
+    (tmp_path / "bin").mkdir()
+    os.symlink(program.program, tmp_path / "bin" / "claude")
+    path = f"{tmp_path / 'bin'}{os.pathsep}{program.env['PATH']}"
+    env = {**program.env, "PATH": path, "CORTEXT_MODEL": "cli/claude"}
+    model.push("Good morning.")
+    done = alfred(env, "--new", "what did we say about the visa?")
+    assert done.code == 0, done.err
+    assert done.out.strip() == "Good morning."
+    assert "cli/claude has no tools of ours" in done.err
+    body = json.dumps(model.turns[-1].body)
+    assert "You are Alfred" in body and "/search" in body
+    assert not any(name in body for name in ("search_sessions", "search_memories"))
