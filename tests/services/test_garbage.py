@@ -275,7 +275,8 @@ def test_a_log_of_ours_with_half_a_pair_and_odd_counts_is_listed_shown_and_expor
     script.save(folder)
     assert cortext("import", cwd=tmp_path, env=env).code == 0
     session = f"claude-{script.key}"
-    assert "\\ud83d" not in (log := next(tmp_path.rglob(f"{session}/.session/messages.jsonl"))).read_text()
+    log = next(tmp_path.rglob(f"{session}/.session/messages.jsonl"))
+    assert "\\ud83d" not in log.read_text()
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     lines[0] |= {"content": "cut \ud83d here", "tokens": 2**64}
     lines[1] |= {"tokens": -5}

@@ -20,6 +20,9 @@ TOOL_RESULT = "tool_result"
 IMAGE = "image"
 FILE = "file"
 
+# In the `extra` of a message: the name of what a person gave the model to read with a prompt.
+ATTACHMENT = "attachment"
+
 # The `parent` of a message that follows none: the talk went back to before its first message, and began anew.
 BEGINNING = "(beginning)"
 
@@ -115,6 +118,11 @@ def holds_nothing(message: Message) -> bool:
     if message.content:
         return False
     return not message.parts or all(part.type == TEXT and not part.text for part in message.parts)
+
+
+def attachments_in(messages: Iterable[Message]) -> int:
+    """How many of these messages are files and pictures that a person attached."""
+    return sum(1 for message in messages if message.extra is not None and ATTACHMENT in message.extra)
 
 
 def said(parts: list[Part]) -> str:

@@ -25,6 +25,10 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""
 
 
+# What says in `extra` that a person named the session: no tool's own title goes over it.
+TITLED_BY_USER = {"titled_by": "user"}
+
+
 class Session(msgspec.Struct, kw_only=True):
     """A session as every face sees it. Counts, `last_active` and `damage` come from the log itself."""
 

@@ -20,11 +20,11 @@ from cortext.index.catalogue import Catalogue, Entry
 from cortext.index.database import unwritable
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
-from cortext.model.session import AgentConfig, Change, Origin, Session
+from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import PAUSED
 from cortext.services.masking import mask_message
 from cortext.services.storable import storable
-from cortext.services.stores import NamedStore
+from cortext.services.stores import NamedStore, settle
 from cortext.store.base import Store
 from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
 
@@ -193,6 +193,8 @@ class Capture:
                 if change != Change():
                     writer.update(change)
             self.remember([done_entry(entry, transcript, reading)])
+        if added:
+            settle(store, entry.session_id)
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
     @contextmanager
@@ -366,7 +368,8 @@ def _type_of(about: About) -> str:
 def changes_of(session: Session, about: About, first: Sequence[Message]) -> Change:
     """What a transcript tells about itself, where it tells more than we know."""
     change = Change()
-    if about.title and about.title != session.title:
+    # Over a title that a person gave (or a topic, when the conversation was begun) no tool's own goes.
+    if about.title and about.title != session.title and not _is_given(session):
         change.title = about.title
     elif not session.title and first:
         change.title = title_from(first)
@@ -375,6 +378,12 @@ def changes_of(session: Session, about: About, first: Sequence[Message]) -> Chan
     if about.model and about.model != session.agent_config.model:
         change.agent_config = msgspec.structs.replace(session.agent_config, model=about.model)
     return change
+
+
+def _is_given(session: Session) -> bool:
+    """Whether a person named this session: by `/workspace.X topic`, or by `cortext title`."""
+    _, _, topic = str(session.extra.get("begun_by", "")).partition(" ")  # all that older versions left
+    return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
 
 
 def title_from(messages: Iterable[Message]) -> str:

@@ -20,6 +20,7 @@ from cortext.services.chat import ChatSessions
 from cortext.services.chat_context import Context, ContextBuilder, working
 from cortext.services.memory import Memory
 from cortext.services.memory_tools import MemoryTools
+from cortext.services.stores import settle
 from cortext.services.turn import Talk
 from cortext.store.base import Store
 
@@ -143,8 +144,9 @@ class Assistant:
         return stored
 
     def afterwards(self, session_id: str, messages: Iterable[Message]) -> None:
-        """What nobody waits for: these messages get their vectors, and a session without a title gets one."""
+        """The end of a turn: the counts on disk are right. Then, what nobody waits for: vectors, and a title."""
         wanted = list(messages)
+        settle(self.store, session_id)
 
         def work() -> None:
             from cortext.services.summarise import title

@@ -13,7 +13,7 @@ from cortext import fsio
 from cortext.errors import ConfigError, NotFound, SessionExists, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
-from cortext.model.session import AgentConfig, Change, Origin, Session
+from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services import registry
 from cortext.services.listing import Listing
@@ -54,6 +54,7 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
         status=ACTIVE,
         created_at=clock.now(),
         origin=origin or Origin(),
+        extra=dict(TITLED_BY_USER) if topic else {},
         agent_config=AgentConfig(
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=list(OWN_TOOLS)
         ),

@@ -1,14 +1,14 @@
 """The stores that a command works on, and a session in one of them."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from cortext.errors import SessionNotFound
+from cortext.errors import CortextError, SessionNotFound
 from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.store.base import Store, Trashed
 
-__all__ = ["Found", "NamedStore", "Trashed", "exact"]
+__all__ = ["Found", "NamedStore", "Trashed", "exact", "settle"]
 
 
 class NamedStore(NamedTuple):
@@ -36,3 +36,16 @@ def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
         except SessionNotFound:
             continue
     return found
+
+
+def settle(store: Store, session_id: str) -> None:
+    """The end of a turn: the counts in the metadata become what the log says (see base.Settles).
+
+    Where that fails, or somebody else has the session, nothing is lost: the next turn does it.
+    """
+    settling: Any = store
+    if hasattr(store, "settle"):
+        try:
+            settling.settle(session_id)
+        except CortextError:
+            pass

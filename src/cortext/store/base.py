@@ -187,6 +187,13 @@ class Bulks(Protocol):
         """A place to build them in; close it."""
 
 
+class Settles(Protocol):
+    """A store whose metadata holds counts that an append does not touch."""
+
+    def settle(self, session_id: str) -> None:
+        """Write what the log says (counts, last activity) into the metadata; nothing where that says it already."""
+
+
 class Rewrites(Protocol):
     """A store whose lines can be changed in place, for the one reason that there is: a secret must go."""
 

@@ -24,6 +24,7 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import archive, mend, quarantine, shapes
 from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
+from cortext.store.fields import number_field, save_fields
 from cortext.store.file_writer import Locked, Opened
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
@@ -35,6 +36,7 @@ from cortext.store.seek import TAIL_BLOCK, offset_of, tail
 from cortext.store.trash import Trash
 
 LOCK_TIMEOUT = 5.0
+SHORT_LOG = 1 << 20  # one that is shorter is counted whole
 FIRST_LINES = 4  # a line of metadata, and the message after it
 
 
@@ -44,6 +46,8 @@ class FileStore:
     name = "files"
     # Whether a session is active only while a process holds it (then a dead holder means interrupted).
     leased = False
+    # Whether the metadata holds counts, which an append does not touch (see `settle`).
+    counted = False
 
     def __init__(self, root: str, *, control: str | None = None, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.root = os.path.abspath(root)
@@ -229,6 +233,33 @@ class FileStore:
             if moved:
                 self._update(place, Change())
         return moved
+
+    @fsio.told
+    def settle(self, session_id: str) -> None:
+        """See base.Settles. A long log is read only from where the metadata ends."""
+        if not self.counted:
+            return
+        with self._locked(session_id):
+            place = self._place(session_id)
+            metadata = self._load(place)
+            last = tail(place.log, 1, FileStore._first_seq(self, place))
+            if metadata.damage or not last:
+                return
+            fields = metadata.fields
+            count, active = number_field(fields, "message_count"), metadata.session.last_active
+            if count == last[0].seq + 1 and active >= last[0].timestamp:
+                return
+            tokens = number_field(fields, "token_count")
+            if os.stat(place.log).st_size < SHORT_LOG or not 0 < count <= last[0].seq:
+                count = tokens = 0
+            for message in FromSequence(self._read(place, count, outline=True), count):
+                count += 1
+                tokens += message.tokens or 0
+                active = max(active, clock.normalise(message.timestamp))
+            counts = {"message_count": count, "token_count": tokens, "last_active": active}
+            if "archive_count" in fields:
+                counts["current_count"] = count - number_field(fields, "archive_count")
+            save_fields(place.metadata, {**fields, **counts})
 
     @fsio.told
     def rewrite(self, session_id: str, transform: Transform) -> int:

@@ -58,6 +58,7 @@ class WorkspaceStore(FileStore):
     """Sessions in the conversation folders of a workspace."""
 
     name = "workspace"
+    counted = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, control=os.path.join(root, ".workspace", "state"), lock_timeout=lock_timeout)

@@ -15,6 +15,7 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import (
     ASSISTANT,
+    ATTACHMENT,
     FILE,
     IMAGE,
     SYSTEM,
@@ -29,7 +30,7 @@ from cortext.model.message import (
     said,
 )
 from cortext.tools.base import About, Counts
-from cortext.tools.claude_code_records import SYNTHETIC, Block, Mark, Record
+from cortext.tools.claude_code_records import SYNTHETIC, Attached, Block, Mark, Record, attached_decoder
 from cortext.tools.foreign import WITHOUT_CONTENT, note
 
 Content = str | list[Block | str] | dict[str, Any] | None
@@ -97,6 +98,32 @@ class Maker:
             for message in made:
                 message.extra = {"origin": attachment.commandMode}
         return made
+
+    def attached(self, record: Record, identity: str) -> list[Message]:
+        """What the user gave the model to read with a prompt: a file's words, a folder's list, a picture."""
+        attachment = record.attachment
+        assert attachment is not None
+        name = attachment.displayPath or attachment.filename or attachment.path or attachment.uri or ""
+        content = attached_decoder.decode(attachment.content)
+        text, part = content if isinstance(content, str) else "", None
+        if isinstance(content, Attached):
+            file = content.file
+            if content.contents is not None:
+                text = "\n".join(piece.text for piece in content.contents if piece.text)
+            elif content.type in ("image", "pdf"):
+                kind, media = (IMAGE, "image/png") if content.type == "image" else (FILE, "application/pdf")
+                media = (file.type if file else None) or media
+                part = Part(kind, ref=f"{self.key}#{identity}/0", media_type=media, name=name)
+            elif file is not None:
+                text = file.content or ("" if file.cells is None else msgspec.json.encode(file.cells).decode("utf-8"))
+        if part is None:
+            if not text:
+                note(self.counts.skipped, WITHOUT_CONTENT)
+                return []
+            part = Part(TEXT, text=f"[attached: {name}]\n{text}", name=name)
+        message = Message(role=USER, content=part.text, timestamp=timestamp(record), id=identity, parts=[part])
+        message.aside, message.extra = self._is_aside(record), {ATTACHMENT: name}
+        return [message]
 
     def _unwrap(self, message: Message) -> None:
         """A slash command back into what was typed; what the program did by itself is not part of the talk."""

@@ -17,7 +17,7 @@ from cortext import fsio
 from cortext.model.message import BEGINNING, TOOL, Message, holds_nothing
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code_messages import Maker, is_resume_block, text_of, timestamp
-from cortext.tools.claude_code_records import BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
+from cortext.tools.claude_code_records import ATTACHED, BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
 from cortext.tools.claude_code_summary import said_in
 from cortext.tools.foreign import (
     NOT_UNDERSTOOD,
@@ -208,6 +208,8 @@ class ClaudeReading:
         if kind == "attachment":
             if record.attachment is not None and record.attachment.type == "queued_command":
                 return maker.queued(record, record.uuid or derived_id(line.hex()))
+            if record.attachment is not None and record.attachment.type in ATTACHED:
+                return maker.attached(record, record.uuid or derived_id(line.hex()))
             note(skipped, "attachment")
         elif kind == "system":
             return self._system(record, maker, line)

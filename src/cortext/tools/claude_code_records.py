@@ -32,6 +32,8 @@ _SYSTEM_NOTES = """
     task_notification task_progress task_started task_summary task_updated thinking thinking_tokens turn_duration
     turn_handoff_available turn_preempted voice_call_talk
 """
+# Attachments that a user gave the model to read; all others are the program's own notes to the model.
+ATTACHED = frozenset(("file", "already_read_file", "directory", "selected_lines_in_ide", "mcp_resource"))
 SYSTEM_NOTES = frozenset(_SYSTEM_NOTES.split())
 SYNTHETIC = "<synthetic>"  # the "model" of what the program itself put in an assistant's mouth
 
@@ -87,11 +89,42 @@ class Mark(msgspec.Struct, omit_defaults=True):
 
 
 class Attachment(msgspec.Struct, gc=False):
-    """What the program put beside the talk; `queued_command` is what the user said while it was working."""
+    """What the program put beside the talk.
+
+    `queued_command` is what the user said while it was working; those of ATTACHED are what the user gave the model to
+    read with a prompt (`@note.txt`). Their content differs from kind to kind, and is decoded only then.
+    """
 
     type: str | None = None
     prompt: str | list[Block | str] | None = None
     commandMode: str | None = None
+    filename: str | None = None
+    displayPath: str | None = None
+    path: str | None = None
+    uri: str | None = None
+    content: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class AttachedFile(msgspec.Struct, gc=False):
+    """The file in an attachment. Its base64 is not a field: it is passed over."""
+
+    content: str | None = None
+    type: str | None = None
+    cells: Any = None
+
+
+class AttachedText(msgspec.Struct, gc=False):
+    """One piece of a resource of an MCP server."""
+
+    text: str | None = None
+
+
+class Attached(msgspec.Struct, gc=False):
+    """The content of an attachment: a file (as text, notebook, image or PDF), or pieces of a resource."""
+
+    type: str | None = None
+    file: AttachedFile | None = None
+    contents: list[AttachedText] | None = None
 
 
 class Origin(msgspec.Struct, gc=False):
@@ -128,3 +161,4 @@ class Record(msgspec.Struct, gc=False):
 
 
 decoder = msgspec.json.Decoder(Record)
+attached_decoder = msgspec.json.Decoder(str | Attached | None)

@@ -82,7 +82,10 @@ class ForeignLines:
         values, whole = glued_values(line)
         for value in values:
             try:
-                found.append(msgspec.convert(value, fallback, strict=False))
+                try:
+                    found.append(msgspec.convert(value, fallback, strict=False))
+                except UnicodeEncodeError:  # half a surrogate pair in what is kept undecoded
+                    found.append(msgspec.convert(without_halves(value), fallback, strict=False))
             except (msgspec.ValidationError, RecursionError):
                 note(self.counts.damaged, "unexpected shape")
                 place(self.counts, self.path, self.end)

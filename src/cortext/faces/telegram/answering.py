@@ -19,6 +19,7 @@ from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
 from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls, what_is_missing
 from cortext.services.chat_updates import Taken, Updates
 from cortext.services.context import cut_by
+from cortext.services.stores import settle
 from cortext.services.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, a server that is away
@@ -258,6 +259,7 @@ class Answering:
             self._note(taken, session_id, stored)
         else:
             store.append(session_id, reply)
+        settle(store, session_id)
         return Answer(_with_news(words, session_id, made))
 
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.model import tokens
-from cortext.model.message import TOOL, TOOL_CALL, Message, plain, thread
+from cortext.model.message import TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.safety.secrets import mask
@@ -72,6 +72,7 @@ def make_plan(
         messages=len(carried),
         of_messages=len(history),
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
+        attachments=attachments_in(carried),
         tokens=sum(message.tokens or tokens.estimate(body(message)) for message in carried) + tokens.estimate(prompt),
     )
     for kind in [f"secret masked ({secret.kind})" for secret in secrets]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from cortext.model import clock, tokens
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import Session
 from cortext.safety.secrets import mask
 from cortext.services.resume.digest import clip, digest
@@ -33,6 +33,7 @@ class Receipt(msgspec.Struct, kw_only=True):
     messages: int = 0
     of_messages: int = 0
     tool_calls: int = 0
+    attachments: int = 0
     tokens: int = 0
     left_out: dict[str, int] = {}
     changed: dict[str, int] = {}
@@ -40,6 +41,8 @@ class Receipt(msgspec.Struct, kw_only=True):
     def lines(self) -> list[str]:
         """For people."""
         counts = f"{self.messages} of {self.of_messages} messages, {self.tool_calls} tool calls"
+        if self.attachments:
+            counts += f", {self.attachments} attached file{'s' if self.attachments > 1 else ''}"
         out = [f"carried    {counts}, about {self.tokens:,} tokens"]
         out += [f"left out   {count} × {kind}" for kind, count in self.left_out.items()]
         out += [f"changed    {count} × {kind}" for kind, count in self.changed.items()]
@@ -105,6 +108,7 @@ def build(session: Session, history: History, *, command: str = "", budget: int 
         messages=len(carried),
         of_messages=len(history),
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
+        attachments=attachments_in(carried),
     )
     if kept_from:
         receipt.left_out["older messages (the facts in them are in the block)"] = kept_from

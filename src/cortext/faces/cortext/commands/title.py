@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
-from cortext.model.session import Change
+from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
 from cortext.wiring import Wiring
 
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     found = which(Wiring(), options.session, words=False)
     if options.title:
         words = " ".join(" ".join(options.title).split())
-        session = found.place.store.update(found.session.id, Change(title=words))
+        session = found.place.store.update(found.session.id, Change(title=words, extra=dict(TITLED_BY_USER)))
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
         print(terminal.line(found.session.title))
