@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
@@ -17,6 +17,7 @@ from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, S
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services import registry
 from cortext.services.listing import Listing
+from cortext.services.numbering import take_number
 from cortext.services.publish import Committed, Git
 from cortext.services.secrecy import marks_in, mask_session
 from cortext.services.stores import NamedStore
@@ -24,7 +25,6 @@ from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_TOOLS = ("mcp__cortext__search_workspace", "mcp__cortext__get_context", "mcp__cortext__get_decision_history")
-_NUMBER = re.compile(r"(\d{3,})-")
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -59,7 +59,7 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=list(OWN_TOOLS)
         ),
     )
-    number = _next_number(place.root)
+    number = take_number(place)
     while True:
         session.id = ids.check_id(f"{number:03d}-{kind}-{ids.slug(topic) or 'untitled'}"[:96])
         try:
@@ -69,18 +69,6 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             number += 1
     _write_notes(place.root, entry.template, kind, made)
     return made
-
-
-def _next_number(workspace: str) -> int:
-    """One more than the highest number in use: ids stay unique over the days."""
-    highest = 0
-    top = os.path.join(workspace, "conversations")
-    for day in os.listdir(top) if os.path.isdir(top) else ():
-        folder = os.path.join(top, day)
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            found = _NUMBER.match(name)
-            highest = max(highest, int(found.group(1)) if found else 0)
-    return highest + 1
 
 
 def _write_notes(workspace: str, template: str, kind: str, session: Session) -> None:
@@ -166,30 +154,50 @@ def active(place: NamedStore) -> Session:
 
 def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
     """A new conversation with the messages of another up to one of them; the old one is unchanged."""
-    messages = [m for m in thread(place.store.read(session.id)) if after is None or m.seq <= after]
-    if not messages and after is None:
+    whole = thread(place.store.read(session.id))
+    if not whole:
         raise NotFound(f"{session.id} has no messages yet", hint=f"talk about it first: cortext resume {session.id}")
-    if not messages:
-        raise NotFound(f"{session.id} has no message {after}", hint="see the numbers with `cortext show`")
+    messages = [message for message in whole if after is None or message.seq <= after]
+    if after is not None and (not messages or after > whole[-1].seq):
+        numbers = f"its messages are {whole[0].seq} to {whole[-1].seq}; `cortext show {session.id}` shows them"
+        raise NotFound(f"{session.id} has no message {after}", kept="nothing was changed", hint=numbers)
     kind = session.type or "fork"
-    session_id = f"{_next_number(place.root):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
+    session_id = f"{take_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
     made = place.store.create(
         msgspec.structs.replace(
             session,
             id=ids.check_id(session_id[:96]),
             title=f"{session.title or session.id} (fork)",
-            status=ACTIVE,
+            status=PAUSED,  # nobody talks in it yet
             created_at=clock.now(),
             last_active="",
+            message_count=0,
+            token_count=0,
+            summary="",
+            summary_by="",
+            summary_covers=0,
             origin=Origin(),
-            extra={**session.extra, "forked_from": {"session": session.id, "message": messages[-1].id}},
+            extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
         )
     )
     place.store.append(made.id, *messages)
+    # A summary of what the fork left out would tell of things that were never said in it.
+    if session.summary and session.summary_covers <= messages[-1].seq + 1:
+        covers = sum(message.seq < session.summary_covers for message in messages)
+        change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
+    else:
+        change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
+    place.store.update(made.id, change)
     if place.kind == "workspace":
         entry = registry.load(place.root).types.get(session.type)
         _write_notes(place.root, entry.template if entry else "", kind, made)
     return place.store.get(made.id)
+
+
+def _carried(extra: dict[str, Any]) -> dict[str, Any]:
+    """What a fork takes over of a session's other fields: not the notes that the hooks keep about a talk."""
+    own = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
+    return {name: value for name, value in extra.items() if name not in own}
 
 
 def confirmation(saved: Saved) -> str:

@@ -91,6 +91,19 @@ class Git:
         """Take a section out of the repository's settings."""
         self._run("config", "--remove-section", section)
 
+    def head(self) -> str:
+        """The last commit; empty where there is none."""
+        done = self._run("rev-parse", "--verify", "-q", "HEAD")
+        return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
+
+    def added(self, since: str, folder: str) -> list[str]:
+        """Every file that was ever added below a folder, in the commits after `since` (empty: in all of them)."""
+        words = ("log", "-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "--relative")
+        done = self._run(*words, f"{since}..HEAD" if since else "HEAD", "--", folder)
+        if done.returncode != 0 and since:  # a commit that is gone: history was rewritten
+            return self.added("", folder)
+        return [name for name in done.stdout.decode("utf-8", "surrogateescape").split("\0") if name]
+
     def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         # Inside a git hook these point at the repository of the hook: ours is the one of the folder.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}

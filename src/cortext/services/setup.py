@@ -16,14 +16,16 @@ import msgspec
 from cortext import __version__, fsio, locks
 from cortext.errors import ConfigError, CortextError, UnsafePath
 from cortext.safety.paths import is_plain_name
-from cortext.services import merging, registry, types
+from cortext.services import merging, numbering, registry, types
 from cortext.services.publish import Git
 from cortext.services.registry import ConversationType, Registry
 from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
-_IDLE = frozenset({"locks", "changes", ".gitignore"})  # what a store leaves in .workspace/state, all of it derived
+_IDLE = frozenset(
+    {"locks", "changes", ".gitignore", numbering.MARK, numbering.LOCK}
+)  # what a store leaves in .workspace/state, all of it derived
 
 
 class Manifest(msgspec.Struct, kw_only=True):

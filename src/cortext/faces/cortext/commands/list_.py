@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.table import columns_table, each, shown_statuses
 from cortext.model import clock
 from cortext.safety import terminal
@@ -41,7 +41,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--after", default="", help="only those active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
     made.add_argument("--before", default="", help="only those last active until then")
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="by what (default: last activity)")
-    made.add_argument("--limit", type=int, default=0, metavar="N", help="at most N of them")
+    made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N of them")
     made.add_argument("--here", action="store_true", help="only this workspace")
     made.add_argument("--json", action="store_true", help="a JSON array of sessions")
     return made

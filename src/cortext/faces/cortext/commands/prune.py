@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.args import count_or_none
 from cortext.safety import terminal
 from cortext.services.prune import plan_prune, prune
 from cortext.wiring import Wiring
@@ -19,7 +20,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("session", help=HELP_ID)
     made.add_argument(
-        "--keep", type=int, default=50, metavar="N", help="how many of the newest messages stay (default 50)"
+        "--keep", type=count_or_none, default=50, metavar="N", help="how many of the newest messages stay (default 50)"
     )
     made.add_argument("-n", "--dry-run", action="store_true", help="only show what would go, and the summary")
     return made

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.safety import terminal
@@ -40,7 +40,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
     made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: short, never fails")
     made.add_argument("--model", default="", help="the model that the tool is to use")
-    made.add_argument("--tokens", type=int, metavar="N", help="how much history to carry at most")
+    made.add_argument("--tokens", type=count, metavar="N", help="how much history to carry at most")
     made.add_argument("--json", action="store_true", help="JSON: the list, the packet, or the receipt (with --dry-run)")
     return made
 

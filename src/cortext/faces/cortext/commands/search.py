@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from itertools import pairwise
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
@@ -35,7 +35,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("words", nargs="+", help="what to look for")
     add_filters(made, FILTERS)
-    made.add_argument("--limit", type=int, default=10, metavar="N", help="at most N of them (default 10)")
+    made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N of them (default 10)")
     how = made.add_mutually_exclusive_group()
     how.add_argument("--sessions", action="store_true", help="one entry a session, with its best messages (default)")
     how.add_argument("--messages", action="store_true", help="one entry a message, the best message first")
@@ -56,7 +56,7 @@ def run(arguments: list[str]) -> int:
     search = Wiring().search()
     up_to_date(search, exact=options.exact)
     ask = search.messages if options.messages else search.search
-    found = ask(" ".join(options.words), filters=filters, limit=max(1, options.limit), exact=options.exact, fresh=False)
+    found = ask(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
     if search.trouble:
         print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
     if options.json:

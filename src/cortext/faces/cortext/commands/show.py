@@ -6,6 +6,7 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
+from cortext.faces.terminal.args import count_or_none
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
@@ -19,7 +20,7 @@ def parser() -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog="cortext show", description="Read a conversation, word for word.")
     made.add_argument("session", nargs="+", help=HELP)
-    made.add_argument("--tail", type=int, metavar="N", help="only the last N messages")
+    made.add_argument("--tail", type=count_or_none, metavar="N", help="only the last N messages")
     made.add_argument(
         "--tools",
         action="store_true",

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._finding import up_to_date
 from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.cortext.commands.search import print_found, print_json
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.wiring import Wiring
 
 
@@ -19,7 +19,7 @@ def parser() -> ArgumentParser:
         description="Sessions that are about the same as one, by what was said in them.",
     )
     made.add_argument("session", nargs="+", help=HELP)
-    made.add_argument("--limit", type=int, default=10, metavar="N", help="at most N of them (default 10)")
+    made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N of them (default 10)")
     made.add_argument("--json", action="store_true", help="a JSON array of hits")
     return made
 

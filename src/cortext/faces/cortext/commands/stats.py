@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
-from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import table
 from cortext.services.stats import Stats, ranked
@@ -29,7 +29,7 @@ def parser() -> ArgumentParser:
         description="Count what is kept: sessions, messages and tokens, by day, tool and type. A session counts on the "
         "day of its last activity (in UTC).",
     )
-    made.add_argument("--days", type=int, default=30, metavar="N", help="how many days back (default 30)")
+    made.add_argument("--days", type=count, default=30, metavar="N", help="how many days back (default 30)")
     made.add_argument("--here", action="store_true", help="only this workspace")
     made.add_argument("--json", action="store_true", help="the counts as JSON")
     return made

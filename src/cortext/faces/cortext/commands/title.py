@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
@@ -24,6 +25,8 @@ def run(arguments: list[str]) -> int:
     found = which(Wiring(), options.session, words=False)
     if options.title:
         words = " ".join(" ".join(options.title).split())
+        if not words:
+            raise UsageError("the new title is empty", kept="the old one stays", hint="cortext title ID WORDS")
         session = found.place.store.update(found.session.id, Change(title=words, extra=dict(TITLED_BY_USER)))
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
