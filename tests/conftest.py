@@ -9,6 +9,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.lanes import pytest_collection_modifyitems, pytest_terminal_summary
+
+__all__ = ["pytest_collection_modifyitems", "pytest_terminal_summary"]
+
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 

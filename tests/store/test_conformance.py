@@ -31,4 +31,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Each test runs on every backend that has what its class needs."""
     needs = getattr(metafunc.cls, "needs", None)
     able = [backend for backend in BACKENDS if needs not in backend.lacks]
-    metafunc.parametrize("backend", able, ids=[backend.name for backend in able])
+    server = [[pytest.mark.server] if backend.name == "postgres" else [] for backend in able]
+    metafunc.parametrize(
+        "backend",
+        [pytest.param(backend, id=backend.name, marks=marks) for backend, marks in zip(able, server, strict=True)],
+    )

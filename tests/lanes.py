@@ -1,0 +1,52 @@
+"""Which tests stay out of the quick lane (`bin/check --quick`), and which may be run once more.
+
+A test with one of the real AI programs says so itself (`real_tool`); what else is slow is known by its folder or file.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+# Folders and files, and the marker of what is in them.
+PLACES = {
+    "tests/postgres/": "server",
+    "tests/alfred/test_server.py": "server",
+    "tests/alfred/test_terminal.py": "terminal",
+    "tests/aur/test_loop.py": "terminal",
+    "tests/faces/test_browse.py": "terminal",
+    "tests/faces/test_completion.py": "terminal",
+    "tests/alfred/test_crowd.py": "long",
+    "tests/alfred/test_full_disk.py": "long",
+    "tests/alfred/test_telegram.py": "long",
+    "tests/aur/test_many.py": "long",
+    "tests/index/test_following.py": "long",
+    "tests/store/crash/": "long",
+    "tests/store/test_bulk.py": "long",
+    "tests/store/test_fuzz.py": "long",
+    "tests/store/test_limits.py": "long",
+    "tests/store/test_state_machine.py": "long",
+    "tests/store/test_zombie.py": "long",
+}
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what is slow for its place; let a test with a real program that fails be run once more, and no other."""
+    for item in items:
+        for place, marker in PLACES.items():
+            if item.nodeid.startswith(place):
+                item.add_marker(marker)
+        if item.get_closest_marker("real_tool") and config.pluginmanager.hasplugin("rerunfailures"):
+            item.add_marker(pytest.mark.flaky(reruns=1))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Both results of every test that was run twice."""
+    again = terminalreporter.stats.get("rerun", [])
+    if not again:
+        return
+    failed = {report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])}
+    terminalreporter.section("run twice")
+    for report in again:
+        second = "failed" if report.nodeid in failed else "passed"
+        reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr))
+        terminalreporter.line(f"{report.nodeid}: failed, then {second}; the first time: {reason.splitlines()[0]}")
