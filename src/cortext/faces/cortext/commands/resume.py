@@ -54,7 +54,7 @@ def run(arguments: list[str]) -> int:
         from cortext.faces.cortext.commands.list_ import SHOWN, session_table
 
         found = listing.cells(SHOWN, kind=options.type, status=options.status)
-        print(session_table(found) if found else _nothing(options))
+        print(session_table(found, listing) if found else _nothing(options))
         return 0
     rows = listing.rows(kind=options.type, status=options.status)
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
