@@ -10,7 +10,7 @@ import pytest
 from cortext.faces.terminal.table import width
 from cortext.model.ids import short_ids
 from tests.faces.pond import Pond, make_pond
-from tests.support.cli import SCRIPTS, Ran, cortext
+from tests.support.cli import SCRIPTS, Ran, cortext, run
 from tests.support.screen import ShellScreen
 
 
@@ -87,3 +87,71 @@ def test_the_picker_is_drawn_as_the_browser_is(pond: Pond, tmp_path: Path, size:
         screen.wait_for("1 session ", "The boat leaks.", "002-debug-leaking-boat")
         screen.press("C-d")
         assert screen.wait_for_end() == 130
+
+
+@pytest.mark.req("LOOK-01")
+def test_show_is_wrapped_between_words_with_local_short_times(pond: Pond) -> None:
+    shown = _shown(pond, 40, "show", "001", TZ="Asia/Tokyo").out
+    assert all(width(line) <= 40 for line in shown.splitlines() if not line.startswith(("→", "←")))
+    assert "We decided to count the herons at dawn.\nBecause later the children scare them\noff." in shown
+    assert "user  #5  Mar 2, 19:05" in shown and "T10:05" not in shown
+    assert "\x1b[" in _shown(pond, 40, "show", "001", FORCE_COLOR="1").out
+    piped = cortext("show", "001", cwd=pond.folder, env=pond.env).out
+    assert "Because later the children scare them off." in piped
+
+
+@pytest.mark.req("LOOK-01")
+def test_a_long_conversation_goes_through_the_pager_and_leaves_nothing_behind(pond: Pond, tmp_path: Path) -> None:
+    pager = tmp_path / "my pager"
+    pager.write_text(f'#!/bin/sh\ncat >"{tmp_path}/paged"\necho "paged $1"\n', encoding="utf-8")
+    pager.chmod(0o755)
+    env = {**pond.env, "PAGER": f"'{pager}' well"}
+    for name, words, paged in (
+        ("long", ("show", "003"), True),
+        ("short", ("show", "004"), False),
+        ("all", ("show", "003", "--no-pager"), False),
+    ):
+        place = tmp_path / name
+        place.mkdir()
+        with ShellScreen(place, [str(SCRIPTS / "cortext"), *words], env, pond.folder, "80x24") as screen:
+            assert screen.wait_for_end() == 0
+            assert ("paged well" in screen.text()) == paged
+            assert (tmp_path / "paged").exists() == paged
+        if paged:
+            text = (tmp_path / "paged").read_text(encoding="utf-8")
+            assert "Step 49 of the long walk" in text and "\x1b" not in text
+            (tmp_path / "paged").unlink()
+
+
+@pytest.mark.req("LOOK-01")
+def test_stats_have_aligned_numbers_and_bars_on_a_screen(pond: Pond) -> None:
+    for columns in (40, 80):
+        lines = _shown(pond, columns, "stats").out.splitlines()
+        table = lines[next(place for place, line in enumerate(lines) if line.startswith("TYPE")) :]
+        assert max(map(width, lines[2:])) <= max(columns, 66)
+        ends = {line.index(line.split()[1]) + len(line.split()[1]) for line in table[:4]}
+        assert len(ends) == 1 and "█" in table[1]
+
+
+@pytest.mark.req("LOOK-01")
+@pytest.mark.parametrize("on_path", [True, False])
+def test_the_demo_is_one_screen_and_every_command_in_it_can_be_pasted(tmp_path: Path, on_path: bool) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    path = "/usr/bin:/bin"
+    env = {"HOME": str(tmp_path), "PATH": f"{SCRIPTS}:{path}" if on_path else path, "LANG": "C.UTF-8", "COLUMNS": "80"}
+    done = run(
+        ["env", "-i", *(f"{name}={value}" for name, value in env.items()), str(SCRIPTS / "cortext"), "demo"], cwd=folder
+    )
+    assert done.code == 0 and done.err == "", done.err
+    lines = done.out.splitlines()
+    # The folders of a test have long names.
+    short = [line.replace(str(SCRIPTS), ".venv/bin").replace(str(folder), "/home/me/demo") for line in lines]
+    assert sum(max(1, -(-width(line) // 80)) for line in short) < 24
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert commands[-1].endswith("cortext init") and commands[-2].endswith("cortext browse")
+    assert all(command.startswith(("cortext ", "cd ")) for command in commands) == on_path
+    script = " && ".join(commands[:-2])
+    pasted = run(["env", "-i", *(f"{name}={value}" for name, value in env.items()), "bash", "-c", script], cwd=folder)
+    assert pasted.code == 0, pasted.err
+    assert "Auth token expiry issue" in pasted.out and "12 of 12 messages" in pasted.out
