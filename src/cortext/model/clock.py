@@ -20,6 +20,8 @@ _UNITS = (
     ("minute", 60),
 )
 
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
 # The last millisecond and the last whole second that were asked for, as text. Two appends a moment apart
 # share them; making them anew costs as much as a tenth of a durable write.
 _moment = (-1, "")
@@ -91,6 +93,25 @@ def ago(timestamp: str, at: float | None = None) -> str:
     unit, length = next(pair for pair in _UNITS if gone >= pair[1])
     count = int(gone // length)
     return f"{count} {unit}{'s' if count != 1 else ''} ago"
+
+
+def short(timestamp: str, at: float | None = None) -> str:
+    """A moment in the local time, as short as it is clear: `14:05` today, `Nov 3, 14:05` this year, else with the year.
+
+    What is no moment is shown as it is.
+    """
+    seconds = to_epoch(timestamp)
+    if seconds is None:
+        return timestamp
+    try:
+        then, now_ = time.localtime(seconds), time.localtime(at)
+    except (OverflowError, ValueError, OSError):
+        return timestamp
+    if then[:3] == now_[:3]:
+        return time.strftime("%H:%M", then)
+    if then.tm_year == now_.tm_year:
+        return f"{_MONTHS[then.tm_mon - 1]} {then.tm_mday}, {time.strftime('%H:%M', then)}"
+    return time.strftime("%Y-%m-%d %H:%M", then)
 
 
 class Ago:

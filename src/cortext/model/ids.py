@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import re
 import time
+from bisect import bisect_left
+from collections.abc import Iterable
 
 from cortext.errors import InvalidId
 
 ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
 _ID = re.compile(ID_PATTERN)
 _NUMBER = re.compile(r"(\d{3,})-")
+SHORTEST = 4  # characters of an id that is shown short
 # Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
@@ -83,3 +86,33 @@ def slug(text: str, longest: int = 48) -> str:
             break
         short = f"{short}-{word}" if short else word
     return short or "-".join(words)[:longest]
+
+
+def short_ids(wanted: Iterable[str], known: Iterable[str]) -> dict[str, str]:
+    """The shortest beginning of each wanted id that no other known id has; it never looks like a number in a list."""
+    there = sorted(set(known))
+    short: dict[str, str] = {}
+    for name in wanted:
+        place = bisect_left(there, name)
+        beside = there[max(0, place - 1) : place] + [other for other in there[place : place + 2] if other != name]
+        size = max((_common(name, other) for other in beside), default=0) + 1
+        if _NUMBER.match(name):  # every workspace numbers its conversations: 002 is a name by itself
+            size = max(size, 3)
+        else:
+            size = max(size, SHORTEST)
+            while size < len(name) and name[:size].isdigit():
+                size += 1
+        while size < len(name) and name[size - 1] in "-_":
+            size += 1
+        short[name] = name[:size]
+    return short
+
+
+def _common(one: str, other: str) -> int:
+    """How many characters two ids begin with alike."""
+    size = 0
+    for ours, theirs in zip(one, other, strict=False):
+        if ours != theirs:
+            break
+        size += 1
+    return size

@@ -65,13 +65,22 @@ class Chosen(NamedTuple):
 class Browser:
     """The screen and its keys."""
 
-    def __init__(self, folder: str, here: str, tools: Sequence[str], later: Callable[[], None]) -> None:
-        self.tools = list(tools)
+    def __init__(
+        self,
+        folder: str,
+        here: str,
+        tools: Sequence[str],
+        later: Callable[[], None],
+        *,
+        find: Callable[[Question], Listed] | None = None,
+        title: str = "cortext",
+    ) -> None:
+        self.tools, self._title = list(tools), title
         self._output = create_output()
         self._made_of: tuple[object, ...] = ()
         self._made: tuple[list[draw.Line], dict[int, int]] = ([], {})
         finder, reader = Finder(folder, self._progress, later), Reader(folder)
-        self._find: Newest[Question, Listed] = Newest(finder.find, self._found)
+        self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
         self.state = State(here, self._find.ask, self._read.ask)
         self.words = Buffer(multiline=False, on_text_changed=lambda buffer: self.state.typed(buffer.text))
@@ -228,7 +237,7 @@ class Browser:
         question, state = self.state.question, self.state
         count = len(state.entries)
         told = state.note or f"{count} session{'s' * (count != 1)}"
-        pieces: StyleAndTextTuples = [("class:title", "cortext"), ("class:dim", f"  {terminal.line(told)}")]
+        pieces: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(told)}")]
         for name in FILTERS:
             value = getattr(question, name)
             pieces.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))

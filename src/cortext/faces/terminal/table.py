@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Sequence
 from cortext.faces.terminal.style import brush, columns, paint
 from cortext.safety import terminal
 
+JOINER = "\u200d"  # between the pieces of an emoji: of no width
 SAMPLE = 64  # so many cells of a column show whether its words come again and again
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -22,7 +23,11 @@ def width(text: str) -> int:
     if text.isascii():
         return len(text)
     return sum(
-        0 if unicodedata.combining(character) else 2 if unicodedata.east_asian_width(character) in "WF" else 1
+        0
+        if unicodedata.category(character) in ("Mn", "Me") or character == JOINER
+        else 2
+        if unicodedata.east_asian_width(character) in "WF"
+        else 1
         for character in text
     )
 
@@ -76,6 +81,45 @@ def columns_table(heads: Sequence[str], given: Sequence[Sequence[str]], *, style
             made = list(map(dict(zip(words, made, strict=True)).__getitem__, cells))
         laid.append([paint(head, "bold"), *made])
     return "\n".join([line.rstrip() for line in map("  ".join, zip(*laid, strict=True))])
+
+
+class Column:
+    """A column of a table that fits the screen. `rank` 0: always there; else the highest rank drops out first."""
+
+    def __init__(self, head: str, cells: Sequence[str], *, rank: int = 0, right: bool = False, style: str = "") -> None:
+        self.head, self.cells, self.rank, self.right, self.style = head, cells, rank, right, style
+
+    @property
+    def size(self) -> int:
+        """How wide it is."""
+        return max(width(self.head), max(map(width, self.cells), default=0))
+
+
+def fitted_table(given: Sequence[Column], stretched: int, screen: int) -> tuple[str, list[str]]:
+    """A table that is no wider than the screen, and the headings of the columns that it shows.
+
+    Columns drop out until the stretched one has a third of the screen (or all that it needs); what is too long in it
+    is cut. Its cells are made safe here, as those of every table.
+    """
+    main = given[stretched]
+    main.cells = [terminal.line(cell) for cell in main.cells]
+    needed = min(main.size, max(16, screen // 3))
+    sizes = {column.head: column.size for column in given}
+    shown = list(given)
+
+    def room() -> int:
+        return screen - sum(sizes[column.head] + 2 for column in shown if column is not main)
+
+    while room() < needed and any(column.rank for column in shown):
+        shown.remove(max(shown, key=lambda column: column.rank))
+    main.cells = [cut(cell, max(8, room())) for cell in main.cells]
+    for column in shown:
+        if column.right:
+            size = sizes[column.head]
+            column.cells, column.head = [cell.rjust(size) for cell in column.cells], column.head.rjust(size)
+    heads = [column.head for column in shown]
+    made = columns_table(heads, [column.cells for column in shown], styles=[column.style for column in shown])
+    return made, [head.strip() for head in heads]
 
 
 def each(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]:

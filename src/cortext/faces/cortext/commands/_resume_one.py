@@ -38,7 +38,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
 
         print(terminal.block(answer_in_tool(listing, wanted)))
         return 0
-    row = _choose(listing, rows, wanted if options.what else None, wiring.workspace, as_json=options.json)
+    row = _choose(wiring, listing, rows, wanted if options.what else None, options)
     if row is None:
         return 130
     chosen = listing.found(row)
@@ -74,32 +74,28 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     return _become(launch.argv, launch.cwd, launch.env)
 
 
-def _choose(listing: Listing, rows: list[Row], wanted: str | None, workspace: str, *, as_json: bool) -> Row | None:
+def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
+    here = wiring.workspace
     last = shown.recall(PROGRAM)
-    matches = candidates(rows, wanted, here=workspace, shown=last, said=said) if wanted is not None else rows
+    matches = candidates(rows, wanted, here=here, shown=last, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
-        if matches and not as_json:
+        if matches and not options.json:
             _print_numbers(listing, matches)
-        return only(matches, rows, wanted or "", here=workspace, shown=last)  # says what it could be, or the nearest
+        return only(matches, rows, wanted or "", here=here, shown=last)  # says what it could be, or the nearest
     from cortext.faces.terminal.picker import pick
 
-    def preview(place: int) -> str:
-        row = matches[place]
-        said = [f"{m.role}: {m.text[:600]}" for m in listing.place(row.root).store.tail(row.id, 4)]
-        return "\n\n".join([f"{row.title}\n{row.id} · {row.status}\n\n{row.summary}", *said])
-
-    lines = [(row.name, f"{row.type or row.kind} · {clock.ago(row.last_active)}") for row in matches]
-    places = {row.path: place for place, row in enumerate(matches)}
-    place = pick(lines, preview, lambda text: [places[row.path] for row in candidates(matches, text)], "Resume which?")
-    return None if place is None else matches[place]
+    chosen = pick(matches, candidates, wiring.folder, wiring.workspace, tuple(TOOLS))
+    if chosen is not None and chosen.tool:
+        options.ai = chosen.tool
+    return None if chosen is None else chosen.row
 
 
 def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import subprocess
+import sys
 from argparse import ArgumentParser
 
 from cortext.errors import UsageError
@@ -39,10 +42,16 @@ def run(arguments: list[str]) -> int:
     made = demo.fill(folder, Wiring(folder).workspace_store().store)
     if made:
         _into_git(folder)
-    print(terminal.line(f"{len(made)} conversations written to {folder}, as plain files in git."))
+    print(terminal.line(f"{len(made)} conversations written to {_shortest(folder)}, as plain files in git."))
     if not options.quiet:
         _tour(folder)
     return 0
+
+
+def _shortest(path: str, start: str = ".") -> str:
+    """A path as short as it can be typed from a folder."""
+    near = os.path.relpath(path, start)
+    return near if len(near) < len(path) else path
 
 
 def _own_repository(folder: str) -> None:
@@ -66,35 +75,40 @@ def _into_git(folder: str) -> None:
             return
 
 
-def _shown(word: str) -> str:
-    return terminal.line(os.path.basename(word) if os.path.isabs(word) else word)
-
-
 def _tour(folder: str) -> None:
-    """The main job, with the same commands that a person would type."""
+    """The main job, with the same commands that a person would type, on one screen."""
+    import shlex
+
     from cortext.faces.cortext.main import run as main
 
+    program, name = _program(folder), os.path.basename(folder)
+    steps = (
+        ["list", "--here", "--limit", "3"],
+        ["search", "tablets thrown out at sunrise", "--limit", "1", "--messages", "--workspace", name],
+        ["resume", "api design", "--dry-run", "--ai", "claude"],
+    )
+    there = shlex.quote(_shortest(folder))
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
-    steps = (
-        (["list", "--here"], "Everything that was said, found again:"),
-        (
-            ["search", "tablets", "thrown", "out", "at", "sunrise", "--workspace", folder, "--limit", "2"],
-            "Found by what was meant (nobody said it in these words):",
-        ),
-        (["show", "002", "--tail", "6"], "One of them, word for word:"),
-        (["resume", "api", "design", "--print", "--tokens", "1500"], "And what an agent receives to go on with one:"),
-    )
-    for words, why in steps:
-        print(f"\n{paint(why, 'bold')}\n{paint('$ cortext ' + ' '.join(map(_shown, words)), 'green')}\n")
-        main(list(words))
-    print(f"\n{paint('Your turn:', 'bold')} cd {terminal.line(os.path.basename(folder))} && {_program()} browse")
+    print(paint(f"$ cd {terminal.line(there)}", "green"))
+    for words in steps:
+        print(paint(f"$ {program} {terminal.line(shlex.join(words))}", "green"), flush=True)
+        hints = io.StringIO()
+        with contextlib.redirect_stderr(hints):
+            code = main(words)
+        if code:
+            print(hints.getvalue(), end="", file=sys.stderr)
+    print(paint("Your turn: find, read and resume on one screen; then a project of your own.", "bold"))
+    for word in ("browse", "init"):
+        print(paint(f"$ {program} {word}", "green"))
 
 
-def _program() -> str:
-    """What to type for us: the name where the shell finds it, else the path that we were called by."""
+def _program(folder: str) -> str:
+    """What to type for us in the demo's folder: the name where the shell finds it, else a path to this program."""
+    import shlex
     import shutil
-    import sys
 
     called = os.path.abspath(sys.argv[0])
-    return "cortext" if shutil.which("cortext") or not os.path.isfile(called) else terminal.line(called)
+    if shutil.which("cortext") or not os.path.isfile(called):
+        return "cortext"
+    return shlex.quote(_shortest(called, folder))

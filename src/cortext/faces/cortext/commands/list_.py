@@ -9,8 +9,10 @@ from operator import attrgetter
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.table import columns_table, each, shown_statuses
+from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.table import Column, columns_table, each, fitted_table, shown_statuses
 from cortext.model import clock
+from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services import shown
 from cortext.wiring import Wiring
@@ -19,11 +21,11 @@ TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter
 if TYPE_CHECKING:
     from typing import Any
 
-    from cortext.services.listing import Row, Wanted
+    from cortext.services.listing import Listing, Row, Wanted
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 # What the table shows of a session.
-SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage")
+SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "root")
 
 
 def parser() -> ArgumentParser:
@@ -74,11 +76,11 @@ def run(arguments: list[str]) -> int:
         if options.json:
             print_json(rows)
             return 0
-        found = list(map(attrgetter(*SHOWN, "root"), rows))
+        found = list(map(attrgetter(*SHOWN), rows))
     else:
-        found = listing.cells((*SHOWN, "root"), **wanted)
+        found = listing.cells(SHOWN, **wanted)
     if found:
-        print_table(found)
+        print_table(found, listing)
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
@@ -107,16 +109,19 @@ def print_json(rows: list[Row]) -> None:
     print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
 
 
-def print_table(found: list[tuple[Any, ...]]) -> None:
-    """The table of sessions, each with these SHOWN and its store; its rows are what numbers mean from now on."""
-    print(session_table([cells[:-1] for cells in found]))
+def print_table(found: list[tuple[Any, ...]], listing: Listing) -> None:
+    """The table of sessions, each with these SHOWN; its rows are what numbers mean from now on."""
+    print(session_table(found, listing))
     shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
-def session_table(found: list[tuple[Any, ...]]) -> str:
-    """The table of sessions, each with these SHOWN; damage is marked."""
-    ids, types, tools, statuses, times, counts, titles, damage = zip(*found, strict=True)
-    columns = (
+def session_table(found: list[tuple[Any, ...]], listing: Listing) -> str:
+    """The table of sessions, each with these SHOWN: what fits on a screen, everything elsewhere. Damage is marked."""
+    screen = columns()
+    if screen:
+        return _screen_table(found, listing, screen)
+    ids, types, tools, statuses, times, counts, titles, damage, _ = zip(*found, strict=True)
+    cells = (
         ids,
         types,
         each(lambda tool: tool or "-", tools),
@@ -126,4 +131,28 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
         titles,
     )
     heads = ("ID", "TYPE", "TOOL", "STATUS", "LAST ACTIVE", "MESSAGES", "TITLE")
-    return columns_table(heads, columns, styles=("cyan", "", "", "", "dim", "", ""))
+    return columns_table(heads, cells, styles=("cyan", "", "", "", "dim", "", ""))
+
+
+def _screen_table(found: list[tuple[Any, ...]], listing: Listing, screen: int) -> str:
+    """Number, title and short id, and of the rest what there is room for."""
+    ids, types, tools, statuses, times, counts, titles, damage, roots = zip(*found, strict=True)
+    short = short_ids(set(ids), [name for (name,) in listing.cells(("id",))])
+    names = [title or name for title, name in zip(titles, ids, strict=True)]
+    given = [
+        Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
+        Column("TITLE", names),
+        Column("ID", [short[name] for name in ids], style="cyan"),
+        Column("TYPE", types, rank=5),
+        Column("TOOL", each(lambda tool: tool or "-", tools), rank=4),
+        Column("STATUS", shown_statuses(statuses, damage), rank=2),
+        Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
+        Column("MSGS", each(str, counts), rank=6, right=True),
+    ]
+    if len(set(roots)) > 1:
+        given.append(Column("WORKSPACE", each(lambda root: listing.labels.get(root, root), roots), rank=3))
+    text, heads = fitted_table(given, 1, screen)
+    if any(damage) and "STATUS" not in heads:
+        marked = [f"(damaged) {name}" if bad else name for name, bad in zip(names, damage, strict=True)]
+        text, _ = fitted_table([*given[:1], Column("TITLE", marked), *given[2:3]], 1, screen)
+    return text

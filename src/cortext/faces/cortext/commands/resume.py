@@ -55,9 +55,9 @@ def run(arguments: list[str]) -> int:
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells((*SHOWN, "root"), kind=options.type, status=options.status)
+        found = listing.cells(SHOWN, kind=options.type, status=options.status)
         if found:
-            print_table(found)
+            print_table(found, listing)
         else:
             print(_nothing(options))
         return 0

@@ -7,12 +7,15 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.faces.terminal.args import count_or_none
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.style import coloured, columns, paint
+from cortext.faces.terminal.talk.markdown import Markdown
+from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
 from cortext.wiring import Wiring
 
+WIDEST = 100  # columns that a line of prose has at most: longer ones are hard to read
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
 
 
@@ -26,6 +29,7 @@ def parser() -> ArgumentParser:
         action="store_true",
         help="tool calls, their results and the summary in full, and what was only thought",
     )
+    made.add_argument("--no-pager", action="store_true", help="all at once, also where it is longer than the screen")
     made.add_argument("--json", action="store_true", help="the session and its messages as JSON")
     return made
 
@@ -41,36 +45,55 @@ def run(arguments: list[str]) -> int:
 
         sys.stdout.write(as_json(found, list(messages)))
         return 0
-    print(paint(terminal.line(session.title or session.id), "bold"))
-    facts = [
-        session.id,
-        session.type,
-        session.shown_status,
-        f"{session.message_count} messages",
-        f"last active {clock.ago(session.last_active)}",
-    ]
-    print(paint(terminal.line(" · ".join(fact for fact in facts if fact)), "dim"))
-    if session.summary:
-        print(terminal.block(session.summary if options.tools else _first_lines(session.summary, 8)))
-    for message in messages:
-        body = _body(message, whole=options.tools)
-        if body.strip():  # not one that is nothing but blanks, or thinking that nobody asked for
-            print(f"\n{_heading(message)}\n{body}")
-    if session.damage:
-        todo = f"see `cortext repair {session.id} --dry-run`"
-        print(f"\n{paint('damaged', 'red')}: some of this session cannot be read; {todo}")
+    with Pager(wanted=not options.no_pager) as pager:
+        pager.write(paint(terminal.line(session.title or session.id), "bold"))
+        facts = [
+            session.id,
+            session.type,
+            session.shown_status,
+            f"{session.message_count} messages",
+            f"last active {clock.ago(session.last_active)}",
+        ]
+        pager.write(_folded(" · ".join(fact for fact in facts if fact), "dim"))
+        if session.summary:
+            pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
+        for message in messages:
+            body = _body(message, whole=options.tools)
+            if body.strip():  # not one that is nothing but blanks, or thinking that nobody asked for
+                pager.write(f"\n{_heading(message)}\n{body}")
+        if session.damage:
+            todo = f"see `cortext repair {session.id} --dry-run`"
+            pager.write(f"\n{paint('damaged', 'red')}: some of this session cannot be read; {todo}")
     return 0
+
+
+def _prose(text: str) -> str:
+    """Markdown as a screen shows it: styled, and folded between words; as it is where there is no screen."""
+    pieces: list[str] = []
+    printer = Markdown(pieces.append, colour=coloured(), columns=min(columns(), WIDEST))
+    printer.feed(text)
+    printer.end()
+    return "".join(pieces).removesuffix("\n")
+
+
+def _folded(text: str, *styles: str) -> str:
+    """A text that is no markdown, folded between words on a screen."""
+    pieces: list[str] = []
+    printer = Markdown(pieces.append, colour=False, columns=min(columns(), WIDEST))
+    printer.feed(terminal.line(text))
+    printer.end()
+    return paint("".join(pieces).removesuffix("\n"), *styles)
 
 
 def _heading(message: Message) -> str:
     marks = [mark for mark, there in (("cut off", message.partial), ("aside", message.aside)) if there]
     words = " ".join([message.role, *(f"({mark})" for mark in marks)])
-    when = paint(f"#{message.seq}  {terminal.line(message.timestamp)}", "dim")
+    when = paint(f"#{message.seq}  {terminal.line(clock.short(message.timestamp))}", "dim")
     return f"{paint(terminal.line(words), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
 
 
 def _body(message: Message, *, whole: bool) -> str:
-    lines = [terminal.block(message.content)] if message.content else []
+    lines = [_prose(message.content)] if message.content else []
     for part in message.parts or ():
         if part.type == TOOL_CALL:
             lines.append(paint(terminal.line(f"→ {part.name} {_short(part.input)}"), "yellow"))

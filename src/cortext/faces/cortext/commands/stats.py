@@ -8,7 +8,7 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
-from cortext.faces.terminal.table import table
+from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.services.stats import Stats, ranked
 from cortext.wiring import Wiring
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from cortext.services.stats import Tally
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
+EIGHTHS = " ▏▎▍▌▋▊▉"
+BAR = 20  # characters of the longest bar
+HEADS = ("SESSIONS", "MESSAGES", "TOKENS")
 HEIGHT = 5  # lines of the chart
 LONGEST = 3_660
 
@@ -58,8 +61,32 @@ def run(arguments: list[str]) -> int:
     _print_days(stats)
     for name, counted in (("TOOL", stats.tools), ("TYPE", stats.types), ("STATUS", stats.statuses)):
         print()
-        print(table((name, "SESSIONS", "MESSAGES", "TOKENS"), [_row(key, tally) for key, tally in ranked(counted)]))
+        print(_counted(name, ranked(counted)))
     return 0
+
+
+def _counted(name: str, counts: list[tuple[str, Tally]]) -> str:
+    """A table of counts: on a screen with aligned numbers and bars, elsewhere as plain as `awk` likes it."""
+    screen = columns()
+    if not screen:
+        return table((name, *HEADS), [_row(key, tally) for key, tally in counts])
+    most = max(tally.sessions for _, tally in counts)
+    bars = [bar(tally.sessions, most, min(BAR, screen // 4)) for _, tally in counts]
+    given = [Column(name, [key for key, _ in counts])]
+    for rank, head in enumerate(HEADS):
+        given.append(
+            Column(
+                head, [f"{getattr(tally, head.lower()):,}" for _, tally in counts], rank=rank and rank + 1, right=True
+            )
+        )
+    given.append(Column("", bars, rank=1, style="green"))
+    return fitted_table(given, 0, screen)[0]
+
+
+def bar(value: int, most: int, longest: int) -> str:
+    """A bar as long as its share of the most, to an eighth of a character; a value that is not zero is always seen."""
+    eighths = max(1, round(value * longest * 8 / most)) if value else 0
+    return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
 
 def _row(name: str, tally: Tally) -> tuple[str, str, str, str]:
@@ -71,8 +98,8 @@ def _print_days(stats: Stats) -> None:
     days = stats.days
     screen = columns()
     if not screen or screen < 30:
-        rows = [_row(day, tally) for day, tally in days.items() if tally.sessions]
-        print(table(("DAY", "SESSIONS", "MESSAGES", "TOKENS"), rows) if rows else f"Nothing in {len(days)} days.")
+        some = [(day, tally) for day, tally in days.items() if tally.sessions]
+        print(_counted("DAY", some) if some else f"Nothing in {len(days)} days.")
         return
     most = max(tally.sessions for tally in days.values())
     print(f"Sessions by the day they were last active, {len(days)} days (highest: {most}):")
@@ -80,7 +107,8 @@ def _print_days(stats: Stats) -> None:
     room = screen - 2
     for start in range(0, len(names), room):
         for line in chart([tally.sessions for tally in tallies[start : start + room]], max(most, HEIGHT)):
-            print(f"  {paint(line, 'green') if line else ''}")
+            if line:
+                print(f"  {paint(line, 'green')}")
         shown = names[start : start + room]
         gap = len(shown) - 10 - len(shown[-1])
         print(paint(f"  {shown[0]}{' ' * gap}{shown[-1]}" if gap > 0 else f"  {shown[0]}", "dim"))

@@ -3,33 +3,101 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import signal
 import subprocess
 import sys
+from types import TracebackType
+from typing import Any, Self
+
+from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.table import width
+
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def page(text: str) -> None:
     """Show a text (made safe already): with `$PAGER` (or less) where it is longer than the screen."""
-    lines = shutil.get_terminal_size().lines
-    if not sys.stdout.isatty() or text.count("\n") < lines - 2 or not _through_pager(text):
-        print(text)
+    with Pager() as pager:
+        pager.write(text)
 
 
-def _through_pager(text: str) -> bool:
-    """Whether a pager could be run; Ctrl-C in it is its own affair."""
+class Pager:
+    """`write` it lines (made safe already). What fits the screen is printed; the pager starts when it does not.
+
+    Only less is given colours: what another pager makes of them, nobody knows.
+    """
+
+    def __init__(self, *, wanted: bool = True) -> None:
+        self._command = _command() if wanted and sys.stdout.isatty() else []
+        self._room = shutil.get_terminal_size().lines - 2
+        self._held: list[str] = []
+        self._process: subprocess.Popen[str] | None = None
+        self._before: Any = None
+
+    def write(self, text: str) -> None:
+        """One or more lines, without the last newline. BrokenPipeError where the reader has left the pager."""
+        if not self._command:
+            print(text)
+        elif self._process is not None:
+            self._send(text)
+        else:
+            self._held.append(text)
+            screen = max(1, columns())
+            self._room -= sum(max(1, -(-width(_COLOUR.sub("", line)) // screen)) for line in text.split("\n"))
+            if self._room < 0:
+                self._start()
+
+    def _start(self) -> None:
+        flags = os.environ.get("LESS", "")
+        # -R lets our own colours through; everything else in the text was made visible before.
+        environ = {**os.environ, "LESSSECURE": "1", "LESS": flags if "R" in flags else f"{flags} -R".strip()}
+        try:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.PIPE, text=True, encoding="utf-8", errors="replace", env=environ
+            )
+            self._before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the pager is its own affair
+        except OSError:
+            self._command = []
+        held, self._held = self._held, []
+        for text in held:
+            self.write(text)
+
+    def _send(self, text: str) -> None:
+        assert self._process is not None and self._process.stdin is not None
+        if os.path.basename(self._command[0]) != "less":
+            text = _COLOUR.sub("", text)
+        self._process.stdin.write(text + "\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> bool:
+        for text in self._held:
+            print(text)
+        if self._process is not None and self._process.stdin is not None:
+            try:
+                self._process.stdin.close()
+            except BrokenPipeError:
+                pass
+            self._process.wait()
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+        return self._process is not None and kind is BrokenPipeError  # he has read enough
+
+
+def _command() -> list[str]:
+    """The user's pager, else less; none where he wants none or there is none."""
     import shlex
-    import signal
 
-    wanted = shlex.split(os.environ.get("PAGER", "")) or ["less"]
-    if shutil.which(wanted[0]) is None:
-        return False
-    # -R lets our own colours through; everything else in the text was made visible before.
-    environ = {"LESS": "-R", "LESSSECURE": "1", **os.environ}
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    named = os.environ.get("PAGER")
     try:
-        done = subprocess.run(wanted, input=text, text=True, encoding="utf-8", env=environ, check=False)
-    except OSError:
-        return False
-    finally:
-        signal.signal(signal.SIGINT, before)
-    return done.returncode == 0
+        wanted = ["less"] if named is None else shlex.split(named)
+    except ValueError:  # a quotation mark that is not closed
+        return []
+    if not wanted or wanted == ["cat"] or os.environ.get("TERM") == "dumb" or shutil.which(wanted[0]) is None:
+        return []
+    return wanted

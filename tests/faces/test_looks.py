@@ -1,0 +1,157 @@
+"""What people see: lists, a conversation, counts and the demo, on screens of 80 and 40 columns."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cortext.faces.terminal.table import width
+from cortext.model.ids import short_ids
+from tests.faces.pond import Pond, make_pond
+from tests.support.cli import SCRIPTS, Ran, cortext, run
+from tests.support.screen import ShellScreen
+
+
+@pytest.fixture(scope="module")
+def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
+    """Two workspaces and the home store, with titles of every width."""
+    made = make_pond(tmp_path_factory.mktemp("looks"))
+    other = made.home.parent / "other"
+    for words in (
+        ("init", str(other), "--ai", "claude"),
+        ("new", "plan", "池のサギの数え方についての長い長い話し合い 🦩🦩"),
+        ("new", "debug", "👩‍👩‍👧 emoji, e\u0301 and a title that is far longer than any screen of forty columns"),
+    ):
+        done = cortext(*words, cwd=other if other.exists() else made.home, env=made.env)
+        assert done.code == 0, done.err
+    return made
+
+
+def _shown(pond: Pond, columns: int, *words: str, **env: str) -> Ran:
+    done = cortext(*words, cwd=pond.folder, env={**pond.env, "COLUMNS": str(columns), **env})
+    assert done.code == 0, done.err
+    return done
+
+
+@pytest.mark.req("LOOK-01", "SESS-004c")
+@pytest.mark.parametrize("columns", [40, 80, 130])
+@pytest.mark.parametrize("words", [("list",), ("resume", "--list"), ("list", "--type", "plan")])
+def test_lists_fit_the_screen_and_every_number_and_short_id_names_its_session(
+    pond: Pond, columns: int, words: tuple[str, ...]
+) -> None:
+    lines = _shown(pond, columns, *words).out.splitlines()
+    assert max(map(width, lines)) <= columns
+    assert lines[0].split()[:3] == ["#", "TITLE", "ID"]
+    rows = _shown(pond, columns, *words, "--json").json
+    whole = [row["id"] for row in _shown(pond, columns, "list", "--json").json]
+    short = short_ids([row["id"] for row in rows], whole)
+    for line, row in zip(lines[1:], rows, strict=True):
+        assert f" {short[row['id']]}" in line
+        told = [line.split()[0], short[row["id"]]] if words == ("list",) and columns == 40 else []
+        for name in told:
+            assert _shown(pond, columns, "show", name, "--json").json["id"] == row["id"]
+    heads = lines[0].split()
+    assert ("WORKSPACE" in heads) == (columns >= 80)
+    if columns == 130:
+        assert "MSGS" in heads
+        assert all(line[lines[0].index("MSGS") + 3].isdigit() for line in lines[1:] if width(line) == len(line))
+        assert "WORKSPACE" not in _shown(pond, columns, "list", "--here").out
+
+
+@pytest.mark.req("LOOK-01")
+def test_a_pipe_gets_whole_ids_and_no_colour_is_no_colour(pond: Pond) -> None:
+    env = {name: value for name, value in pond.env.items() if name != "COLUMNS"}
+    piped = cortext("list", cwd=pond.folder, env=env).out
+    assert piped.split()[0] == "ID" and "001-plan-herons-at-the-pond" in piped
+    assert "\x1b" in _shown(pond, 80, "list", FORCE_COLOR="1").out
+    assert "\x1b" not in _shown(pond, 80, "list", FORCE_COLOR="1", NO_COLOR="1").out
+
+
+def test_a_short_id_is_the_shortest_that_is_unique_and_no_number() -> None:
+    ids = ["001-plan-a", "001-plan-b", "002-debug", "session-k3f9", "session-k4aa", "4711aa", "47", "claude-1"]
+    assert short_ids(ids, ids) == {
+        "001-plan-a": "001-plan-a", "001-plan-b": "001-plan-b", "002-debug": "002", "session-k3f9": "session-k3",
+        "session-k4aa": "session-k4", "4711aa": "4711a", "47": "47", "claude-1": "clau",
+    }  # fmt: skip
+
+
+@pytest.mark.req("LOOK-04", "SESS-003a")
+@pytest.mark.parametrize("size", ["80x24", "40x12"])
+def test_the_picker_is_drawn_as_the_browser_is(pond: Pond, tmp_path: Path, size: str) -> None:
+    env = {**pond.env, "PATH": f"{SCRIPTS}{os.pathsep}/usr/bin{os.pathsep}/bin"}
+    with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), "resume"], env, pond.folder, size) as screen:
+        screen.wait_for("Resume which?", "find:", "Knots", "Enter resume")
+        screen.type("leaking")
+        screen.wait_for("1 session ", "The boat leaks.", "002-debug-leaking-boat")
+        screen.press("C-d")
+        assert screen.wait_for_end() == 130
+
+
+@pytest.mark.req("LOOK-01")
+def test_show_is_wrapped_between_words_with_local_short_times(pond: Pond) -> None:
+    shown = _shown(pond, 40, "show", "001", TZ="Asia/Tokyo").out
+    assert all(width(line) <= 40 for line in shown.splitlines() if not line.startswith(("→", "←")))
+    assert "We decided to count the herons at dawn.\nBecause later the children scare them\noff." in shown
+    assert "user  #5  Mar 2, 19:05" in shown and "T10:05" not in shown
+    assert "\x1b[" in _shown(pond, 40, "show", "001", FORCE_COLOR="1").out
+    piped = cortext("show", "001", cwd=pond.folder, env=pond.env).out
+    assert "Because later the children scare them off." in piped
+
+
+@pytest.mark.req("LOOK-01")
+def test_a_long_conversation_goes_through_the_pager_and_leaves_nothing_behind(pond: Pond, tmp_path: Path) -> None:
+    pager = tmp_path / "my pager"
+    pager.write_text(f'#!/bin/sh\ncat >"{tmp_path}/paged"\necho "paged $1"\n', encoding="utf-8")
+    pager.chmod(0o755)
+    env = {**pond.env, "PAGER": f"'{pager}' well"}
+    for name, words, paged in (
+        ("long", ("show", "003"), True),
+        ("short", ("show", "004"), False),
+        ("all", ("show", "003", "--no-pager"), False),
+    ):
+        place = tmp_path / name
+        place.mkdir()
+        with ShellScreen(place, [str(SCRIPTS / "cortext"), *words], env, pond.folder, "80x24") as screen:
+            assert screen.wait_for_end() == 0
+            assert ("paged well" in screen.text()) == paged
+            assert (tmp_path / "paged").exists() == paged
+        if paged:
+            text = (tmp_path / "paged").read_text(encoding="utf-8")
+            assert "Step 49 of the long walk" in text and "\x1b" not in text
+            (tmp_path / "paged").unlink()
+
+
+@pytest.mark.req("LOOK-01")
+def test_stats_have_aligned_numbers_and_bars_on_a_screen(pond: Pond) -> None:
+    for columns in (40, 80):
+        lines = _shown(pond, columns, "stats").out.splitlines()
+        table = lines[next(place for place, line in enumerate(lines) if line.startswith("TYPE")) :]
+        assert max(map(width, lines[2:])) <= max(columns, 66)
+        ends = {line.index(line.split()[1]) + len(line.split()[1]) for line in table[:4]}
+        assert len(ends) == 1 and "█" in table[1]
+
+
+@pytest.mark.req("LOOK-01")
+@pytest.mark.parametrize("on_path", [True, False])
+def test_the_demo_is_one_screen_and_every_command_in_it_can_be_pasted(tmp_path: Path, on_path: bool) -> None:
+    folder = tmp_path / "a folder"
+    folder.mkdir()
+    path = "/usr/bin:/bin"
+    env = {"HOME": str(tmp_path), "PATH": f"{SCRIPTS}:{path}" if on_path else path, "LANG": "C.UTF-8", "COLUMNS": "80"}
+    done = run(
+        ["env", "-i", *(f"{name}={value}" for name, value in env.items()), str(SCRIPTS / "cortext"), "demo"], cwd=folder
+    )
+    assert done.code == 0 and done.err == "", done.err
+    lines = done.out.splitlines()
+    # The folders of a test have long names.
+    short = [line.replace(str(SCRIPTS), ".venv/bin").replace(str(folder), "/home/me/demo") for line in lines]
+    assert sum(max(1, -(-width(line) // 80)) for line in short) < 24
+    commands = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
+    assert commands[-1].endswith("cortext init") and commands[-2].endswith("cortext browse")
+    assert all(command.startswith(("cortext ", "cd ")) for command in commands) == on_path
+    script = " && ".join(commands[:-2])
+    pasted = run(["env", "-i", *(f"{name}={value}" for name, value in env.items()), "bash", "-c", script], cwd=folder)
+    assert pasted.code == 0, pasted.err
+    assert "Auth token expiry issue" in pasted.out and "12 of 12 messages" in pasted.out
