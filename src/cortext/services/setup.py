@@ -23,7 +23,8 @@ from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
-_IDLE = frozenset({"locks", "changes", ".gitignore"})  # what a store leaves in .workspace/state, all of it derived
+# What a store leaves in .workspace/state, all of it derived.
+_IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore"})
 
 
 class Manifest(msgspec.Struct, kw_only=True):
