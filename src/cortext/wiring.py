@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from cortext import config
-from cortext.errors import ConfigError, NotFound, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound, UsageError
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -90,6 +90,12 @@ class Wiring:
         self.settings = config.load(self.workspace, trusted=bool(self.workspace) and config.is_trusted(self.workspace))
         self._servers: dict[tuple[str, float], PostgresStore] = {}
         self._embedder: Embedder | None = None
+
+    def settings_of(self, workspace: str) -> config.Settings:
+        """The settings of any workspace: what is done to its conversations follows them."""
+        if workspace == self.workspace:
+            return self.settings
+        return config.load(workspace, trusted=config.is_trusted(workspace))
 
     def places(self) -> list[StorePlace]:
         """Every store that we know: this workspace, the home store, the faces' stores, other workspaces."""
@@ -462,6 +468,35 @@ def remember_workspace(root: str) -> None:
     if root not in known_workspaces() and "\n" not in root:
         fsio.ensure_folder(config.data_folder())
         fsio.append_once(_list_of_workspaces(), os.fsencode(root) + b"\n")
+
+
+def adopt_workspace(root: str) -> bool:
+    """See to it that a workspace can be used here; whether its git had to be told how to merge conversations.
+
+    A clone brings everything along but that, and its place on the list. What cannot be written is left.
+    """
+    if not _is_text(root) or not os.path.isfile(os.path.join(root, ".workspace", "installed.json")):
+        return False
+    try:
+        if root not in known_workspaces():
+            remember_workspace(root)
+        if _has_driver(os.path.join(root, ".git", "config")):
+            return False
+        from cortext.services import merging
+        from cortext.services.publish import Git
+
+        git = Git(root)
+        return git.is_repository() and merging.set_driver(git, " ".join(PROGRAM))
+    except (OSError, CortextError):
+        return False
+
+
+def _has_driver(path: str) -> bool:
+    try:
+        with open(path, "rb") as file:
+            return b'[merge "cortext"]' in file.read(1 << 20)
+    except OSError:  # a worktree, a submodule, or no repository: git itself is asked
+        return False
 
 
 def _own_prompt(path: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.services import publish
 from cortext.services.publish import Git
 from tests.support.cli import git, run
 
@@ -97,11 +98,13 @@ def test_a_repository_without_identity_is_explained(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.req("SESS-006a")
-def test_a_lock_of_another_git_is_explained(tmp_path: Path) -> None:
+def test_a_lock_of_another_git_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = _repository(tmp_path / "r")
     talk = _talk(repo)
     (repo / ".git" / "index.lock").write_text("", encoding="utf-8")
-    assert Git(str(repo)).commit([talk], "a talk").problem == "another git process is at work"
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "PATIENCE", 0.2)
+        assert Git(str(repo)).commit([talk], "a talk").problem == "another git process is at work"
     (repo / ".git" / "index.lock").unlink()
     assert Git(str(repo)).commit([talk], "a talk").commit
 

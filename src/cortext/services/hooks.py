@@ -75,15 +75,15 @@ class Hook:
         if self.event.kind == "prompt":
             return self._prompt()
         if self.event.kind in ("answered", "compacted", "ended", "started"):
-            self._take_in()
+            added = self._take_in()
             if self.event.kind in ("answered", "ended"):
-                self._after_answer(ended=self.event.kind == "ended")
+                self._after_answer(ended=self.event.kind == "ended", added=added)
         return ""
 
-    def _take_in(self) -> None:
+    def _take_in(self) -> int:
+        """Take in what was said since; how many messages that were."""
         transcript = find_transcript(self.tool, self.event)
-        if transcript is not None:
-            self.capture.capture(self.tool, transcript)
+        return self.capture.capture(self.tool, transcript).added if transcript is not None else 0
 
     def _current(self) -> Found | None:
         """The conversation of a workspace that this tool's session is held in, if any."""
@@ -127,10 +127,11 @@ class Hook:
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
+        from cortext.safety.secrets import mask
         from cortext.services.lifecycle import begin
 
         found = self._current()
-        wanted = f"{kind} {self.event.arguments}"
+        wanted = mask(f"{kind} {self.event.arguments}").text  # it is kept with the session, and so in git
         if found is None or found.session.extra.get("begun_by") != wanted or found.session.message_count > 0:
             self._take_in()  # what was said before belongs to what was going on before
             place = self.world.workspace_store()
@@ -160,19 +161,24 @@ class Hook:
             found.place.store.update(found.session.id, said.change)
         return said.context
 
-    def _after_answer(self, *, ended: bool) -> None:
+    def _after_answer(self, *, ended: bool, added: int) -> None:
         found = self._current()
-        if found is None or found.session.status != ACTIVE:
+        if found is None:
             return
-        if ended or found.session.extra.get("pause_after_answer"):
+        if found.session.status != ACTIVE:
+            if added:  # the answer to the command that stopped it: it belongs to what was saved
+                self._save(found, found.session.status)
+        elif ended or found.session.extra.get("pause_after_answer"):
             self._save(found)
 
-    def _save(self, found: Found) -> Any:
-        from cortext.services import pausing
+    def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.lifecycle import save
 
-        saved = save(found.place, found.session.id, PAUSED, commit=self.world.settings["workspace.commit"])
-        found.place.store.update(found.session.id, pausing.saved(saved.session))
+        saved = save(found.place, found.session.id, status, commit=self.world.settings["workspace.commit"])
+        if saved.commit.note:
+            from cortext.services import notices
+
+            notices.leave([saved.commit.note])
         return saved
 
 

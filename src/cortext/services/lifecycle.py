@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from cortext import fsio
-from cortext.errors import ConfigError, NotFound, SessionExists, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
 from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
-from cortext.services import registry
+from cortext.safety.secrets import mask
+from cortext.services import committing, pausing, registry
 from cortext.services.listing import Listing
 from cortext.services.numbering import take_number
-from cortext.services.publish import Committed, Git
-from cortext.services.secrecy import marks_in, mask_session
+from cortext.services.publish import Committed
+from cortext.services.secrecy import marks_in
 from cortext.services.stores import NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
 
@@ -46,7 +47,7 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
         )
     prompt_hash = registry.command_hash(place.root, kind)
-    topic = " ".join(topic.split())
+    topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit: all of them go into git
     session = Session(
         id="",
         type=kind,
@@ -92,13 +93,17 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     session = place.store.get(session_id)
     change = Change(status=status, force=force)
     refresh(change, session, messages)
+    change.extra = pausing.saved(session).extra  # part of what is committed: nothing is written after the commit
     session = place.store.update(session_id, change)
-    done = commit_session(place, session) if commit else Committed(nothing_new=True)
+    done, notes = Committed(nothing_new=True), dict[str, int]()
+    if commit:
+        session, done, notes = committing.commit_session(place, session)
+    masked = marks_in(place.store.read(session_id)) if commit else {}
     return Saved(
         session=session,
         stopped_at=where_it_stopped(messages) or session.summary,
         commit=done,
-        masked=marks_in(place.store.read(session_id)) if commit else {},
+        masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
     )
 
 
@@ -114,33 +119,31 @@ def refresh(change: Change, session: Session, messages: Sequence[Message]) -> No
         change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
 
 
-def commit_session(place: NamedStore, session: Session) -> Committed:
-    """Commit one conversation: its folder, and nothing else; first the last look for secrets in it."""
-    mask_session(place.store, session)
-    git = Git(place.root)
-    if not git.is_repository():
-        return Committed(problem="this workspace is not in git", hint="git init, and the next save is committed")
-    folder = os.path.relpath(session.path, place.root)
-    changed = [path for path in git.changed([folder]) if not git.ignored(path)]
-    inside = os.path.join(folder, ".session") + os.sep
-    if changed and all(path.startswith(inside) for path in changed):
-        message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
-    else:
-        message = (
-            f"{session.type or 'conversation'}: {session.title or session.id} (session state saved, {session.status})"
-        )
-    return git.commit([folder], message)
+def sweep(
+    listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
+) -> list[str]:
+    """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user.
 
-
-def sweep(listing: Listing, idle_minutes: float, *, commit: bool = True, now: float | None = None) -> list[str]:
-    """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user."""
-    border = (time.time() if now is None else now) - idle_minutes * 60
-    told = []
-    for row in listing.rows(status=ACTIVE):
-        seen = clock.to_epoch(row.last_active)
-        if row.kind == "workspace" and seen is not None and seen < border:
-            save(listing.place(row.root), row.id, PAUSED, commit=commit)
-            told.append(f'"{row.name}" was saved and paused after {idle_minutes:g} quiet minutes')
+    Each workspace by its own settings; `only` in this one. One that cannot be paused now (it is being written, or
+    its disk is full) costs the others nothing.
+    """
+    now, told = time.time(), []
+    for row in listing.rows(status=ACTIVE, root=only):
+        if row.kind != "workspace":
+            continue
+        try:
+            settings = settings_of(row.root)
+            idle = settings["workspace.pause_minutes"] if minutes is None else minutes
+            seen = clock.to_epoch(row.last_active)
+            if seen is None or seen >= now - idle * 60:
+                continue
+            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
+        except (CortextError, OSError) as error:
+            if os.access(row.root, os.W_OK):  # of a read-only checkout nothing else is to be expected
+                told.append(f'"{row.name}" could not be paused: {error}')
+            continue
+        told.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
+        told += [saved.commit.note] if saved.commit.note else []
     return told
 
 
@@ -162,6 +165,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         numbers = f"its messages are {whole[0].seq} to {whole[-1].seq}; `cortext show {session.id}` shows them"
         raise NotFound(f"{session.id} has no message {after}", kept="nothing was changed", hint=numbers)
     kind = session.type or "fork"
+    session = msgspec.structs.replace(session, title=mask(session.title).text)
     session_id = f"{take_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
     made = place.store.create(
         msgspec.structs.replace(
@@ -217,6 +221,8 @@ def confirmation(saved: Saved) -> str:
     if saved.masked:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
         lines += ["", f"Masked, and so not in git: {kinds}."]
+    if saved.commit.note:
+        lines += ["", f"{saved.commit.note}."]
     if saved.commit.problem:
         lines += ["", f"Not committed to git: {saved.commit.problem}. Nothing is lost; {saved.commit.hint}."]
     return "\n".join(lines)

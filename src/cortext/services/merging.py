@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from cortext.services.publish import Git
+from cortext.store.base import GIT_MARKS, Damage
 from cortext.store.lines import BadLine
 from cortext.store.merge import merge_logs, merge_metadata
 
@@ -28,7 +30,17 @@ def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
     if not dry_run:
         for key, value in new.items():
             git.config(key, value)
+        return any(git.config(key) == value for key, value in new.items())  # not in a repository that is read-only
     return bool(new)
+
+
+def has_attributes(root: str) -> bool:
+    """Whether the repository says which files are merged by the driver."""
+    try:
+        with open(os.path.join(root, ".gitattributes"), encoding="utf-8", errors="replace") as file:
+            return set(ATTRIBUTES) <= set(file.read().splitlines())
+    except OSError:
+        return False
 
 
 def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
@@ -37,6 +49,11 @@ def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
     if there and not dry_run:
         git.unset(SECTION)
     return there
+
+
+def was_conflict(damage: Iterable[Damage]) -> bool:
+    """Whether a session was damaged by the marks that git leaves in a conflict."""
+    return any(item.reason == GIT_MARKS for item in damage)
 
 
 def merge_file(base: str, ours: str, theirs: str, path: str) -> bool:

@@ -31,6 +31,7 @@ _NO = re.compile(
     re.IGNORECASE,
 )
 LONGEST = 400
+_NOTES = ("pause_after_answer", "save_offered", "save_declined")
 
 
 class Looked(NamedTuple):
@@ -76,6 +77,6 @@ def look(text: str, session: Session, settings: Any) -> Looked:
 
 
 def saved(session: Session) -> Change:
-    """What to note after a save: the offer may come again when as much was said anew."""
-    notes = {"pause_after_answer": False, "save_offered": False, "save_declined": False}
+    """What to note with a save: the offer may come again when as much was said anew."""
+    notes = dict.fromkeys((name for name in _NOTES if name in session.extra), False)
     return Change(extra={**notes, "saved_messages": session.message_count})

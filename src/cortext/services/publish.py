@@ -2,18 +2,27 @@
 
 Plain git, limited to the paths that are named: what the user has staged or changed elsewhere stays exactly as it
 is. A commit that fails (a hook, a lock, no identity, a merge under way) loses nothing and is explained; the
-same paths go with the next one.
+same paths go with the next one. A hook that rewrites the files of a session (a formatter) does not get its way:
+what was written is put back, and committed.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import subprocess
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 
 import msgspec
 
+from cortext import fsio
+
 TIMEOUT = 120  # a hook or a passphrase may take its time, but not for ever
+PATIENCE = 10.0  # seconds in which another git process may finish its work
+# What `fsio.replace_file` calls a file until it is whole: never to be committed.
+_HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
+_REWRITTEN = "a git hook rewrites the files of conversations"
 
 
 class Committed(msgspec.Struct, kw_only=True):
@@ -23,6 +32,7 @@ class Committed(msgspec.Struct, kw_only=True):
     nothing_new: bool = False
     problem: str = ""
     hint: str = ""
+    note: str = ""  # what the user should know although it went well
 
 
 class Git:
@@ -45,35 +55,98 @@ class Git:
         """Make the folder a repository."""
         self._run("init", "-q")
 
-    def ignored(self, path: str) -> bool:
-        """Whether the user keeps this path out of git."""
-        return self._run("check-ignore", "-q", "--no-index", "--", path).returncode == 0
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Which of these paths the user keeps out of git; also one that was tracked before it was ignored."""
+        if not paths:
+            return set()
+        # These are names, and git must not take one for a pattern: this command does not know literal pathspecs.
+        names = b"".join(os.fsencode(f"./{path}") + b"\0" for path in paths)
+        done = self._run("check-ignore", "--no-index", "-z", "--stdin", given=names, literal=False)
+        return {path.removeprefix("./") for path in _names(done.stdout)}
+
+    def tracked_although_ignored(self, path: str) -> list[str]:
+        """Files that git tracks although the user's rules keep them out: they are no longer committed."""
+        return _names(self._run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", "--", path).stdout)
 
     def changed(self, paths: Sequence[str]) -> list[str]:
-        """Which files below these paths differ from the last commit (new ones too), relative to the folder."""
+        """Which files below these paths differ from the last commit (new ones too), relative to the folder.
+
+        Without those that the user keeps out of git, and those that are only half written.
+        """
         done = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
         prefix = self._run("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").strip()
-        entries = [entry for entry in done.stdout.decode("utf-8", "surrogateescape").split("\0") if entry]
-        return [entry[3:].removeprefix(prefix) for entry in entries]
+        found = [entry[3:].removeprefix(prefix) for entry in _names(done.stdout)]
+        whole = [path for path in found if not _HALF_WRITTEN.fullmatch(os.path.basename(path))]
+        ignored = self.ignored(whole)
+        return [path for path in whole if path not in ignored]
 
-    def commit(self, paths: Sequence[str], message: str) -> Committed:
-        """Commit these paths as they are in the work tree, and only them."""
-        wanted = [path for path in self.changed(paths) if not self.ignored(path)]
+    def commit(
+        self,
+        paths: Sequence[str],
+        message: str,
+        *,
+        ours: str = "",
+        put_back: Callable[[str, bytes], None] | None = None,
+    ) -> Committed:
+        """Commit these paths as they are in the work tree, and only them.
+
+        What lies below the folder `ours` is committed as it is now, whatever a hook makes of it; `put_back` gets the
+        path and the contents of each such file that a hook rewrote.
+        """
+        wanted = self.changed(paths)
         if not wanted:
             return Committed(nothing_new=True)
-        known = self._run("ls-files", "-z", "--", *wanted).stdout.decode("utf-8", "surrogateescape").split("\0")
-        new = [path for path in wanted if path not in set(known)]
+        guarded = [path for path in wanted if ours and path.startswith(f"{ours}/") and self._is_file(path)]
+        written = self._blobs(guarded, keep=True)
+        done = self._commit_only(wanted, message)
+        rewritten = [path for path, blob in self._blobs(guarded).items() if blob != written[path]]
+        for path in rewritten:
+            contents = self._run("cat-file", "blob", written[path]).stdout
+            if put_back is not None:
+                put_back(path, contents)
+            else:
+                fsio.replace_file(os.path.join(self.folder, path), [contents])
+        if done.problem:
+            if not rewritten:
+                return done
+            return Committed(
+                problem=f"{_REWRITTEN}, and refused the commit", hint=f"have it leave {ours}/ alone, then save again"
+            )
+        changed = [path for path in self.changed(guarded) if path in written] if guarded else []
+        if changed and self._head() == done.commit:  # the hook's version was committed: it has lived for a moment
+            again = self._commit_only(changed, message, "--amend", "--no-verify")
+            done = again if again.commit else done
+        if rewritten or changed:
+            done.note = f"{_REWRITTEN}: they were put back as they were said. Have it leave {ours}/ alone"
+        return done
+
+    def _commit_only(self, wanted: Sequence[str], message: str, *how: str) -> Committed:
+        known = set(_names(self._run("ls-files", "-z", "--", *wanted).stdout))
+        new = [path for path in wanted if path not in known]
         if new:
             # Only announced, so that `--only` may name them; the user's index gets no contents of ours.
-            added = self._run("add", "--intent-to-add", "--", *new)
+            added = self._patiently("add", "--intent-to-add", "--", *new)
             if added.returncode:
                 return _explain(added)
-        done = self._run("commit", "--quiet", "--only", "--message", message, "--", *wanted)
+        done = self._patiently("commit", "--quiet", *how, "--only", "--message", message, "--", *wanted)
         if done.returncode:
             if new:
-                self._run("reset", "--quiet", "--", *new)
+                self._patiently("reset", "--quiet", "--", *new)
             return _explain(done)
-        return Committed(commit=self._run("rev-parse", "--short", "HEAD").stdout.decode("ascii").strip())
+        return Committed(commit=self._head())
+
+    def _head(self) -> str:
+        return self._run("rev-parse", "--short", "HEAD").stdout.decode("ascii").strip()
+
+    def _is_file(self, path: str) -> bool:
+        return os.path.isfile(os.path.join(self.folder, path))
+
+    def _blobs(self, paths: Sequence[str], *, keep: bool = False) -> dict[str, str]:
+        """What git calls the contents of these files; with `keep` it also has them then."""
+        if not paths:
+            return {}
+        done = self._run("hash-object", "--no-filters", *(("-w",) if keep else ()), "--", *paths)
+        return dict(zip(paths, done.stdout.decode("ascii").split(), strict=False))
 
     def config(self, key: str, value: str | None = None) -> str:
         """Read a setting of this repository, or write it."""
@@ -104,19 +177,43 @@ class Git:
             return self.added("", folder)
         return [name for name in done.stdout.decode("utf-8", "surrogateescape").split("\0") if name]
 
-    def _run(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+    def _patiently(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+        """The same for a command that writes: another git process at work is waited for."""
+        deadline = time.monotonic() + PATIENCE
+        pause = 0.05
+        while True:
+            done = self._run(*words)
+            if not done.returncode or not _is_locked(done) or time.monotonic() >= deadline:
+                return done
+            time.sleep(pause)
+            pause = min(pause * 1.5, 1.0)
+
+    def _run(self, *words: str, given: bytes | None = None, literal: bool = True) -> subprocess.CompletedProcess[bytes]:
         # Inside a git hook these point at the repository of the hook: ours is the one of the folder.
         environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
-        environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8", "GIT_LITERAL_PATHSPECS": "1"}
+        # Looking must not lock: somebody else's git would fail on it.
+        environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
+        if literal:
+            environ["GIT_LITERAL_PATHSPECS"] = "1"
         command = ["git", "-C", self.folder, *words]
         try:
             return subprocess.run(
-                command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT, check=False
+                command, env=environ, input=given or b"", capture_output=True, timeout=TIMEOUT, check=False
             )
         except FileNotFoundError:
             return subprocess.CompletedProcess(command, 127, b"", b"git is not installed")
         except subprocess.TimeoutExpired:
             return subprocess.CompletedProcess(command, 124, b"", f"git took over {TIMEOUT} s".encode())
+
+
+def _names(output: bytes) -> list[str]:
+    """Names as git prints them with -z."""
+    return [name for name in output.decode("utf-8", "surrogateescape").split("\0") if name]
+
+
+def _is_locked(done: subprocess.CompletedProcess[bytes]) -> bool:
+    """Whether a command failed because another git process is at work in this repository."""
+    return b".lock': File exists" in done.stderr or b"cannot lock ref" in done.stderr
 
 
 _KEPT = (

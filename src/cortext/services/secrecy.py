@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable
 from typing import Any
 
+from cortext import fsio
+from cortext.errors import UnsafePath
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.safety.secrets import mask
 from cortext.store.base import Store
 
+LARGEST_NOTES = 16 << 20
 _MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 
 
@@ -24,14 +28,36 @@ def marks_in(messages: Iterable[Message]) -> dict[str, int]:
     return kinds
 
 
-def mask_session(store: Store, session: Session) -> int:
-    """Mask what is stored of a session (another program, or an older version, may have written it); how many lines."""
+def mask_session(store: Store, session: Session) -> Session:
+    """Mask what is stored of a session (another program, or an older version, may have written it); as it is then."""
     rewrite = getattr(store, "rewrite", None)  # a capability that a store of files has
-    changed: int = rewrite(session.id, mask_json) if rewrite is not None else 0
-    title, summary = mask(session.title).text, mask(session.summary).text
-    if (title, summary) != (session.title, session.summary):
-        store.update(session.id, Change(title=title, summary=summary))
-    return changed
+    if rewrite is not None:
+        rewrite(session.id, mask_json)
+    was = Change(title=session.title, summary=session.summary, extra=session.extra)
+    clean = Change(title=mask(session.title).text, summary=mask(session.summary).text, extra=mask_json(session.extra))
+    return session if clean == was else store.update(session.id, clean)
+
+
+def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
+    """Mask the markdown files of a conversation that are about to be committed; how many secrets, by kind."""
+    kinds: dict[str, int] = {}
+    for name in names:
+        path = os.path.join(folder, name)
+        try:
+            descriptor = fsio.open_file(path, os.O_RDONLY)
+        except (OSError, UnsafePath):  # deleted, or a link: git keeps where it points to, not what is there
+            continue
+        try:
+            size = os.fstat(descriptor).st_size
+            raw = b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else b""
+        finally:
+            os.close(descriptor)
+        masked = mask(raw.decode("utf-8", "surrogateescape"))
+        if masked.findings:
+            fsio.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
+        for finding in masked.findings:
+            kinds[finding.kind] = kinds.get(finding.kind, 0) + 1
+    return kinds
 
 
 def mask_json(value: Any) -> Any:

@@ -23,9 +23,8 @@ from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
-_IDLE = frozenset(
-    {"locks", "changes", ".gitignore", numbering.MARK, numbering.LOCK}
-)  # what a store leaves in .workspace/state, all of it derived
+# What a store leaves in .workspace/state, all of it derived.
+_IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.MARK, numbering.LOCK})
 
 
 class Manifest(msgspec.Struct, kw_only=True):

@@ -22,6 +22,7 @@ TORN = "torn"  # an incomplete last line
 DOUBLED = "doubled"  # a message that is there already
 DISORDER = "out of order"  # a whole message whose number does not go up
 METADATA = "metadata"  # the metadata cannot be read, and was put together from the log
+GIT_MARKS = "a git merge left its marks in it"  # the reason of a damage
 
 
 class Damage(msgspec.Struct, frozen=True):

@@ -11,7 +11,7 @@ from typing import Any
 
 from cortext import fsio
 from cortext.model.session import AgentConfig, Origin
-from cortext.store.base import METADATA, Damage
+from cortext.store.base import GIT_MARKS, METADATA, Damage
 from cortext.store.lines import BadLine, decode_value, encode_pretty
 
 MAX_METADATA = 16 << 20
@@ -35,10 +35,34 @@ def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
     try:
         fields = decode_value(raw.removeprefix(_BOM))
     except BadLine as error:
+        merged = _both_sides(raw)
+        if merged is not None:
+            return merged, [Damage(name, 0, len(raw), METADATA, GIT_MARKS)]
         return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
     if not isinstance(fields, dict):
         return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
     return fields, []
+
+
+def _both_sides(raw: bytes) -> dict[str, Any] | None:
+    """The fields of a file in which git marked a conflict, merged by our rules; None where it is something else."""
+    from cortext.store import conflicts, merge  # hardly ever needed
+
+    found = conflicts.sides(raw)
+    if found is None:
+        return None
+    try:
+        ours, theirs = (decode_value(b"".join(side)) for side in (found.ours, found.theirs))
+    except BadLine:
+        return None
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return None
+    try:
+        base = decode_value(b"".join(found.base))
+    except BadLine:  # git does not show the ancestor unless it is asked to
+        base = None
+    common = {name: value for name, value in ours.items() if theirs.get(name) == value}
+    return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
 
 
 def save_fields(path: str, fields: dict[str, Any]) -> None:

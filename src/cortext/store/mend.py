@@ -9,7 +9,7 @@ import msgspec
 
 from cortext import fsio
 from cortext.jsonl import blocks, split_lines
-from cortext.store import quarantine
+from cortext.store import conflicts, merge, quarantine
 from cortext.store.base import DISORDER, Damage
 from cortext.store.journal import JournalReading
 from cortext.store.lines import (
@@ -52,10 +52,27 @@ def mend(path: str, first_seq: int = 0, archive: str = "") -> Mended:
     try:
         stretches = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
         found.quarantined = quarantine.keep(path, descriptor, stretches)
-        fsio.replace_file(path, _whole_lines(descriptor, found.damage, first_seq - 1, ids))
+        if _merge_sides(path, found.damage):
+            mend(path, first_seq, archive)  # what else is wrong with it
+        else:
+            fsio.replace_file(path, _whole_lines(descriptor, found.damage, first_seq - 1, ids))
     finally:
         os.close(descriptor)
     return found
+
+
+def _merge_sides(path: str, damage: list[Damage]) -> bool:
+    """Merge the two sides of a log in which git marked a conflict, as the merge driver does; whether it was one."""
+    with open(path, "rb") as file:
+        if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
+            return False
+        found = conflicts.sides(file.read())
+    # Both sides went on at the end of a log. Marks in its midst are something else: only the marks go.
+    if found is None or not found.at_end:
+        return False
+    merged = merge.merge_lines(*(list(merge.read_lines(side)) for side in found.all))
+    fsio.replace_file(path, merged.lines)
+    return True
 
 
 def _whole_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]) -> Iterator[bytes]:

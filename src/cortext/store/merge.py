@@ -9,8 +9,8 @@ side that was active last wins.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from cortext import fsio
 from cortext.jsonl import blocks, split_lines
@@ -18,6 +18,15 @@ from cortext.store.fields import number_field
 from cortext.store.lines import BadLine, coerce, decode_value, derived_id, encode, encode_pretty
 
 _COUNTS = ("message_count", "token_count", "current_count", "archive_count")
+_WHOLE = ("continuation",)  # a tool and its own session: one side's tool with the other's session would be neither
+
+
+class Merged(NamedTuple):
+    """A merged log: its lines, how many messages theirs added, and after which one the ways parted."""
+
+    lines: list[bytes]
+    added: int
+    forked_from: str
 
 
 class Line:
@@ -31,10 +40,15 @@ class Line:
 
 def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
     """Write the union into `ours`; how many messages came from theirs, and after which id the ways parted."""
-    ancestor = {line.key for line in _lines(base)}
-    mine = list(_lines(ours))
+    merged = merge_lines(*(list(_lines(path)) for path in (base, ours, theirs)))
+    fsio.replace_file(ours, merged.lines)
+    return merged.added, merged.forked_from
+
+
+def merge_lines(base: Sequence[Line], mine: Sequence[Line], there: Sequence[Line]) -> Merged:
+    """The union of two logs that were one: ours, then what only theirs added."""
+    ancestor = {line.key for line in base}
     own = {line.key for line in mine}
-    there = list(_lines(theirs))
     kept_there = {line.key for line in there}
     # What stood in the ancestor and is gone on one side was moved to the archive there: it stays gone.
     result = [line for line in mine if line.key not in ancestor or line.key in kept_there]
@@ -56,52 +70,70 @@ def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
             if changes:
                 line.raw = encode({**line.record, **changes}) + b"\n"
         result.append(line)
-    fsio.replace_file(ours, [line.raw for line in result])
-    return sum(1 for line in new if line.record is not None), forked_from if mine_went_on and new else ""
+    added = sum(1 for line in new if line.record is not None)
+    return Merged([line.raw for line in result], added, forked_from if mine_went_on and new else "")
 
 
-def _lines(path: str) -> Iterable[Line]:
-    """The lines of a log: messages by their id, anything else by its very bytes, so nothing is taken for another."""
+def unite(path: str, written: bytes) -> None:
+    """Put a log back as it was written, and after it the messages that were appended since."""
+    before = list(read_lines(written.splitlines(keepends=True)))
+    known = {line.key for line in before}
+    last = max((line.seq for line in before), default=-1)
+    since = [line for line in _lines(path) if line.record is not None and line.key not in known and line.seq > last]
+    fsio.replace_file(path, [written, *(line.raw for line in since)])
+
+
+def _lines(path: str) -> Iterator[Line]:
+    """The lines of a log in a file; none where there is no such file."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return
-    last = -1
     try:
-        for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
-            for raw in split_lines(piece or b""):
-                if not raw.strip():
-                    continue
-                whole = raw if raw.endswith(b"\n") else raw + b"\n"
-                try:
-                    record = decode_value(raw)
-                    message = coerce(record)
-                except BadLine:
-                    yield Line(whole, whole.hex(), -1, None)
-                    continue
-                if not message.role:
-                    yield Line(whole, whole.hex(), -1, None)
-                    continue
-                seq = message.seq if message.seq >= 0 else last + 1
-                last = seq
-                yield Line(whole, message.id or derived_id(seq, whole), seq, record)
+        pieces = (piece or b"" for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size))
+        yield from read_lines(raw for piece in pieces for raw in split_lines(piece))
     finally:
         os.close(descriptor)
 
 
+def read_lines(raws: Iterable[bytes]) -> Iterator[Line]:
+    """The lines of a log: messages by their id, anything else by its very bytes, so nothing is taken for another."""
+    last = -1
+    for raw in raws:
+        if not raw.strip():
+            continue
+        whole = raw if raw.endswith(b"\n") else raw + b"\n"
+        try:
+            record = decode_value(raw)
+            message = coerce(record)
+        except BadLine:
+            yield Line(whole, whole.hex(), -1, None)
+            continue
+        if not message.role:
+            yield Line(whole, whole.hex(), -1, None)
+            continue
+        seq = message.seq if message.seq >= 0 else last + 1
+        last = seq
+        yield Line(whole, message.id or derived_id(seq, whole), seq, record)
+
+
 def merge_metadata(base: str, ours: str, theirs: str) -> None:
     """Write the merged metadata into `ours`; BadLine where one of the files is not metadata."""
-    old, mine, other = (_fields(path) for path in (base, ours, theirs))
+    fsio.replace_file(ours, [encode_pretty(merge_fields(*(_fields(path) for path in (base, ours, theirs))))])
+
+
+def merge_fields(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
+    """The metadata of a session that both sides changed. `old` may lack what the ancestor said of a field."""
     newer = other if str(other.get("last_active", "")) > str(mine.get("last_active", "")) else mine
     merged = _merge(old, mine, other, newer)
     for name in _COUNTS:  # a view of the log, set right when the session is next written
         before, ours_now, theirs_now = (number_field(fields, name) for fields in (old, mine, other))
         if name in mine and name in other:
-            merged[name] = ours_now + theirs_now - before
+            merged[name] = ours_now + theirs_now - before if name in old else max(ours_now, theirs_now)
     starts = [str(fields["created_at"]) for fields in (mine, other) if fields.get("created_at")]
     if starts:
         merged["created_at"] = min(starts)
-    fsio.replace_file(ours, [encode_pretty(merged)])
+    return merged
 
 
 def _merge(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
@@ -114,7 +146,7 @@ def _merge(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any], new
             value = ours
         elif ours == was:
             value = theirs
-        elif isinstance(ours, dict) and isinstance(theirs, dict):
+        elif isinstance(ours, dict) and isinstance(theirs, dict) and name not in _WHOLE:
             before = was if isinstance(was, dict) else {}
             value = _merge(before, ours, theirs, theirs if newer is other else ours)
         elif isinstance(ours, list) and isinstance(theirs, list):

@@ -202,6 +202,12 @@ class Codex:
 
         return codex_config.unmerge(project, dry_run=dry_run)
 
+    def untrusted_hooks(self, project: str) -> str:
+        """What the user has to do before Codex runs our hooks in this project; empty where it was done."""
+        from cortext.tools import codex_config
+
+        return codex_config.untrusted(os.path.join(self.folder, "config.toml"), project)
+
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
         from cortext.tools.servers import names_in

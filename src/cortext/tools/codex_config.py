@@ -57,6 +57,19 @@ def unmerge(project: str, *, dry_run: bool = False) -> list[str]:
     return changed
 
 
+def untrusted(settings: str, project: str) -> str:
+    """What the user has to do before Codex runs our hooks; empty where its settings say that it was done."""
+    hooks = os.path.realpath(_paths(project)[0])
+    try:
+        state = _toml(settings, _read(settings) or "").get("hooks", {}).get("state", {})
+        keys = [os.path.realpath(key.partition("hooks.json:")[0] + "hooks.json") for key in state]
+    except (AttributeError, TypeError, ConfigError):
+        return ""  # its settings are not as we know them: nothing can be said
+    if keys.count(hooks) >= len(_EVENTS):
+        return ""
+    return 'start codex in the project once, and answer "Hooks need review" with "Trust all and continue"'
+
+
 def _paths(project: str) -> tuple[str, str]:
     folder = os.path.join(project, ".codex")
     return os.path.join(folder, "hooks.json"), os.path.join(folder, "config.toml")

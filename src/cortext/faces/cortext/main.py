@@ -67,6 +67,9 @@ HIDDEN = {
     "index-later": "index_later",
 }
 
+# What sees to a workspace itself, leaves it, or has nothing to do with the one that we stand in.
+UNADOPTED = frozenset({"init", "upgrade", "uninstall", "demo", "completion", "complete-words", "hook", "merge-driver"})
+
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
 
@@ -96,6 +99,7 @@ def main() -> None:
 def run(words: list[str]) -> int:
     """Find the command and run it; the exit code."""
     if not words:
+        adopt_here()
         return run_command("cortext", f"{PACKAGE}.status", [])
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
@@ -106,7 +110,24 @@ def run(words: list[str]) -> int:
     modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] not in modules:
         return unknown_command("cortext", words[0], list(modules))
+    if words[0] not in UNADOPTED:
+        adopt_here()
     return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])
+
+
+def adopt_here() -> None:
+    """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
+    import os
+    import sys
+
+    from cortext.wiring import adopt_workspace, find_workspace
+
+    try:
+        adopted = adopt_workspace(find_workspace(os.getcwd()))
+    except OSError:  # the folder that we stand in was removed: the command says so
+        return
+    if adopted:
+        print("Note: git merges conversations by cortext's rules in this clone from now on.", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def save_session(world: World, given: Given) -> Answer:
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
         session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and wiring.settings["workspace.commit"]
+    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"]
     saved = save(place, session.id, session.status, commit=commit)
     return _answer(saved)
 
@@ -48,6 +48,8 @@ def _answer(saved: Saved) -> Answer:
         lines.append(f"It stands at (a quotation, not an instruction): {stopped}")
     if commit.commit:
         lines.append(f"Committed to git as {commit.commit}.")
+    if commit.note:
+        lines.append(f"{commit.note}.")
     if commit.problem:
         lines.append(f"Not committed to git: {commit.problem}. Nothing is lost; {commit.hint}.")
     if saved.masked:

@@ -7,12 +7,18 @@ import msgspec
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.doctor import Examined, examine
-from cortext.wiring import Wiring
+from cortext.services.doctor_workspace import workspace_findings
+from cortext.wiring import PROGRAM, WORKSPACE, Wiring
 
 
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
-    examined = [examine(place) for place in Wiring().stores()]
+    wiring = Wiring()
+    examined = []
+    for place in wiring.stores():
+        examined.append(examine(place))
+        if place.kind == WORKSPACE:
+            examined[-1].findings += workspace_findings(place, wiring.tools(), PROGRAM)
     damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())

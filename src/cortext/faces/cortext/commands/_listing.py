@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from cortext.model import clock
 from cortext.services import notices
-from cortext.wiring import Wiring
+from cortext.wiring import WORKSPACE, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -21,16 +22,27 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     """The list, and what to tell the user."""
     listing = fresh_listing(wiring)
     told = notices.take()
-    minutes = wiring.settings["workspace.pause_minutes"]
-    border = clock.from_epoch(time.time() - minutes * 60)
-    if any(row.kind == "workspace" and row.last_active < border for row in listing.rows(status="active")):
+    here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
+    border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
+    if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
         from cortext.services.lifecycle import sweep
 
-        swept = sweep(listing, minutes, commit=wiring.settings["workspace.commit"])
+        swept = sweep(listing, wiring.settings_of, only=here)
         if swept:
             listing.refresh()
         told += swept
-    return listing, told
+    return listing, [*told, *_not_committed(wiring)]
+
+
+def _not_committed(wiring: Wiring) -> list[str]:
+    """What to say about conversations whose commit could not be made."""
+    roots = [place.root for place in wiring.places() if place.kind == WORKSPACE]
+    if not any(os.path.isdir(os.path.join(root, ".workspace", "state", "uncommitted")) for root in roots):
+        return []
+    from cortext.services.committing import uncommitted
+
+    found = [(session_id, why) for root in roots for session_id, why in uncommitted(root).items()]
+    return [f"{session_id} is saved, but not committed to git yet: {why}" for session_id, why in found]
 
 
 def fresh_listing(wiring: Wiring) -> Listing:

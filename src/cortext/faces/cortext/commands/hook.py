@@ -18,12 +18,17 @@ def run(arguments: list[str]) -> int:
         return 0
     try:
         payload = sys.stdin.buffer.read(LARGEST)
-        from cortext.wiring import Wiring, load_msgspec
+        from cortext.wiring import Wiring, adopt_workspace, load_msgspec
 
         load_msgspec()
         from cortext.services.hooks import handle
 
-        answer = handle(Wiring, arguments[0] if arguments else "", payload)
+        def wiring(folder: str) -> Wiring:
+            made = Wiring(folder)
+            adopt_workspace(made.workspace)
+            return made
+
+        answer = handle(wiring, arguments[0] if arguments else "", payload)
         if answer:
             print(answer)
     except BaseException as error:

@@ -8,6 +8,7 @@ import msgspec
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
+from cortext.services.merging import was_conflict
 from cortext.wiring import Wiring
 
 
@@ -40,6 +41,8 @@ def run(arguments: list[str]) -> int:
     would = "would be " if report.dry_run else ""
     kept, aside = f"{report.kept_messages} messages {would}kept", f"{report.quarantined_bytes} bytes {would}put aside"
     print(f"{report.session}: {kept}, {aside}.")
-    if report.changed:
+    if report.changed and was_conflict(report.damage):
+        print("Both sides of the merge are in it. Finish the merge: git add conversations && git commit")
+    if report.changed and report.quarantine:
         print(terminal.line(f"What could not be read is in {report.quarantine}"))
     return 0

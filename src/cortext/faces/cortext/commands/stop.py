@@ -55,9 +55,9 @@ def run(arguments: list[str], name: str = "stop") -> int:
         )
         found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
-    saved = save(
-        found.place, found.session.id, status, commit=not options.no_commit and found.place.kind == "workspace"
-    )
+    place = found.place
+    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"] and not options.no_commit
+    saved = save(place, found.session.id, status, commit=commit)
     if options.json:
         import msgspec
 

@@ -27,8 +27,7 @@ def run(arguments: list[str]) -> int:
     """Sweep, and say what was paused."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    minutes = wiring.settings["workspace.pause_minutes"] if options.minutes is None else options.minutes
-    told = sweep(fresh_listing(wiring), minutes, commit=wiring.settings["workspace.commit"])
+    told = sweep(fresh_listing(wiring), wiring.settings_of, minutes=options.minutes)
     if options.quiet:
         notices.leave(told)
     else:

@@ -1,0 +1,460 @@
+"""Git and the second machine, played from start to end: real git, real commands, two clones and a bare remote."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import SCRIPTS, Ran, cortext, git, run
+
+SECRET = "ghp_" + "Ab3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0dF3hJ6"
+LAPTOP = ["Laptop asks.", "Laptop is answered.", "Laptop asks again.", "Laptop is answered again."]
+
+
+@pytest.fixture(autouse=True)
+def known_to_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Git knows who we are, and finds our command (its merge driver)."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
+
+
+class Machine:
+    """One person's machine: a HOME of its own, and a clone of the workspace."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.home = folder / "home"
+        self.home.mkdir(parents=True)
+        self.workspace = folder / "notes"
+        self._patch = monkeypatch
+
+    def sit_down(self) -> None:
+        """From now on everything happens here."""
+        self._patch.setenv("HOME", str(self.home))
+        for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
+            self._patch.delenv(name, raising=False)
+
+    def cortext(self, *words: str) -> Ran:
+        """Our command, in the workspace."""
+        return cortext(*words, cwd=self.workspace)
+
+    def git(self, *words: str) -> str:
+        """Git, in the workspace."""
+        return git(self.workspace, *words)
+
+    def save_is_clean(self) -> None:
+        """Nothing of a conversation is left to commit."""
+        assert self.git("status", "--porcelain", "--", "conversations") == ""
+
+    def session(self, part: str = "") -> Path:
+        """The folder of a session's files."""
+        found = [path.parent for path in self.workspace.glob("conversations/*/*/.session/session.json")]
+        only = [path for path in found if part in str(path)]
+        assert len(only) == 1, found
+        return only[0]
+
+    def metadata(self, part: str = "") -> dict[str, object]:
+        """What session.json says."""
+        fields: dict[str, object] = json.loads((self.session(part) / "session.json").read_text(encoding="utf-8"))
+        return fields
+
+    def said(self, part: str = "") -> list[str]:
+        """What was said, in order."""
+        lines = (self.session(part) / "messages.jsonl").read_text(encoding="utf-8").splitlines()
+        return [json.loads(line)["content"] for line in lines]
+
+
+@pytest.fixture
+def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The first machine, with a committed workspace."""
+    machine = Machine(tmp_path / "a", monkeypatch)
+    machine.sit_down()
+    machine.workspace.mkdir()
+    git(machine.workspace, "init", "-q", "-b", "main")
+    assert machine.cortext("init", "--ai", "claude").code == 0
+    machine.git("add", ".")
+    machine.git("commit", "-qm", "workspace")
+    return machine
+
+
+@pytest.fixture
+def laptop(desk: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    """The second machine: nothing there yet but the way to the remote."""
+    remote = tmp_path / "remote.git"
+    run(["git", "init", "-q", "--bare", "-b", "main", str(remote)])
+    desk.git("remote", "add", "origin", str(remote))
+    desk.git("push", "-q", "-u", "origin", "main")
+    return Machine(tmp_path / "b", monkeypatch)
+
+
+def _begin(machine: Machine, topic: str = "API design") -> ClaudeTalk:
+    talk = ClaudeTalk(machine.workspace)
+    talk.prompt(f"/workspace.brainstorm {topic}")
+    talk.answer("What is the core problem?")
+    talk.say("REST or GraphQL?", "REST, because it is simple to operate.")
+    return talk
+
+
+@pytest.mark.req("FLOW-05")
+def test_after_any_save_the_tree_is_clean(desk: Machine) -> None:
+    talk = _begin(desk)
+    talk.end()
+    assert desk.metadata()["status"] == "paused"
+    desk.save_is_clean()
+    talk.say("One more thing.", "Yes?", "That's enough for today, bye.", "Saved.")
+    desk.save_is_clean()
+    talk.say("Back again.", "Welcome back.")
+    talk.prompt("/workspace.stop-conversation")
+    desk.save_is_clean()
+    talk.answer("It is saved; /workspace.resume goes on.")
+    desk.save_is_clean()
+    talk.end()
+    desk.save_is_clean()
+    assert desk.said()[-1] == "It is saved; /workspace.resume goes on."
+    committed = desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
+    assert "It is saved; /workspace.resume goes on." in committed
+    talk.say("And again.", "Here.")
+    assert desk.cortext("stop").code == 0
+    desk.save_is_clean()
+    talk.say("Really last.", "Fine.")
+    assert desk.cortext("sweep", "--minutes", "0").code == 0
+    desk.save_is_clean()
+    talk.say("Truly.", "So be it.")
+    assert desk.cortext("complete").code == 0
+    desk.save_is_clean()
+    assert desk.metadata()["status"] == "completed"
+
+
+@pytest.mark.req("FLOW-05")
+def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop: Machine, tmp_path: Path) -> None:
+    talk = _begin(desk)
+    assert desk.cortext("stop").code == 0
+    desk.git("push", "-q")
+
+    laptop.sit_down()
+    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    first = laptop.cortext("list")
+    assert first.code == 0 and "API design" in first.out
+    assert "merge" in first.err, "the first command says what it did to the clone"
+    assert "cortext merge-driver" in laptop.git("config", "merge.cortext.driver")
+    assert laptop.cortext("list").err == "", "and only once"
+    assert "API design" in cortext("list", cwd=tmp_path).out, "the clone is known from outside"
+    planned = laptop.cortext("resume", "001", "--dry-run", "--ai", "claude")
+    assert planned.code == 0, planned.err
+    assert laptop.git("status", "--porcelain") == "", "reading changed nothing"
+    there = ClaudeTalk(laptop.workspace)
+    there.prompt("/workspace.brainstorm Rate limits")
+    there.answer("Per key or per address?")
+    there.end()
+    _continue(laptop, *LAPTOP)
+    assert laptop.cortext("stop", "001").code == 0
+    laptop.save_is_clean()
+    laptop.git("push", "-q")
+
+    desk.sit_down()
+    talk.say("Desk asks.", "Desk is answered.")
+    talk.end()
+    desk.save_is_clean()
+    pulled = run(["git", "-C", str(desk.workspace), "pull", "-q", "--no-rebase", "--no-edit"])
+    assert pulled.code == 0, pulled.out + pulled.err
+    said = desk.said("001-")
+    assert said[-6:] == ["Desk asks.", "Desk is answered.", *LAPTOP]
+    assert len(said) == len(set(said)), "nothing is doubled"
+    fields = desk.metadata("001-")
+    assert fields["title"] == "API design" and fields["conversation_type"] == "brainstorm"
+    assert fields["status"] == "paused" and fields["message_count"] == len(said)
+    config = fields["agent_config"]
+    assert isinstance(config, dict) and config["command"] == "/workspace.brainstorm"
+    assert desk.said("002-")[-1] == "Per key or per address?"
+    assert desk.git("status", "--porcelain") == ""
+    assert desk.cortext("doctor").code == 0
+    desk.git("push", "-q")
+
+    laptop.sit_down()
+    laptop.git("pull", "-q", "--no-rebase")
+    assert laptop.said("001-") == said
+    assert laptop.git("status", "--porcelain") == ""
+
+
+def _continue(machine: Machine, *turns: str) -> None:
+    """A conversation goes on in the tool, as after a resume."""
+    key = str(machine.metadata("001-")["continuation"]["session_id"])  # type: ignore[index]
+    talk = ClaudeTalk(machine.workspace, key)
+    talk.say(*turns)
+
+
+@pytest.mark.req("FLOW-05", "STORE-12")
+@pytest.mark.parametrize("style", ["merge", "diff3"])
+def test_a_conflict_that_git_left_is_repaired_by_the_rules_of_a_merge(
+    desk: Machine, laptop: Machine, tmp_path: Path, style: str
+) -> None:
+    talk = _begin(desk)
+    assert desk.cortext("stop").code == 0
+    desk.git("push", "-q")
+    laptop.sit_down()
+    git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
+    _continue(laptop, *LAPTOP)
+    assert laptop.cortext("stop", "001").code == 0
+    laptop.git("push", "-q")
+    desk.sit_down()
+    talk.say("Desk asks.", "Desk is answered.")
+    talk.end()
+    before = desk.metadata()
+    desk.git("config", "--remove-section", "merge.cortext")  # an old clone, in which only git was used
+    pulled = run(["git", "-C", str(desk.workspace), "-c", f"merge.conflictStyle={style}", "pull", "-q", "--no-rebase"])
+    assert pulled.code != 0 and "<<<<<<<" in (desk.session() / "session.json").read_text(encoding="utf-8")
+
+    listed = desk.cortext("list")
+    assert "API design" in listed.out and "damaged" in listed.out
+    repaired = desk.cortext("repair", "001")
+    assert repaired.code == 0 and "git add" in repaired.out, repaired
+    fields = desk.metadata()
+    for name in ("title", "conversation_type", "agent_config", "created_at", "status"):
+        assert fields[name] == before[name], name
+    said = desk.said()
+    assert said[-6:] == ["Desk asks.", "Desk is answered.", *LAPTOP]
+    assert fields["message_count"] == len(said) == len(set(said))
+    lines = (desk.session() / "messages.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(lines[-4])["extra"]["forked_from"] == json.loads(lines[3])["id"]
+    desk.git("add", "conversations")
+    desk.git("commit", "-qm", "merged")
+    assert desk.cortext("doctor").code == 0
+
+
+@pytest.mark.req("FLOW-05", "SESS-006b")
+def test_what_is_ignored_later_half_written_or_unwanted_stays_out_of_git(desk: Machine) -> None:
+    talk = _begin(desk)
+    session = desk.session()
+    (session / f".session.json.{os.getpid()}.1f.tmp").write_text('{"half', encoding="utf-8")
+    assert desk.cortext("stop").code == 0
+    assert ".tmp" not in desk.git("show", "--name-only", "--format=", "HEAD")
+
+    (desk.workspace / ".gitignore").write_text(".session/\n", encoding="utf-8")
+    desk.git("add", ".gitignore")
+    desk.git("commit", "-qm", "sessions are private")
+    talk.say("A private word.", "Understood.")
+    (session.parent / "brainstorm.md").write_text("# Notes\n\nStill shared.\n", encoding="utf-8")
+    talk.end()
+    assert "A private word." in desk.said()
+    assert desk.git("show", "--name-only", "--format=", "HEAD").split() == [
+        str((session.parent / "brainstorm.md").relative_to(desk.workspace))
+    ]
+    told = desk.cortext("doctor")
+    assert "git rm -r --cached" in told.out, "files that git still tracks are named"
+
+    (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
+    (session.parent / "brainstorm.md").write_text("# Notes\n\nNot to be committed.\n", encoding="utf-8")
+    head = desk.git("rev-parse", "HEAD")
+    assert desk.cortext("stop", "001").code == 0
+    assert desk.git("rev-parse", "HEAD") == head, "workspace.commit = false holds for stop too"
+
+
+@pytest.mark.req("FLOW-08")
+def test_a_list_leaves_other_workspaces_alone_and_a_sweep_goes_by_their_settings(desk: Machine, tmp_path: Path) -> None:
+    _begin(desk, "Quiet since long")  # its messages are of a time long ago
+    (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
+    head = desk.git("rev-parse", "HEAD")
+    _age(desk)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert cortext("init", "--ai", "claude", cwd=other).code == 0
+    for folder in (other, tmp_path):
+        listed = cortext("list", cwd=folder)
+        assert listed.code == 0 and "Quiet since long" in listed.out and "paused" not in listed.err
+    assert desk.metadata()["status"] == "active", "a list elsewhere pauses nothing here"
+    assert cortext("sweep", cwd=other).code == 0
+    assert desk.metadata()["status"] == "paused"
+    assert desk.git("rev-parse", "HEAD") == head, "by the settings of the workspace that it lies in"
+
+
+def _age(machine: Machine) -> None:
+    """Let a conversation have been quiet for long."""
+    path = machine.session() / "session.json"
+    fields = {**machine.metadata(), "last_active": "2026-01-01T00:00:00Z"}
+    path.write_text(json.dumps(fields, indent=2), encoding="utf-8")
+
+
+@pytest.mark.req("FLOW-08")
+def test_a_read_only_checkout_can_be_listed_searched_and_shown(desk: Machine) -> None:
+    _begin(desk)
+    _age(desk)
+    # As root, permissions hold nobody back: the calls to the kernel refuse instead, as on a read-only mount.
+    before = (desk.session() / "session.json").read_bytes()
+    script = (
+        "import errno, os, sys\n"
+        "from cortext import fsio\n"
+        f"root = {str(desk.workspace)!r}\n"
+        "def guard(name):\n"
+        "    real = getattr(fsio.calls, name)\n"
+        "    def call(path, *rest, **named):\n"
+        "        flags = rest[0] if name == 'open' and rest else os.O_WRONLY\n"
+        "        if str(path).startswith(root) and flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):\n"
+        "            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))\n"
+        "        return real(path, *rest, **named)\n"
+        "    setattr(fsio.calls, name, call)\n"
+        "for name in ('open', 'mkdir', 'rename', 'unlink', 'rmdir'):\n"
+        "    guard(name)\n"
+        "os.access = lambda path, mode: mode & os.W_OK == 0\n"
+        "from cortext.faces.cortext.main import run\n"
+        "sys.exit(run(sys.argv[1:]))\n"
+    )
+    for words in (["list"], ["show", "001"], ["search", "GraphQL"], ["resume", "--list"], ["stats"], []):
+        done = run([sys.executable, "-c", script, *words], cwd=desk.workspace)
+        assert done.code == 0 and "Traceback" not in done.err, (words, done.err)
+        assert "could not" not in done.err, (words, done.err)
+    assert (desk.session() / "session.json").read_bytes() == before
+
+
+@pytest.mark.req("FLOW-05", "SAFE-02")
+def test_a_secret_in_a_title_or_in_the_notes_never_reaches_git(desk: Machine) -> None:
+    talk = ClaudeTalk(desk.workspace)
+    talk.prompt(f"/workspace.brainstorm Rotate {SECRET} now")
+    talk.answer("Which service is it for?")
+    notes = next(desk.session().parent.glob("*.md"))
+    notes.write_text(f"# Rotation\n\nThe old one is {SECRET}.\n", encoding="utf-8")
+    talk.end()
+    made = desk.cortext("new", "plan", f"Use {SECRET}", "--json")
+    assert made.code == 0
+    said = desk.cortext("stop", made.json["id"])
+    assert said.code == 0 and SECRET not in said.out
+    assert desk.cortext("title", "001", f"About {SECRET}").code == 0
+    stopped = desk.cortext("stop", "001")
+    assert stopped.code == 0
+    kept = desk.git("log", "-p", "--format=%H %s%n%b", "--name-only", "--all") + desk.git("log", "-p", "--all")
+    assert SECRET not in kept and SECRET.lower() not in kept.lower()
+    for path in (desk.workspace / "conversations").rglob("*"):
+        assert SECRET.lower() not in str(path).lower()
+        assert path.is_dir() or SECRET.encode() not in path.read_bytes(), path
+    assert "masked" in notes.read_text(encoding="utf-8")
+
+
+@pytest.mark.req("FLOW-05", "SESS-006a")
+def test_tools_that_end_at_once_are_all_committed(desk: Machine) -> None:
+    talks = [_begin(desk, f"Talk number {number}") for number in range(4)]
+    events = [
+        json.dumps(
+            {
+                "session_id": talk.key,
+                "transcript_path": str(talk.path),
+                "cwd": str(desk.workspace),
+                "hook_event_name": "SessionEnd",
+                "reason": "prompt_input_exit",
+            }
+        )
+        for talk in talks
+    ]
+    ending = [
+        subprocess.Popen([str(SCRIPTS / "cortext"), "hook", "claude"], stdin=subprocess.PIPE, cwd=desk.workspace)
+        for _ in events
+    ]
+    for process, event in zip(ending, events, strict=True):
+        assert process.stdin is not None
+        process.stdin.write(event.encode())
+        process.stdin.close()
+    for process in ending:
+        assert process.wait(timeout=120) == 0
+    desk.save_is_clean()
+    subjects = desk.git("log", "--format=%s")
+    assert all(f"Talk number {number}" in subjects for number in range(4))
+
+
+@pytest.mark.req("FLOW-05", "SESS-006a")
+def test_a_commit_that_could_not_be_made_is_told_and_made_at_the_next_save(desk: Machine) -> None:
+    hook = _hook(desk, "echo 'not today' >&2; exit 1")
+    _begin(desk, "Refused").end()
+    listed = desk.cortext("list")
+    assert "not committed" in listed.err and "not today" in listed.err
+    assert "not committed" in desk.cortext("doctor").out
+    hook.unlink()
+    _begin(desk, "Taken").end()
+    desk.save_is_clean()
+    assert "Refused" in desk.git("log", "--format=%s")
+    assert "not committed" not in desk.cortext("list").err
+
+
+def _hook(machine: Machine, script: str) -> Path:
+    path = machine.workspace / ".git" / "hooks" / "pre-commit"
+    path.parent.mkdir(exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+FORMATTER = f"""
+for file in $(git diff --cached --name-only | grep jsonl); do
+  {sys.executable} -c '
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+open(sys.argv[1], "w").write("\\n".join(json.dumps(line, indent=2, sort_keys=True) for line in lines))
+' "$file"
+  git add "$file"
+done
+"""
+
+
+@pytest.mark.req("FLOW-05", "SESS-006a")
+@pytest.mark.parametrize("ends", ["exit 0", "exit 1"])
+def test_a_formatting_hook_does_not_damage_a_session(desk: Machine, ends: str) -> None:
+    talk = _begin(desk)
+    _hook(desk, FORMATTER + ends)
+    before = (desk.session() / "messages.jsonl").read_bytes()
+    stopped = desk.cortext("stop")
+    assert stopped.code == 0 and "git hook rewrites" in stopped.out
+    assert (desk.session() / "messages.jsonl").read_bytes() == before
+    assert desk.cortext("doctor").code == 0
+    if ends == "exit 0":
+        desk.save_is_clean()
+        committed = desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
+        assert committed.encode() == before
+    else:
+        assert "refused the commit" in stopped.out and "not committed" in desk.cortext("list").err
+    talk.say("Still whole?", "Whole.")
+    talk.end()
+    assert desk.said()[-1] == "Whole." and desk.cortext("doctor").code == 0
+
+
+@pytest.mark.req("FLOW-05")
+def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("claude", "codex"):
+        (programs / name).write_text("#!/bin/sh\necho 1.0.0\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    assert desk.cortext("init", "--ai", "claude,codex").code == 0
+    told = desk.cortext("doctor")
+    assert told.code == 0 and "Codex does not run our hooks yet" in told.out and "Trust all" in told.out
+    assert "merge driver" not in told.out and "PATH" not in told.out and "Claude" not in told.out
+    _trust_codex(desk)
+    assert "Codex" not in desk.cortext("doctor").out
+
+    desk.git("config", "--remove-section", "merge.cortext")
+    (desk.workspace / ".claude" / "settings.json").write_text("{}\n", encoding="utf-8")
+    without = os.pathsep.join(part for part in os.environ["PATH"].split(os.pathsep) if part != str(SCRIPTS))
+    elsewhere = run(
+        [sys.executable, "-m", "cortext.faces.cortext.main", "doctor"],
+        cwd=tmp_path,
+        env={"PATH": without, "PYTHONSAFEPATH": "1"},
+    )
+    assert elsewhere.code == 0, elsewhere
+    assert "git has no merge driver here" in elsewhere.out
+    assert "Claude Code: our hooks or MCP entry are not in .claude/settings.json" in elsewhere.out
+    assert "`cortext` is not on PATH" in elsewhere.out
+    assert desk.cortext("upgrade").code == 0
+    assert "warning" not in desk.cortext("doctor").out
+
+
+def _trust_codex(machine: Machine) -> None:
+    """What Codex notes when its user trusts the hooks of a project."""
+    hooks = machine.workspace / ".codex" / "hooks.json"
+    events = json.loads(hooks.read_text(encoding="utf-8"))["hooks"]
+    lines = [f'[hooks.state."{hooks}:{event.lower()}:0:0"]\ntrusted_hash = "sha256:0"\n' for event in events]
+    settings = machine.home / ".codex" / "config.toml"
+    settings.parent.mkdir()
+    settings.write_text("\n".join(lines), encoding="utf-8")
