@@ -277,8 +277,13 @@ def test_a_completed_conversation_is_resumed_only_by_force(workspace: Path) -> N
     done = cortext("resume", "001", cwd=workspace, env=tool)
     assert done.code == 1
     assert "completed" in done.err and "--force" in done.err
-    assert cortext("resume", "001", "--force", cwd=workspace, env=tool).code == 0
-    assert _metadata(workspace)["status"] == "active"
+    opened = cortext("resume", "001", "--force", cwd=workspace, env=tool)
+    assert opened.code == 0
+    assert _metadata(workspace)["status"] == "completed", "the program ended at once: nothing goes on"
+    key = opened.out.splitlines()[opened.out.splitlines().index("--resume") + 1]
+    event = {"hook_event_name": "SessionStart", "session_id": key, "cwd": str(workspace), "source": "resume"}
+    assert cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event)).code == 0
+    assert _metadata(workspace)["status"] == "active", "the tool's own start makes it so"
 
 
 def _fake_tool(folder: Path, name: str) -> dict[str, str]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 
 from tests.support.cli import SCRIPTS, Ran, cortext
 from tests.support.model_server import ModelServer, Reply
+from tests.support.screen import Screen
 from tests.support.tool_runner import TOOLS, Tool, make_tool
 
 # Our names for the programs, and the harness's.
@@ -51,6 +53,19 @@ class Desk:
         self.server.push("The kettle is on.")
         self._turn(tool, "Please put the kettle on.", project, None)
         return tool.sessions()[-1]
+
+    def say(self, screen: Screen, words: str) -> None:
+        """Type words into a program's screen and send them; the model has them when this returns."""
+        screen.type(words)
+        screen.wait_for(words)
+        deadline = time.monotonic() + 120
+        while True:  # a program that takes quick keys for a paste takes Enter for a new line: then once more
+            screen.press("Enter")
+            try:
+                self.server.wait_for(lambda turn: words in str(turn.body), 5)
+                return
+            except TimeoutError:
+                assert time.monotonic() < deadline, screen.text()
 
     def talk(self, name: str, project: Path) -> list[str]:
         """A conversation with a tool call, made by the real program; what was said, in order."""

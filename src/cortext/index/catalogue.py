@@ -45,6 +45,10 @@ class Catalogue:
         """Remember a transcript."""
         self._connection.execute("INSERT OR REPLACE INTO transcript VALUES (?, ?, ?, ?, ?, ?, ?)", _row(entry))
 
+    def remove(self, tool: str, key: str) -> None:
+        """Forget a transcript."""
+        self._connection.execute("DELETE FROM transcript WHERE tool = ? AND key = ?", (tool, key))
+
     def put_all(self, entries: Iterable[Entry]) -> None:
         """Remember many at once."""
         self._connection.execute("BEGIN IMMEDIATE")

@@ -75,6 +75,7 @@ class Change(msgspec.Struct, kw_only=True):
     agent_config: AgentConfig | msgspec.UnsetType = msgspec.UNSET
     origin: Origin | msgspec.UnsetType = msgspec.UNSET
     extra: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    last_active: str | msgspec.UnsetType = msgspec.UNSET  # something was done with it; words carry their own time
     force: bool = False
 
     def apply(self, session: Session) -> Session:

@@ -21,7 +21,7 @@ from cortext.index.database import unwritable
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
-from cortext.model.status import PAUSED
+from cortext.model.status import ACTIVE, PAUSED
 from cortext.services.masking import mask_message
 from cortext.services.storable import storable
 from cortext.services.stores import NamedStore, settle
@@ -33,6 +33,9 @@ BATCH_BYTES = 8 << 20
 KNOWN_TAIL = 400
 COPY_NAME = "native"
 UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
+OWN_COMMANDS = ("/workspace.", "$workspace-")
+# In place of a transcript's time of change: handed to a tool, and the user has not said anything there yet.
+HANDED_OVER = -2
 
 
 class Captured(NamedTuple):
@@ -103,6 +106,26 @@ class Capture:
         before = self.catalogue.get(tool, key) if from_now else None
         cursor = before.cursor if before else None
         self.catalogue.put(Entry(tool, key, place.root, session_id, cursor=cursor))
+
+    def hand_over(self, place: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
+        """Note that a session of ours is about to be opened as this session of a tool; what was noted before.
+
+        Nothing else changes: the session is active, and in that tool, from when the tool's own start or the user's
+        next words say so.
+        """
+        self._stores.setdefault(place.root, place.store)
+        before = self.catalogue.get(tool, key)
+        same = before is not None and (before.root, before.session_id) == (place.root, session_id)
+        cursor = before.cursor if before is not None and same else None
+        self.catalogue.put(Entry(tool, key, place.root, session_id, changed=HANDED_OVER, cursor=cursor))
+        return before
+
+    def take_back(self, tool: str, key: str, before: Entry | None) -> None:
+        """Undo a `hand_over`: the tool could not be started."""
+        if before is None:
+            self.catalogue.remove(tool, key)
+        else:
+            self.catalogue.put(before)
 
     def capture(self, tool: Tool, transcript: Transcript) -> Captured:
         """Take in what is new in a transcript."""
@@ -178,6 +201,7 @@ class Capture:
     def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """Append what the session does not have yet."""
         added = calls = 0
+        spoken = False
         with store.open(entry.session_id) as writer:
             session = writer.session()
             with self._copied(tool, transcript, entry, session):
@@ -189,10 +213,15 @@ class Capture:
                         writer.append(*new)
                         added += len(new)
                         calls += calls_in(new)
+                        spoken = spoken or any(map(_is_spoken, new))
                 change = changes_of(session, reading.about, [])
+                if spoken and entry.changed == HANDED_OVER:
+                    _go_on(change, session, entry, in_workspace=entry.root != self.home.root)
                 if change != Change():
                     writer.update(change)
-            self.remember([done_entry(entry, transcript, reading)])
+            done = done_entry(entry, transcript, reading)
+            waiting = entry.changed == HANDED_OVER and not spoken
+            self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
         if added:
             settle(store, entry.session_id)
         return Captured(entry.session_id, False, added, calls, reading.counts)
@@ -328,6 +357,20 @@ def _same_words(one: Message, other: Message) -> bool:
 def _is_ours(message: Message) -> bool:
     """Whether this is the block that we injected at a resume: not a word of the user's."""
     return bool(message.extra and message.extra.get("resume_block"))
+
+
+def _is_spoken(message: Message) -> bool:
+    """Whether the user said something here, other than a command of ours."""
+    words = message.content.strip()
+    return message.role == USER and not message.aside and words != "" and not words.startswith(OWN_COMMANDS)
+
+
+def _go_on(change: Change, session: Session, entry: Entry, *, in_workspace: bool) -> None:
+    """A session that was handed to a tool goes on there. Outside of workspaces nobody would ever pause it again."""
+    if (session.origin.tool, session.origin.session_id) != (entry.tool, entry.key):
+        change.origin = Origin(tool=entry.tool, session_id=entry.key)
+    if in_workspace and session.status != ACTIVE:
+        change.status, change.force = ACTIVE, True
 
 
 def batches_of(messages: Iterable[Message], most: int = BATCH_MESSAGES) -> Iterator[list[Message]]:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import msgspec
 
 from cortext.errors import CortextError, UsageError
+from cortext.model import clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.services.stores import Found, NamedStore
@@ -76,6 +77,8 @@ class Hook:
             return self._prompt()
         if self.event.kind in ("answered", "compacted", "ended", "started"):
             added = self._take_in()
+            if self.event.kind == "started":
+                self._wake()
             if self.event.kind in ("answered", "ended"):
                 self._after_answer(ended=self.event.kind == "ended", added=added)
         return ""
@@ -148,12 +151,22 @@ class Hook:
             f"Its notes document is {folder}/{kind}.md."
         )
 
+    def _wake(self) -> None:
+        """The tool opened a conversation: it is active, held in this tool, and not idle since its last message."""
+        found = self._current()
+        if found is None:
+            return
+        change = Change(origin=Origin(tool=self.tool.name, session_id=self.event.key), last_active=clock.now())
+        if found.session.status != ACTIVE:
+            change.status, change.force = ACTIVE, True
+        found.place.store.update(found.session.id, change)
+
     def _prompt(self) -> str:
         found = self._current()
         if found is None:
             return ""
-        if found.session.status != ACTIVE:
-            found.place.store.update(found.session.id, Change(status=ACTIVE, force=True))
+        if found.session.status != ACTIVE or found.session.origin.session_id != self.event.key:
+            self._wake()
         from cortext.services import pausing
 
         said = pausing.look(self.event.text, found.session, self.world.settings)

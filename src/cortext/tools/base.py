@@ -84,6 +84,13 @@ class Written(msgspec.Struct, kw_only=True):
     changed: dict[str, int] = {}  # e.g. {"thinking dropped": 2, "leading slash guarded": 1}
 
 
+class Withheld(msgspec.Struct, kw_only=True):
+    """What the model does not get, or gets otherwise, when a tool opens a session of its own."""
+
+    messages: dict[str, set[str]] = {}  # ids of messages by the reason why the model does not get them
+    changed: dict[str, int] = {}
+
+
 class Launch(msgspec.Struct, kw_only=True):
     """How to start a tool: the caller execs this, so that the terminal belongs to the tool."""
 
@@ -146,6 +153,9 @@ class Tool(Protocol):
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
 
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """What the model would not get of this session if the tool opened it; None where that cannot be said."""
+
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages (key and path empty); nothing is written."""
 
@@ -159,6 +169,12 @@ class Tool(Protocol):
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """How to open that session interactively, the prompt (if any) sent first."""
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """How to open a new session interactively with this prompt; its id is known before it is begun."""
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that `write` or `launch_new` made and nobody used."""
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""

@@ -13,7 +13,7 @@ import msgspec
 from cortext import fsio, newfiles
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Written
+from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.programs import program_on
 
 if TYPE_CHECKING:
@@ -162,6 +162,12 @@ class ClaudeCode:
 
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
+    def withheld(self, transcript: Transcript) -> Withheld:
+        """What lies before a compaction."""
+        from cortext.tools.claude_code_own import withheld
+
+        return withheld(transcript.path)
+
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report."""
         from cortext.tools.claude_code_plan import Plan
@@ -190,13 +196,25 @@ class ClaudeCode:
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """The interactive program with that session open."""
         options = ["--model", model] if model else []
-        return self._launch(written_or_key, options, project, prompt)
+        return self._launch(["--resume", written_or_key, *options], project, prompt)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """The interactive program with a new session; it takes the id that we give."""
+        key = str(uuid.uuid4())
+        options = ["--model", model] if model else []
+        launch = self._launch(["--session-id", key, *options], project, prompt)
+        return Written(key=key, path="", messages=0, tool_calls=0), launch
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that nobody used."""
+        if written.path:
+            fsio.remove(written.path)
 
     def headless(self, key: str, *, project: str, prompt: str) -> Launch:
         """One turn without a screen; the answer on standard output."""
-        return self._launch(key, ["-p"], project, prompt)
+        return self._launch(["--resume", key, "-p"], project, prompt)
 
-    def _launch(self, key: str, options: list[str], project: str, prompt: str) -> Launch:
+    def _launch(self, options: list[str], project: str, prompt: str) -> Launch:
         if len(os.fsencode(prompt)) > _LONGEST_ARGUMENT:
             raise UsageError(
                 f"a first prompt of {len(prompt):,} characters is too long for a command line",
@@ -205,7 +223,7 @@ class ClaudeCode:
         program = self._program() or "claude"
         # After "--" even a prompt that begins with a dash is one.
         said = ["--", prompt] if prompt else []
-        return Launch(argv=[program, "--resume", key, *options, *said], cwd=project)
+        return Launch(argv=[program, *options, *said], cwd=project)
 
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 

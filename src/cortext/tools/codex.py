@@ -17,7 +17,16 @@ from cortext.errors import DamagedData, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools import codex_pages
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
+from cortext.tools.base import (
+    CommandFile,
+    Detected,
+    HookEvent,
+    Launch,
+    Transcript,
+    TranscriptReading,
+    Withheld,
+    Written,
+)
 from cortext.tools.codex_pages import COPIES, Page
 from cortext.tools.programs import program_on
 
@@ -154,6 +163,12 @@ class Codex:
                 newfiles.mirror_file(page.path, os.path.join(folder, name))
         return transcript.key
 
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Everything is sent, unless the thread was compacted: what is left then is in the program's own form."""
+        own, places = self._pages_of(transcript)
+        pages = [segment.page.path for segment in codex_pages.segments(own, places, [])]
+        return None if any(map(codex_pages.is_compacted, pages)) else Withheld()
+
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Sequence[Message]) -> Written:
@@ -181,6 +196,27 @@ class Codex:
             version=self.tested_version,
             provider=provider_for(self.folder, pages),
         )
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """A thread of a given id can only be resumed, so an empty one is written first."""
+        from cortext.tools import codex_write
+        from cortext.tools.codex_provider import provider_for
+
+        thread = codex_write.new_thread()
+        launch = self.launch(thread, project=project, prompt=prompt, model=model)
+        written = codex_write.write_begun(
+            self.sessions,
+            thread=thread,
+            project=os.path.abspath(project),
+            title=title,
+            version=self.tested_version,
+            provider=provider_for(self.folder, self._all_pages()),
+        )
+        return written, launch
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a rollout that nobody used."""
+        fsio.remove(written.path)
 
     # ── the project's files, and hooks ───────────────────────────────────────────────────────────────
 

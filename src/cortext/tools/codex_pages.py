@@ -26,6 +26,7 @@ _NAME = re.compile(
     rf"rollout-(\d{{4}})-(\d\d)-(\d\d)T(\d\d-\d\d-\d\d)-({_UUID})(?:_({_UUID}))?\.jsonl(?:\.zst)?", re.ASCII
 )
 _CWD = re.compile(rb'"cwd": ?("(?:[^"\\]|\\.)*")')
+_COMPACTED = re.compile(rb'\{"timestamp":"[^"]*",(?:"ordinal":\d+,)?"type":"compacted"')
 _DEPTH = 4
 COMPRESSED = ".zst"
 COPIES = ".pages"  # beside a kept copy: all pages of the thread, under their own names
@@ -129,6 +130,17 @@ def head_of(path: str) -> Head | None:
         return None
     # The oldest files have the bare description on their first line.
     return Head(meta) if not first.type and meta.id and meta.timestamp and b'"instructions"' in line else None
+
+
+def is_compacted(path: str) -> bool:
+    """Whether the program summed up a page and goes on from that; a page that cannot be looked at may have been."""
+    if path.endswith(COMPRESSED):
+        return True
+    try:
+        with open(path, "rb") as file:
+            return any(_COMPACTED.match(line) is not None for line in file)
+    except OSError:
+        return True
 
 
 def _first_line(path: str) -> bytes:

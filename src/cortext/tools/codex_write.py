@@ -33,12 +33,23 @@ def new_thread() -> str:
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
+def write_begun(sessions: str, *, thread: str, project: str, title: str, version: str, provider: str) -> Written:
+    """A thread in which nothing was said yet: the program opens it by its id."""
+    return _write(Draft([]), sessions, thread=thread, project=project, title=title, version=version, provider=provider)
+
+
 def write(
     draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
 ) -> Written:
     """Write the rollout below the tool's `sessions` folder, and read it back."""
     if not draft.messages:
         raise UsageError("there is nothing to write: no message of this conversation has any text")
+    return _write(draft, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
+
+
+def _write(
+    draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+) -> Written:
     draft.finish()
     now = time.time()
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"

@@ -12,7 +12,7 @@ from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.newfiles import Later
 from cortext.tools import gemini_cli_gate as gate
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.gemini_cli_mark import dump
 from cortext.tools.gemini_cli_store import TOOL, GeminiStore
 from cortext.tools.programs import program_on
@@ -107,6 +107,12 @@ class GeminiCli:
 
         return put_back(self._store, copy, project)
 
+    def withheld(self, transcript: Transcript) -> Withheld:
+        """Its own commands, and results that it sends more than once."""
+        from cortext.tools.gemini_cli_own import withheld
+
+        return withheld(transcript.path)
+
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Sequence[Message]) -> Written:
@@ -129,26 +135,41 @@ class GeminiCli:
         The program may delete a resumed session at its next start, and may send the prompt before the history is
         loaded; both are prevented in the project's settings.
         """
-        launch = self._start(written_or_key, project, model, ["-i", prompt] if prompt else [])
+        launch = self._start(["--resume", written_or_key], project, model, ["-i", prompt] if prompt else [])
         path = self._prepare(written_or_key, project, gated=bool(prompt))
         if path and prompt:
             launch.env = gate.environment(path)
         return launch
 
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """How to open a new session; the program takes the id that we give."""
+        import uuid
+
+        key = str(uuid.uuid4())
+        launch = self._start(["--session-id", key], project, model, ["-i", prompt])
+        return Written(key=key, path="", messages=0, tool_calls=0), launch
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that nobody used."""
+        if written.path:
+            from cortext import fsio
+
+            fsio.remove(written.path)
+
     def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
         """How to go on in that session with one prompt, without a screen."""
-        launch = self._start(key, project, model, ["-p", prompt])
+        launch = self._start(["--resume", key], project, model, ["-p", prompt])
         self._prepare(key, project, gated=False)
         return launch
 
-    def _start(self, key: str, project: str, model: str, prompt: list[str]) -> Launch:
+    def _start(self, session: list[str], project: str, model: str, prompt: list[str]) -> Launch:
         if any(len(os.fsencode(word)) > _LONGEST_ARGUMENT for word in prompt):
             raise UsageError(
                 f"a first prompt of {len(prompt[-1]):,} characters is too long for a command line",
                 hint="hand the text over inside the session, and send a short prompt",
             )
         program = self._program() or "gemini"
-        return Launch(argv=[program, "--resume", key, *(["-m", model] if model else []), *prompt], cwd=project)
+        return Launch(argv=[program, *session, *(["-m", model] if model else []), *prompt], cwd=project)
 
     def _prepare(self, key: str, project: str, *, gated: bool) -> str:
         """Make the project's settings ready (the user's own are not ours to change); the session's file.

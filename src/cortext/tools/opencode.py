@@ -12,7 +12,16 @@ from cortext import newfiles
 from cortext.errors import DamagedData, SessionNotFound
 from cortext.model.message import Message
 from cortext.tools import opencode_start
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, TranscriptReading, Written
+from cortext.tools.base import (
+    CommandFile,
+    Detected,
+    HookEvent,
+    Launch,
+    Transcript,
+    TranscriptReading,
+    Withheld,
+    Written,
+)
 from cortext.tools.opencode_program import TESTED_VERSION, Program
 from cortext.tools.opencode_store import Folders, exists, is_database, is_key, transcripts
 
@@ -122,6 +131,12 @@ class OpenCode:
             raise SessionNotFound(f"OpenCode did not keep {key}", kept="our copy of it")
         return key
 
+    def withheld(self, transcript: Transcript) -> Withheld | None:
+        """Everything is sent, unless the session was compacted."""
+        from cortext.tools.opencode_store import is_compacted
+
+        return None if is_compacted(transcript.path, transcript.key) else Withheld()
+
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
     def preview(self, messages: Sequence[Message]) -> Written:
@@ -154,6 +169,20 @@ class OpenCode:
             folders=self.folders,
             environ=self.environ,
         )
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """A session of a given id can only be imported, so an empty one is."""
+        from cortext.tools.opencode_write import new_key, write_begun
+
+        key = new_key()
+        launch = self.launch(key, project=project, prompt=prompt, model=model)
+        return write_begun(self.program, self.folders.database, project=project, title=title, key=key), launch
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that nobody used."""
+        from cortext.tools.opencode_write import delete
+
+        delete(self.program, written.key, project=project)
 
     def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
         """How to have one turn without a screen."""

@@ -109,6 +109,16 @@ def transcripts(path: str, *, tool: str, project: str | None = None, key: str = 
                 yield Transcript(tool=tool, key=root, path=path, project=directory, size=size, changed=changed)
 
 
+def is_compacted(path: str, key: str) -> bool:
+    """Whether OpenCode summed a session up and goes on from that; one that cannot be looked at may have been."""
+    query = "SELECT 1 FROM part WHERE session_id = ? AND data LIKE '%\"compaction\"%' LIMIT 1"
+    try:
+        with connection(path) as database:
+            return database.execute(query, (key,)).fetchone() is not None
+    except sqlite3.Error:
+        return True
+
+
 def family(database: sqlite3.Connection, key: str) -> list[SessionRow]:
     """A session and those of its side agents, itself first; empty where it is not there."""
     rows = database.execute(_FAMILY.format(roots="id = ?") + "SELECT id FROM family", (key,))

@@ -63,6 +63,13 @@ def write_session(
     )
 
 
+def write_begun(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
+    """Make a new session in which nothing was said yet."""
+    title = clean(title).strip()[:_LONGEST_TITLE] or "A new conversation"
+    import_document(program, document(Plan([]), key, title, project, Model("", "")), key, project=project)
+    return Written(key=key, path=database, messages=0, tool_calls=0)
+
+
 def import_document(program: Program, pieces: Iterator[bytes], key: str, *, project: str) -> None:
     """Have OpenCode import a document; where it fails, what it took before is deleted again."""
     folder = tempfile.mkdtemp(prefix="cortext-", dir=program.environ.get("TMPDIR") or None)
@@ -104,7 +111,7 @@ def document(plan: Plan, key: str, title: str, project: str, model: Model) -> It
         "slug": slug(title) or "conversation",
         "title": title,
         "version": TESTED_VERSION,
-        "time": {"created": times[0], "updated": now},
+        "time": {"created": times[0] if times else now, "updated": now},
     }
     yield msgspec.json.encode({"info": info})[:-1] + b',"messages":[\n'
     moment = Moments()

@@ -15,23 +15,26 @@ import msgspec
 
 from cortext.errors import DamagedData
 from cortext.model import tokens
-from cortext.model.message import TOOL, TOOL_CALL, Message, attachments_in, plain, thread
-from cortext.model.session import Change, Origin, Session
-from cortext.model.status import ACTIVE, PAUSED
+from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
+from cortext.model.session import Session
+from cortext.model.status import ACTIVE, check_transition
 from cortext.safety.secrets import mask
 from cortext.services.masking import mask_messages
 from cortext.services.resume.history import History
-from cortext.services.resume.packet import DIGEST_OF, Receipt, context_block, facts_before
+from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.resume.render import body
 from cortext.services.stores import Found
 
 if TYPE_CHECKING:
+    from cortext.index.catalogue import Entry
     from cortext.services.capture import Capture
-    from cortext.tools.base import Launch, Tool, Written
+    from cortext.tools.base import Launch, Tool, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
+SILENT = "messages without a word or a call"
+BEGUN = "a new session that begins with the command and the context block"
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -45,6 +48,8 @@ class Plan(msgspec.Struct, kw_only=True):
     how: str
     key: str = ""
     warnings: list[str] = []
+    written: Written | None = None  # once it is carried out: what is new in the tool's store
+    before: Entry | None = None  # …and what was known of that session of the tool
 
 
 def make_plan(
@@ -54,8 +59,9 @@ def make_plan(
     command: str = "",
     budget: int = 120_000,
     project: str = "",
+    rewrite: bool = False,
 ) -> Plan:
-    """Look at the conversation and at what the tool has, and decide."""
+    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used."""
     session = found.session
     history = History(found.place.store, session)
     project = project or project_of(found)
@@ -64,7 +70,11 @@ def make_plan(
     earlier = len(history) - len(fitting)
     carried, secrets = mask_messages([plain(message) for message in fitting])
     before = facts_before(history, earlier)
-    context = mask(context_block(session, messages=len(history), before=before, native=True)).text
+    if carried:
+        block = context_block(session, messages=len(history), before=before, native=True)
+    else:
+        block = begun_block(session)
+    context = mask(block).text
     prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
     receipt = Receipt(
         session=session.id,
@@ -73,15 +83,19 @@ def make_plan(
         of_messages=len(history),
         tool_calls=sum(len(message.parts_of(TOOL_CALL)) for message in carried),
         attachments=attachments_in(carried),
-        tokens=sum(message.tokens or tokens.estimate(body(message)) for message in carried) + tokens.estimate(prompt),
+        tokens=_size(carried) + tokens.estimate(prompt),
     )
     for kind in [f"secret masked ({secret.kind})" for secret in secrets]:
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:
         receipt.left_out["older messages (the facts in them are in the block)"] = earlier
-    how, key = (NEW, "") if earlier else _own_session(found, tool, carried)
-    if how == NEW:
-        receipt.changed |= tool.preview(carried).changed
+    how, key, withheld = (NEW, "", None) if earlier or rewrite else _own_session(found, tool, carried, project)
+    if not carried:
+        how = BEGUN
+    elif withheld is not None:
+        _count_own(receipt, carried, withheld)
+    else:
+        _count_new(receipt, carried, tool.preview(carried).changed)
     return Plan(
         session=session,
         project=project,
@@ -93,12 +107,59 @@ def make_plan(
     )
 
 
+def _count_new(receipt: Receipt, carried: Sequence[Message], changed: dict[str, int]) -> None:
+    """Put into the receipt what arrives of a session that we write."""
+    silent = sum(map(_is_silent, carried))
+    left = {kind: count for kind, count in changed.items() if kind.endswith("left out")}
+    for kind, count in changed.items():
+        if kind not in left:
+            receipt.changed[kind] = count
+    left.pop("empty message left out", None)  # counted as silent, whatever the tool calls them
+    left.pop("failure flag left out", None)
+    left[SILENT] = silent
+    for kind, count in left.items():
+        if count:
+            receipt.left_out[kind.removesuffix(" left out")] = count
+            receipt.messages -= count
+
+
+def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> None:
+    """Put into the receipt what arrives of a session that the tool has itself: what it sends to the model."""
+    arriving = []
+    for message in carried:
+        names = (message.id, message.id.partition("/")[0])
+        reason = next((kind for kind, ids in withheld.messages.items() if any(name in ids for name in names)), "")
+        reason = reason or (SILENT if _is_silent(message) else "")
+        if reason:
+            receipt.left_out[reason] = receipt.left_out.get(reason, 0) + 1
+        else:
+            arriving.append(message)
+    receipt.messages = len(arriving)
+    receipt.tool_calls = sum(len(message.parts_of(TOOL_CALL)) for message in arriving)
+    receipt.tokens -= _size(carried) - _size(arriving)
+    receipt.changed |= withheld.changed
+    receipt.changed = {kind: count for kind, count in receipt.changed.items() if not kind.startswith("secret masked")}
+
+
+def _is_silent(message: Message) -> bool:
+    """Whether there is nothing in a message that any tool would send: no word, no call, no result."""
+    return not message.content.strip() and all(part.type == THINKING for part in message.parts or ())
+
+
+def _size(messages: Sequence[Message]) -> int:
+    return sum(message.tokens or tokens.estimate(body(message)) for message in messages)
+
+
 def warnings_for(found: Found, tool: Tool, plan: Plan, current_hash: str) -> list[str]:
     """What the user should know before going on: a changed command, tools that are not there any more."""
     config = found.session.agent_config
     warnings = []
     if config.system_prompt_hash and current_hash and config.system_prompt_hash != current_hash:
         warnings.append(f"the text of {config.command} changed since; the current one is used")
+    if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
+        warnings.append(
+            f"this is what {tool.title} makes of its own session; --rewrite carries everything in a new one"
+        )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
     missing = sorted(servers - tool.mcp_servers(plan.project))
@@ -110,22 +171,40 @@ def warnings_for(found: Found, tool: Tool, plan: Plan, current_hash: str) -> lis
 def carry_out(
     plan: Plan, found: Found, tool: Tool, capture: Capture, *, model: str = "", force: bool = False
 ) -> Launch:
-    """Write what the plan says, mark the session active, and say how to start the tool."""
-    store, session = found.place.store, plan.session
-    if session.status != ACTIVE:  # refused here, before anything was written, if it was completed
-        store.update(session.id, Change(status=ACTIVE, force=force))
+    """Write what the plan says, and say how to start the tool; the session itself is not changed by us.
+
+    That it is active, and in which tool, is said by the tool's own start (`hooks`) or by the next words that the
+    user says there (`capture`): a tool that does not start leaves everything as it was.
+    """
+    check_transition(plan.session.status, ACTIVE, force=force)
     try:
-        written = _bring(plan, tool, model)
+        if plan.how == BEGUN:
+            plan.written, launch = tool.launch_new(
+                project=plan.project, prompt=plan.prompt, title=plan.session.title, model=model
+            )
+        else:
+            plan.written = _bring(plan, tool, model)
+        if plan.written is not None:
+            plan.key = plan.written.key
+        if plan.how != BEGUN:
+            launch = tool.launch(plan.key, project=plan.project, prompt=plan.prompt, model=model)
+        plan.before = capture.hand_over(found.place, plan.session.id, tool.name, plan.key)
     except BaseException:
-        store.update(session.id, Change(status=PAUSED))
+        _discard(plan, tool)
         raise
-    if written is not None:
-        plan.key = written.key
-        plan.receipt.changed |= written.changed
-    store.update(session.id, Change(origin=Origin(tool=tool.name, session_id=plan.key)))
-    if plan.how == NEW:
-        capture.attach(found.place, session.id, tool.name, plan.key)
-    return tool.launch(plan.key, project=plan.project, prompt=plan.prompt, model=model)
+    return launch
+
+
+def take_back(plan: Plan, tool: Tool, capture: Capture) -> None:
+    """Undo what `carry_out` did: the tool could not be started."""
+    capture.take_back(tool.name, plan.key, plan.before)
+    _discard(plan, tool)
+
+
+def _discard(plan: Plan, tool: Tool) -> None:
+    if plan.written is not None:
+        tool.discard(plan.written, project=plan.project)
+        plan.written = None
 
 
 def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
@@ -138,6 +217,7 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
         return None
     written = tool.write(plan.carried, project=plan.project, title=plan.session.title, model=model)
     if written.tool_calls != plan.receipt.tool_calls:
+        tool.discard(written, project=plan.project)
         raise DamagedData(
             f"{tool.title} took {written.tool_calls} of {plan.receipt.tool_calls} tool calls",
             kept="the conversation, in our store",
@@ -146,24 +226,38 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
     return written
 
 
-def _own_session(found: Found, tool: Tool, messages: Sequence[Message]) -> tuple[str, str]:
-    """Whether the tool itself, or our copy of its file, holds exactly these messages."""
+def _own_session(
+    found: Found, tool: Tool, messages: Sequence[Message], project: str
+) -> tuple[str, str, Withheld | None]:
+    """Whether the tool itself, or our copy of its file, holds exactly these messages, for this very folder.
+
+    The tools find a session only in the folder that it was held in; a project may have been moved since, or cloned.
+    Where nobody can say what the model would get of it, it is not used either.
+    """
     session = found.session
     key = session.origin.session_id
     if session.origin.tool != tool.name or not key:
-        return NEW, ""
+        return NEW, "", None
     wanted = [message.id for message in messages]
-    for transcript in tool.transcripts():
+    for transcript in tool.transcripts(project):
         if transcript.key == key:
-            held = [message.id for message in thread(tool.read(transcript))]
-            return (OWN, key) if held == wanted else (NEW, "")
+            return _as_it_is(OWN, tool, transcript, wanted)
     from cortext.services.capture import copy_path
 
+    held_in = session.extra.get("project")
+    if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
+        return NEW, "", None
     copy = copy_path(session)
     kept = tool.transcript_at(copy) if os.path.exists(copy) else None
-    if kept is not None and [message.id for message in thread(tool.read(kept))] == wanted:
-        return PUT_BACK, key
-    return NEW, ""
+    return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else (NEW, "", None)
+
+
+def _as_it_is(how: str, tool: Tool, transcript: Transcript, wanted: list[str]) -> tuple[str, str, Withheld | None]:
+    """A session of the tool's own, if it holds these messages and is understood; else a new one."""
+    if [message.id for message in thread(tool.read(transcript))] != wanted:
+        return NEW, "", None
+    withheld = tool.withheld(transcript)
+    return (NEW, "", None) if withheld is None else (how, transcript.key, withheld)
 
 
 def _newest_that_fit(history: History, budget: int) -> list[Message]:

@@ -95,6 +95,23 @@ def context_block(session: Session, *, messages: int, before: str = "", native: 
     return "\n".join(lines)
 
 
+def begun_block(session: Session) -> str:
+    """The block of a conversation that was begun, and in which nothing was said yet."""
+    kind = f"{session.type} / " if session.type else ""
+    lines = [
+        BEGIN,
+        "This conversation was begun; nothing has been said in it yet.",
+        "",
+        f"Conversation: {kind}{_line(session.title or session.id)}",
+        f"Begun: {clock.ago(session.created_at)}",
+        f"Summary: {_line(session.summary) or '(none was written)'}",
+        "",
+        "Begin as the command says. Everything that is said here is kept as this conversation.",
+        END,
+    ]
+    return "\n".join(lines)
+
+
 def build(session: Session, history: History, *, command: str = "", budget: int = 60_000) -> Packet:
     """The packet of this history in at most about `budget` tokens."""
     summary = clip(session.summary, max(400, budget))  # a quarter of the budget: words come before words about them

@@ -46,10 +46,11 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
-    from cortext.services.resume.handover import carry_out, make_plan, warnings_for
+    from cortext.services.resume.handover import BEGUN, carry_out, make_plan, take_back, warnings_for
 
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
-    plan = make_plan(chosen, tool, command=command, budget=options.tokens or wiring.settings["resume.native_tokens"])
+    budget = options.tokens or wiring.settings["resume.native_tokens"]
+    plan = make_plan(chosen, tool, command=command, budget=budget, rewrite=options.rewrite)
     compared = chosen.session.agent_config.system_prompt_hash
     current = command_hash(chosen.place.root, chosen.session.type) if compared else ""
     plan.warnings = warnings_for(chosen, tool, plan, current)
@@ -57,6 +58,8 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
             argv = tool.launch("NEW", project=plan.project, prompt="…", model=options.model).argv
+            if plan.how == BEGUN:
+                argv = ["--session-id" if word == "--resume" else word for word in argv]
             argv = [plan.key if plan.key and word == "NEW" else word for word in argv]
         except NotFound as error:
             argv = [tool.name]
@@ -69,9 +72,18 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
             hint=f"install it, or choose another with --ai ({', '.join(TOOLS)}), or print the packet with --print",
         )
     force = options.force or _sure(chosen)
-    launch = carry_out(plan, chosen, tool, wiring.capture(), model=options.model, force=force)
-    _print_receipt(plan)
-    return _become(launch.argv, launch.cwd, launch.env)
+    capture = wiring.capture()
+    launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
+    try:
+        _print_receipt(plan)
+        _become(launch.argv, launch.cwd, launch.env)
+    except OSError as error:
+        take_back(plan, tool, capture)
+        raise NotFound(
+            f"{tool.title} could not be started: {error.strerror or error}",
+            kept="the conversation is unchanged, and nothing is left in the tool",
+            hint="choose another with --ai, or print the packet with --print",
+        ) from error
 
 
 def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:

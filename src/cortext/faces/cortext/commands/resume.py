@@ -38,6 +38,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--print", action="store_true", dest="print_packet", help="print what an agent would receive")
     made.add_argument("-n", "--dry-run", action="store_true", help="the receipt and the command line, nothing done")
     made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
+    made.add_argument("--rewrite", action="store_true", help="a new session with everything, not the tool's own one")
     made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: short, never fails")
     made.add_argument("--model", default="", help="the model that the tool is to use")
     made.add_argument("--tokens", type=count, metavar="N", help="how much history to carry at most")

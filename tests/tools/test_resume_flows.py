@@ -1,0 +1,231 @@
+"""`cortext resume` played from the shell, with the real programs: what was only begun, what was moved, what fails."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.support.cli import SCRIPTS
+from tests.support.desk import NAMES, Desk
+from tests.support.model_server import ModelServer, Reply
+from tests.support.screen import Screen
+
+OFTEN = 6  # in a used home Gemini CLI first has the model name its earlier talk: more answers than turns do no harm
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server)
+
+
+def _resumed(desk: Desk, folder: Path, *words: str) -> Screen:
+    """`cortext resume` at a terminal of this desk: the tool's own screen."""
+    return Screen(desk.home.parent, [str(SCRIPTS / "cortext"), "resume", *words], desk.env, folder, "150x70")
+
+
+def _row(desk: Desk, folder: Path, number: int = 0) -> dict[str, Any]:
+    row: dict[str, Any] = desk.cortext("list", "--here", "--json", cwd=folder).json[number]
+    return row
+
+
+def _until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)  # the pause between two looks
+
+
+def _log(folder: Path) -> str:
+    return next(folder.glob("conversations/*/*/.session/messages.jsonl")).read_text(encoding="utf-8")
+
+
+def _quiet(folder: Path) -> None:
+    """A short command, and none of the questions that a program asks about a project's servers and hooks."""
+    (folder / ".workspace" / "commands" / "plan.md").write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
+    for name in (".mcp.json", ".claude/settings.json"):
+        (folder / name).unlink(missing_ok=True)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-02", "FLOW-09", "SESS-004d")
+@pytest.mark.parametrize("name", list(NAMES))
+def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, name: str) -> None:
+    folder = desk.project("w")
+    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert desk.cortext("new", "plan", "Herons at the pond", cwd=folder).code == 0
+    _quiet(folder)
+    desk.use(name, folder)
+    promised = desk.cortext("resume", "001", "--ai", name, "--dry-run", cwd=folder)
+    assert promised.code == 0, promised.err
+    assert "begins with the command and the context block" in promised.out
+    desk.server.push(*["The heron is listening."] * OFTEN)
+    with _resumed(desk, folder, "001", "--ai", name) as screen:
+        request = desk.server.wait_for(lambda turn: "nothing has been said in it yet" in str(turn.body), 170)
+        assert "Topic: Herons at the pond" in str(request.body), "the command's own text"
+        screen.wait_for("heron is listening", timeout=120)
+        desk.say(screen, "Count the herons, please.")
+        _until(lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3)
+    row = _row(desk, folder)
+    assert (row["status"], row["tool"]) == ("active", name)
+    assert "nothing has been said" not in _log(folder), "our own block is none of the user's words"
+    assert "The heron is listening." in _log(folder)
+    assert "Count the herons" in _log(folder)
+
+    # Its folder is renamed: the tool finds a session only in the folder that it was held in.
+    assert "its own session" in desk.cortext("resume", "001", "--dry-run", cwd=folder).out
+    moved = desk.project("moved")
+    moved.rmdir()
+    folder.rename(moved)
+    assert "a new native session" in desk.cortext("resume", "001", "--dry-run", cwd=moved).out
+    desk.server.forget()
+    desk.server.push(*["Still here, after the move."] * OFTEN)
+    with _resumed(desk, moved, "001") as screen:
+        desk.server.wait_for(lambda turn: "Count the herons" in str(turn.body) and "[RESUMED" in str(turn.body), 170)
+        screen.wait_for("after the move", timeout=120)
+
+
+@pytest.mark.req("FLOW-03", "SESS-005c")
+def test_a_tool_that_does_not_start_changes_nothing(desk: Desk) -> None:
+    """A program that ends at once, and one that cannot be run at all, for a paused and a completed conversation."""
+    folder = desk.project("w")
+    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    for title in ("Herons at the pond", "Storks on the roof"):
+        assert desk.cortext("new", "plan", title, cwd=folder).code == 0
+    for log in folder.glob("conversations/*/*/.session/messages.jsonl"):
+        log.write_text('{"role": "user", "content": "Hm?", "timestamp": "2026-01-14T10:00:00Z"}\n', encoding="utf-8")
+    assert desk.cortext("stop", "001", cwd=folder).code == 0
+    assert desk.cortext("complete", "002", cwd=folder).code == 0
+    rows = desk.cortext("list", "--here", "--json", cwd=folder).json
+    files = {path: path.read_bytes() for path in folder.rglob("session.json")}
+    claude = desk.bin / "claude"
+    claude.unlink()
+    claude.write_text('#!/bin/sh\n[ "$1" = --version ] && echo 2.1.325 && exit 0\necho broken >&2; exit 3\n')
+    claude.chmod(0o755)
+    for number in ("001", "002"):
+        assert desk.cortext("resume", number, "--ai", "claude", "--force", cwd=folder).code == 3
+    assert desk.cortext("list", "--here", "--json", cwd=folder).json == rows
+    assert {path: path.read_bytes() for path in folder.rglob("session.json")} == files
+    projects = desk.home / ".claude/projects"
+    there = sorted(projects.rglob("*.jsonl"))
+    claude.write_text("#!/nonexistent/interpreter\n")
+    done = desk.cortext("resume", "001", "--ai", "claude", cwd=folder)
+    assert done.code != 0 and "could not be started" in done.err, done.err
+    assert "Traceback" not in done.err
+    assert sorted(projects.rglob("*.jsonl")) == there, "what was written for it is taken away again"
+    assert desk.cortext("list", "--here", "--json", cwd=folder).json == rows
+    assert {path: path.read_bytes() for path in folder.rglob("session.json")} == files
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-03", "SESS-005b")
+def test_resuming_an_old_conversation_counts_as_activity(desk: Desk) -> None:
+    """The tool's own start makes it active, and the next `cortext list` does not pause it again."""
+    folder = desk.project("w")
+    assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert desk.cortext("new", "plan", "Herons at the pond", cwd=folder).code == 0
+    log = next(folder.glob("conversations/*/*/.session/messages.jsonl"))
+    log.write_text('{"role": "user", "content": "Hm?", "timestamp": "2026-01-14T10:00:00Z"}\n', encoding="utf-8")
+    meta = log.with_name("session.json")
+    _long_ago(meta)
+    assert desk.cortext("stop", "001", cwd=folder).code == 0
+    assert _row(desk, folder)["status"] == "paused"
+    (folder / ".mcp.json").unlink()  # the program would ask for consent first
+    desk.server.push(*["Picked up."] * OFTEN)
+    with _resumed(desk, folder, "001", "--ai", "claude") as screen:
+        screen.wait_for("Picked up.", timeout=120)
+        row = _row(desk, folder)
+        assert row["status"] == "active", "the tool's own start made it so"
+        assert row["tool"] == "claude"
+        assert _row(desk, folder)["status"] == "active", "a second look pauses nothing"
+
+
+def _long_ago(meta: Path) -> None:
+    """The conversation as it was left in January."""
+    import json
+
+    fields = json.loads(meta.read_text(encoding="utf-8"))
+    for name in ("created_at", "last_active"):
+        fields[name] = "2026-01-14T10:00:00.000Z"
+    meta.write_text(json.dumps(fields), encoding="utf-8")
+    os.utime(meta)
+
+
+def _receipt(desk: Desk, folder: Path, *more: str) -> dict[str, Any]:
+    done = desk.cortext("resume", "1", "--dry-run", "--json", *more, cwd=folder)
+    assert done.code == 0, done.err
+    answer: dict[str, Any] = done.json
+    return answer
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-06", "SESS-004d")
+def test_the_receipt_of_a_compacted_session_says_what_the_model_gets(desk: Desk) -> None:
+    folder = desk.project("p")
+    claude = desk.tools["claude"]
+    said = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
+    desk.server.push(said[1])
+    assert claude.run(said[0], cwd=folder).returncode == 0
+    key = claude.sessions()[-1]
+    desk.server.push("<summary>Birds were talked about.</summary>")
+    assert claude.run("/compact", cwd=folder, resume=key).returncode == 0
+    desk.server.push(said[3])
+    assert claude.run(said[2], cwd=folder, resume=key).returncode == 0
+    assert desk.cortext("import", "--from", "claude", cwd=folder).code == 0
+
+    told = _receipt(desk, folder)
+    desk.server.push("Fine.")
+    assert claude.run("Go on.", cwd=folder, resume=key).returncode == 0
+    sent = str(desk.server.turns[-1].body)
+    assert told["how"] == "its own session, as it is"
+    assert told["receipt"]["messages"] == sum(words in sent for words in said) == 2
+    assert told["receipt"]["of_messages"] == 4
+    assert any("compaction" in kind and count == 2 for kind, count in told["receipt"]["left_out"].items())
+    assert any("--rewrite" in note for note in told["warnings"])
+
+    assert desk.cortext("sync", "--from", "claude", cwd=folder).code == 0
+    whole = _receipt(desk, folder, "--rewrite")
+    assert (whole["receipt"]["messages"], whole["receipt"]["left_out"]) == (6, {})
+    desk.server.push(*["Picked up whole."] * OFTEN)
+    with _resumed(desk, folder, "1", "--rewrite") as screen:
+        screen.wait_for("Picked up whole.", timeout=120)
+    request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
+    assert all(words in str(request.body) for words in said), "every word arrives"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-06", "SESS-004d")
+def test_the_receipt_of_gemini_cli_says_what_it_drops_and_doubles(desk: Desk) -> None:
+    folder = desk.project("p")
+    gemini = desk.tools["gemini"]
+    (folder / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+    calls = [gemini.shell(f"cat note.txt; echo {number}").tool_calls[0] for number in range(3)]
+    desk.server.push(Reply(text="Let me look.", tool_calls=tuple(calls)), "It stands still.")
+    assert gemini.run("What does the note say?", cwd=folder).returncode == 0
+    key = gemini.sessions()[-1]
+    desk.server.push("A question mark.")
+    assert gemini.run("? what is this", cwd=folder, resume=key).returncode == 0
+    assert desk.cortext("import", "--from", "gemini", cwd=folder).code == 0
+
+    told = _receipt(desk, folder)
+    desk.server.push("Fine.")
+    assert gemini.run("Go on.", cwd=folder, resume=key).returncode == 0
+    turns = desk.server.turns[-1].conversation
+    texts = "\n".join(turn.text for turn in turns if turn.kind == "text")
+    results = sum(turn.kind == "tool_result" for turn in turns)
+    receipt = told["receipt"]
+    assert "? what is this" not in texts and "A question mark." in texts
+    assert receipt["of_messages"] - receipt["messages"] == 1
+    assert any("begin with /" in kind and count == 1 for kind, count in receipt["left_out"].items())
+    doubled = sum(count for kind, count in receipt["changed"].items() if "more than once" in kind)
+    assert receipt["tool_calls"] == 3
+    assert results == 3 + doubled
+
+    assert desk.cortext("sync", "--from", "gemini", cwd=folder).code == 0
+    whole = _receipt(desk, folder, "--rewrite")["receipt"]
+    assert whole["messages"] == whole["of_messages"]
+    assert not whole["left_out"]
