@@ -111,7 +111,7 @@ class Bot:
                     self._telegram.count("getUpdates") + self._telegram.count("setWebhook") > polls
                     or (self.process is not None and self.process.poll() is not None)
                 ),
-                30,
+                60,
             )
             assert self.process.poll() is None, self.logged()
 
@@ -125,13 +125,13 @@ class Bot:
         """As systemd does."""
         assert self.process is not None
         self.process.terminate()
-        return self.process.wait(20)
+        return self.process.wait(60)
 
     def logged(self) -> str:
         """Everything that it has logged."""
         return self.log.read_text(encoding="utf-8")
 
-    def wait_for_log(self, words: str, timeout: float = 10.0) -> None:
+    def wait_for_log(self, words: str, timeout: float = 60.0) -> None:
         """Until these words are in the log."""
         deadline = time.monotonic() + timeout
         while words not in self.logged():

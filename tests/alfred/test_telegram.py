@@ -75,16 +75,15 @@ def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, tele
         assert "tg_4711" in alfred(env, "/sessions").out
         # Formatting arrives as entities; a long answer is split, not cut.
         model.push("**Bold** and `code`, 1 < 2 & <b>no html</b>")
-        _ask(telegram, "style", answer="no html")
+        _ask(telegram, "style", answer="Bold and code, 1 < 2 & <b>no html</b>")
         sent = telegram.sent(ME)[-1]
-        assert sent.text == "Bold and code, 1 < 2 & <b>no html</b>"
         assert (sent.styled("bold"), sent.styled("code")) == (["Bold"], ["code"])
         long = "\n\n".join(f"**Part {number}** " + "words and more words " * 20 for number in range(40))
         model.push(long)
         before = len(telegram.sent(ME))
         telegram.say(ME, "tell me everything")
         whole = "".join(long.replace("**", "").split())
-        telegram.wait_for(lambda: "".join("".join(text.split()) for text in telegram.said(ME)[before:]) == whole)
+        telegram.wait_for(lambda: "".join("".join(telegram.said(ME)[before:]).split()) == whole)
         pieces = telegram.sent(ME)[before:]
         assert len(pieces) > 3
         assert [bold for piece in pieces for bold in piece.styled("bold")] == [f"Part {number}" for number in range(40)]
@@ -126,10 +125,8 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
         _ask(telegram, "hello")
         before = len(telegram.said(ME))
         telegram.send(ME, voice={"file_id": "VOICE1", "duration": 12, "mime_type": "audio/ogg"})
-        telegram.wait_for(lambda: len(telegram.said(ME)) > before)
-        assert "I cannot open a voice message yet" in telegram.said(ME)[-1]
+        telegram.wait_for(lambda: "I cannot open a voice message yet" in telegram.said(ME)[-1])
         telegram.send(ME, photo=[{"file_id": "small"}, {"file_id": "LARGE"}], caption="what is this?")
-        telegram.wait_for(lambda: len(telegram.said(ME)) > before + 1)
         note = "(the photo itself was not opened: only your words were read)"
         telegram.wait_for(lambda: telegram.said(ME)[-1].endswith(note))
         assert telegram.said(ME)[-1].startswith("Answer to [photo] what is this?")
@@ -250,7 +247,7 @@ def test_a_restart_goes_on_where_it_stopped(
         second = Bot(env, telegram)
         second.start(wait=False)
         assert second.process is not None
-        assert second.process.wait(20) == 4
+        assert second.process.wait(60) == 4
         assert "this bot is served by process" in second.logged()
 
 

@@ -27,7 +27,7 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.press("Enter")
         screen.wait_for("Created session sess_", "you>")
         # Tab completes commands and ids.
-        screen.type("/resu")
+        screen.at_prompt().type("/resu")
         screen.press("Tab")
         screen.type(session[:9])
         screen.press("Tab")
@@ -43,9 +43,9 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.wait_for("stopped; what came is in the file")
         screen.type("and on")
         screen.press("Enter")
-        # The stopped one is marked as such; and the prompt again: a Ctrl-D while it answers would not be read.
-        screen.wait_for("Answer to tell me more", "The message above got no answer", "and on you>")
-        screen.press("C-d")
+        # The stopped one is marked as such.
+        screen.wait_for("Answer to tell me more", "The message above got no answer", "and on")
+        screen.at_prompt().press("C-d")
         assert screen.wait_for_end() == 0
     messages = messages_of(home, session)
     assert [message["role"] for message in messages].count("user") == 3

@@ -52,19 +52,19 @@ def test_a_talk_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
         screen.wait_for("(stopped; what came is in the file", timeout=WAIT)
         hold.set()
         assert aur.lines("talk")[-1]["partial"] is True
-        screen.press("Up", "Up")
+        screen.at_prompt().press("Up", "Up")
         screen.press("C-c")
         screen.wait_for("(Ctrl-D or /exit leaves)", timeout=WAIT)
         screen.type("/nonsense")
         screen.press("Enter")
         screen.wait_for("unknown command /nonsense", timeout=WAIT)
-        screen.press("Up", "Up", "Enter")  # the history holds it, above the command
+        screen.at_prompt().press("Up", "Up", "Enter")  # the history holds it, above the command
         screen.wait_for("After that.", timeout=WAIT)
         assert aur.server.turns[-1].texts("user")[-1].endswith("Tell me more")
         assert aur.server.turns[-1].texts("assistant") == ["# Fine\n\n**Three** things."], (
             "no half reply in the context"
         )
-        screen.press("C-d")
+        screen.at_prompt().press("C-d")
         screen.wait_for("Saved. Go on later: aur spawn --resume talk", timeout=WAIT)
     assert aur.lines("talk")[0]["status"] == "completed"
     assert aur.turns("talk")[-1] == ("assistant", "After that.")
@@ -84,7 +84,7 @@ def test_a_reply_streams_and_the_half_of_it_is_kept_when_stopped(aur: Aur) -> No
         screen.press("C-c")
         screen.wait_for("(stopped;", timeout=WAIT)
         hold.set()
-        screen.press("C-d")
+        screen.at_prompt().press("C-d")
         screen.wait_for("Saved.", timeout=WAIT)
     line = aur.lines("half")[2]
     assert (line["role"], line["content"], line["partial"]) == ("assistant", "Begun", True)
@@ -187,7 +187,7 @@ def test_a_full_disk_in_mid_turn_keeps_the_words_and_the_reply_for_another_try(a
         resource.prlimit(holder(aur, "full"), resource.RLIMIT_FSIZE, (hard, hard))
         screen.press("Enter")
         screen.wait_for("Good again.", timeout=WAIT)
-        screen.press("C-d")
+        screen.at_prompt().press("C-d")
         screen.wait_for("Saved.", timeout=WAIT)
     turns = aur.turns("full")
     assert [(role, len(text)) for role, text in turns[2:]] == [
@@ -245,7 +245,7 @@ def test_a_session_of_five_thousand_turns_goes_on_with_the_view_that_the_file_gi
         screen.type("/history 30")
         screen.press("Enter")
         screen.wait_for("paged: user  #10000", timeout=WAIT)
-        screen.press("C-d")
+        screen.at_prompt().press("C-d")
         screen.wait_for("Saved.", timeout=WAIT)
     assert path.read_bytes().split(b"\n", 1)[1].startswith(before)
     view = View(20_000)

@@ -57,7 +57,7 @@ class Scribe(threading.Thread):
     def _append(self, messages: list[Message]) -> list[Message]:
         if not self.held:
             return self.store.append(self.session, *messages)
-        with self.store.open(self.session, timeout=30) as writer:
+        with self.store.open(self.session, timeout=60) as writer:
             stored = writer.append(*messages)
             writer.update(Change(title=f"by {self.name}"))
             return stored
@@ -71,7 +71,7 @@ def accidents(
     watcher = PostgresStore(server.url, space)
     for name in SESSIONS:
         watcher.create(Session(id=name))
-    stores = [PostgresStore(url, space, lock_timeout=30, lease=1, patience=20) for _ in range(writers)]
+    stores = [PostgresStore(url, space, lock_timeout=60, lease=5, patience=60) for _ in range(writers)]
     scribes = [
         Scribe(f"w{number}", store, SESSIONS[number % len(SESSIONS)], held=number >= writers // 2)
         for number, store in enumerate(stores)
@@ -83,7 +83,7 @@ def accidents(
         time.sleep(chance.uniform(0, 2 * pause))  # at a random moment: any is a good one
         happen()
     before = [len(scribe.told) for scribe in scribes]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while any(len(scribe.told) <= count for scribe, count in zip(scribes, before, strict=True)):
         assert time.monotonic() < deadline and all(scribe.is_alive() for scribe in scribes), _why(scribes)
         time.sleep(0.01)  # each has to get through once more after the last accident

@@ -35,15 +35,8 @@ def cuts(server: Postgres) -> str:
     proxy = Proxy(server.port)
     chance = random.Random(200)
 
-    def cut() -> None:
-        before = proxy.cuts
-        proxy.cut_soon(chance)
-        deadline = time.monotonic() + 10
-        while proxy.cuts == before and time.monotonic() < deadline:
-            time.sleep(0.002)
-
     try:
-        scribes = accidents(server, server.at(proxy.port), cut, 200, writers=6, pause=0.05)
+        scribes = accidents(server, server.at(proxy.port), lambda: proxy.cut(chance), 200, writers=6, pause=0.05)
     finally:
         proxy.close()
     told = sum(len(scribe.told) for scribe in scribes)

@@ -7,6 +7,7 @@ import selectors
 import socket
 import struct
 import threading
+import time
 
 RESET = struct.pack("ii", 1, 0)  # closing then sends a reset, as a broken line would look
 
@@ -32,6 +33,15 @@ class Proxy:
         """Break all connections after some more bytes, in whichever direction: in the middle of a message, perhaps."""
         with self._lock:
             self._cut_after = chance.randrange(1, 4000)
+
+    def cut(self, chance: random.Random, timeout: float = 60.0) -> None:
+        """The same, and wait until it happened: however slow the machine is, as many are cut as were asked for."""
+        before = self.cuts
+        self.cut_soon(chance)
+        deadline = time.monotonic() + timeout
+        while self.cuts == before:
+            assert time.monotonic() < deadline, f"nothing came through to be cut within {timeout:g} s"
+            time.sleep(0.002)  # the pause between two looks
 
     def close(self) -> None:
         self._ended = True

@@ -135,7 +135,7 @@ class ModelServer:
             self._requests.clear()
             self._script.clear()
 
-    def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 30.0) -> Request:
+    def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 60.0) -> Request:
         """The first request that the predicate accepts, past or to come; TimeoutError when none does."""
         deadline = time.monotonic() + timeout
         seen = 0
@@ -195,7 +195,7 @@ class ModelServer:
                 self.note_hang_up()
                 return
 
-    def wait_for_hold(self, timeout: float = 10.0) -> None:
+    def wait_for_hold(self, timeout: float = 60.0) -> None:
         """Wait until an answer is held; TimeoutError when none is."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._held > 0, timeout):
@@ -208,7 +208,7 @@ class ModelServer:
             self._hung_up += 1
             self._changed.notify_all()
 
-    def wait_for_hang_up(self, timeout: float = 10.0) -> None:
+    def wait_for_hang_up(self, timeout: float = 60.0) -> None:
         """Wait until a client hung up before its answer was whole; TimeoutError when none does."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._hung_up > 0, timeout):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+import termios
 import time
 from pathlib import Path
 from typing import Self
@@ -26,7 +27,7 @@ class Screen:
         command = ["tmux", "-S", str(self.socket), *words]
         environ = {"PATH": os.environ["PATH"], "HOME": str(self.socket.parent), "LANG": "C.UTF-8"}
         done = subprocess.run(
-            command, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=20, check=False
+            command, env=environ, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
         )
         return done.stdout
 
@@ -46,6 +47,26 @@ class Screen:
             if time.monotonic() > deadline:
                 raise AssertionError(f"not on the screen after {timeout:g} s: {words}\n{shown}")
             time.sleep(0.05)  # the pause between two looks, not a guess that it is done
+
+    def at_prompt(self, timeout: float = 90.0) -> Self:
+        """Until a prompt of ours reads keys one by one: before that the terminal takes Ctrl-D and Ctrl-C itself.
+
+        `screen.at_prompt().press("C-d")`
+        """
+        deadline = time.monotonic() + timeout
+        while self._modes() & (termios.ICANON | termios.ISIG):
+            assert time.monotonic() < deadline, f"no prompt after {timeout:g} s\n{self.text()}"
+            time.sleep(0.02)  # the pause between two looks
+        return self
+
+    def _modes(self) -> int:
+        """The local modes of the terminal (c_lflag)."""
+        device = os.open(self._tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_RDONLY | os.O_NOCTTY)
+        try:
+            modes: int = termios.tcgetattr(device)[3]
+            return modes
+        finally:
+            os.close(device)
 
     def type(self, text: str) -> None:
         """Keys, literally."""
@@ -82,7 +103,7 @@ class ShellScreen(Screen):
         script = f'trap : INT; {f"ulimit {limit}; " if limit else ""}"$@"; echo $? >{shlex.quote(str(self._ended))}'
         super().__init__(folder, ["bash", "-c", script, "bash", *command], env, cwd, size)
 
-    def wait_for_end(self, timeout: float = 30.0) -> int:
+    def wait_for_end(self, timeout: float = 90.0) -> int:
         """Until the program ended; its exit code."""
         deadline = time.monotonic() + timeout
         while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):

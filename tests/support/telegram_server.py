@@ -173,7 +173,7 @@ class TelegramServer:
         with self.changed:
             return len(self._updates)
 
-    def wait_for(self, true: Callable[[], Any], timeout: float = 20.0) -> None:
+    def wait_for(self, true: Callable[[], Any], timeout: float = 60.0) -> None:
         """Until it holds; looked at after each call of the bot."""
         deadline = time.monotonic() + timeout
         while not true():

@@ -1,0 +1,106 @@
+"""Write docs/reference.md, every command and every setting, from the code itself: `python docs/make_reference.py`."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+from cortext import config
+from cortext.faces.alfred import main as alfred
+from cortext.faces.aur import main as aur
+from cortext.faces.cortext import main as cortext
+
+HERE = Path(__file__).parent
+HEAD = """\
+# Reference
+
+Every command with its options, and every setting. This page is written by `docs/make_reference.py` from the code.
+`cortext COMMAND --help` says more about each command.
+"""
+SETTINGS = """
+## Settings
+
+In `~/.config/cortext/config.toml` (a table for each part before the last dot), in `.workspace/config.toml`, or as a
+variable of the environment; the later wins. **Anywhere** marks what counts in the file of a workspace that you have not
+trusted with `cortext trust`.
+
+| setting | built in | anywhere | variable | what it is |
+|---|---|---|---|---|
+"""
+
+
+class _Found(Exception):
+    """The command line of a command, on its way out."""
+
+    def __init__(self, parser: ArgumentParser) -> None:
+        self.parser = parser
+
+
+def modules(program: str) -> dict[str, str]:
+    """The commands of a program that are for people, with their modules; "" is the program without a command."""
+    if program == "cortext":
+        return {name: f"{cortext.PACKAGE}.{module}" for _, group in cortext.COMMANDS for name, module, _ in group}
+    if program == "aur":
+        return {name: f"{aur.PACKAGE}.{module}" for name, module in aur.COMMANDS.items()}
+    return {"": alfred.TALK, **alfred.COMMANDS}
+
+
+def parsers(program: str, command: str) -> dict[str, ArgumentParser]:
+    """The command lines of a command and of the commands that it has itself, by name."""
+
+    def caught(parser: ArgumentParser, *_: object) -> None:
+        raise _Found(parser)
+
+    module = importlib.import_module(modules(program)[command])
+    with mock.patch.object(ArgumentParser, "parse_known_args", caught):
+        try:
+            module.run(["--help"])
+        except _Found as found:
+            return dict(_with_children(f"{program} {command}".strip(), found.parser))
+    raise AssertionError(f"{program} {command} reads no command line")
+
+
+def _with_children(name: str, parser: ArgumentParser) -> Iterator[tuple[str, ArgumentParser]]:
+    yield name, parser
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for word, child in action.choices.items():
+                yield from _with_children(f"{name} {word}", child)
+
+
+def options(parser: ArgumentParser) -> list[str]:
+    """The options of a command line, as they are written."""
+    return [
+        ", ".join(action.option_strings) + (f" {action.metavar}" if isinstance(action.metavar, str) else "")
+        for action in parser._actions
+        if action.option_strings and "--help" not in action.option_strings
+    ]
+
+
+def page() -> str:
+    """The whole page."""
+    lines = [HEAD]
+    for program in ("cortext", "aur", "alfred"):
+        lines += [f"## `{program}`", "", "| command | options |", "|---|---|"]
+        for command in modules(program):
+            for name, parser in parsers(program, command).items():
+                named = ", ".join(f"`{option}`" for option in options(parser))
+                lines.append(f"| `{name}` | {named} |")
+        lines.append("")
+    rows = []
+    for setting in config.SETTINGS.values():
+        variable = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
+        default = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
+        built_in = f"`{default}`" if default else ""
+        anywhere = "yes" if setting.anywhere else ""
+        rows.append(f"| `{setting.name}` | {built_in} | {anywhere} | `{variable}` | {setting.help} |")
+    return "\n".join(lines).rstrip() + "\n" + SETTINGS + "\n".join(rows) + "\n"
+
+
+if __name__ == "__main__":
+    (HERE / "reference.md").write_text(page(), encoding="utf-8")
+    sys.stdout.write("docs/reference.md\n")

@@ -1,0 +1,163 @@
+"""The pages for people, held to the code: every command, option, setting, variable and path that they name is there,
+and every command, option and setting that is there is named by them."""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+from docs import make_reference as reference
+
+from cortext import config
+from cortext.faces.cortext import main as cortext
+
+REPOSITORY = Path(__file__).parent.parent
+PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+# Options of other programs that the pages name.
+OTHERS_OPTIONS = {"--quick", "--amend"}
+# Where the AI tools keep what is theirs.
+# Names in the text that only look like a setting or a path of ours.
+EXAMPLES = {"store.append", "src/net/reply.py"}
+OTHERS_FOLDERS = ("~/.claude", "~/.gemini", "~/.codex", "~/.config/opencode", "~/.local/share/opencode", "~/.npmrc")
+
+
+@cache
+def _fences(page: Path) -> list[tuple[str, str]]:
+    """The fenced blocks: language and text."""
+    found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    return [(language, text) for language, text in found]
+
+
+@cache
+def _spans(page: Path) -> list[str]:
+    """What stands between backticks in the text."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
+
+
+def _command_lines(page: Path) -> Iterator[list[str]]:
+    """Every line that begins with one of our commands, as words, up to a comment or the next command."""
+    lines = [line for language, text in _fences(page) if language in ("", "sh", "bash") for line in text.splitlines()]
+    for line in [*lines, *_spans(page)]:
+        plain = re.sub(r"\"[^\"]*\"|'[^']*'", "WORDS", line.split("  #")[0])
+        for piece in re.split(r"[|;]|&&", plain):
+            words = piece.split()
+            while words and re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+                words = words[1:]
+            if words and words[0] in ("cortext", "aur", "alfred"):
+                yield words
+
+
+@cache
+def _known(program: str, command: str) -> set[str]:
+    """Every option of a command, and of the commands that it has itself."""
+    found = {"--help", "-h", "--version", "-V"}
+    if command in reference.modules(program):
+        for parser in reference.parsers(program, command).values():
+            found |= set(parser._option_string_actions)
+    return found
+
+
+@cache
+def _all_options() -> set[str]:
+    programs = ("cortext", "aur", "alfred")
+    return {option for one in programs for command in reference.modules(one) for option in _known(one, command)}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_and_option_on_a_page_is_there(page: Path) -> None:
+    wrong = []
+    for words in _command_lines(page):
+        program, rest = words[0], words[1:]
+        command = rest[0] if rest and re.fullmatch(r"[a-z][a-z-]+", rest[0]) else ""
+        if program == "alfred" and command not in reference.modules("alfred"):
+            command = ""
+        elif command in cortext.HIDDEN:
+            continue
+        elif command and command not in (*reference.modules(program), "help"):
+            wrong.append(" ".join(words))
+            continue
+        wrong += [
+            f"{' '.join(words)}: {word}"
+            for word in rest
+            if word.startswith("-") and len(word) > 1 and re.split("[=\\]]", word)[0] not in _known(program, command)
+        ]
+    for span in _spans(page):
+        wrong += [word for word in re.findall(r"^--[a-z][a-z-]+", span) if word not in _all_options() | OTHERS_OPTIONS]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_setting_on_a_page_is_there(page: Path) -> None:
+    tables = {name.partition(".")[0] for name in config.SETTINGS}
+    names = [name for span in _spans(page) for name in re.findall(r"^([a-z]+(?:\.[a-z_]+)+)(?: =.*)?$", span)]
+    wrong = [name for name in names if name.partition(".")[0] in tables and name not in config.SETTINGS]
+    wrong = [name for name in wrong if name not in EXAMPLES and not name.endswith((".json", ".jsonl", ".md", ".toml"))]
+    for language, text in _fences(page):
+        if language == "toml":
+            wrong += [
+                name
+                for name, _ in config._flatten(tomllib.loads(text))
+                if name not in config.SETTINGS and name != "store"
+            ]
+    assert wrong == []
+
+
+@cache
+def _source() -> str:
+    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((REPOSITORY / "src").rglob("*.py")))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
+    text = " ".join([*_spans(page), *(text for _, text in _fences(page))])
+    named = set(re.findall(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", text))
+    made = {"CORTEXT_" + name.replace(".", "_").upper() for name in config.SETTINGS}
+    assert sorted(name for name in named if name not in made and name not in _source()) == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_on_a_page_is_there(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    wrong = [link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) if not (page.parent / link).exists()]
+    everything = [*_spans(page), *(line for _, block in _fences(page) for line in block.splitlines())]
+    for words in everything:
+        for path in re.findall(r"(?:^|[\s'\"])((?:src|tests|docs|bench|bin|\.ci)/[\w./-]*)", words):
+            if path not in EXAMPLES and not (REPOSITORY / path.rstrip(".")).exists():
+                wrong.append(path)
+        for module in re.findall(r"python -m ((?:tests|bench)\.[\w.]+)", words):
+            path = REPOSITORY / module.replace(".", "/")
+            if module.rpartition(".")[2] != "NAME" and not (path.with_suffix(".py").exists() or path.is_dir()):
+                wrong.append(module)
+        wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _ours(path)]
+    assert wrong == []
+
+
+def _ours(path: str) -> bool:
+    """Whether the code keeps something there, or it is another program's."""
+    settings = config.load()
+    folders = [
+        config.data_folder(),
+        config.cache_folder(),
+        os.path.dirname(config.user_file()),
+        config.spawn_folder(settings),
+        config.chat_folder(settings),
+        config.assistant_folder(settings),
+    ]
+    full = os.path.expanduser(path)
+    within = [os.path.expanduser(folder) for folder in OTHERS_FOLDERS] + folders
+    return any(full.rstrip("/") == folder or full.startswith(folder + "/") for folder in within) or (
+        path.rstrip("/").removeprefix("~/") in _source()
+    )
+
+
+def test_the_reference_is_that_of_the_code() -> None:
+    """Every command, option and setting is on a page of its own, which is written from the code."""
+    told = (REPOSITORY / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert told == reference.page(), "run `.venv/bin/python docs/make_reference.py`"
