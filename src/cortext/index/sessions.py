@@ -1,8 +1,9 @@
 """The list of all sessions, kept up to date by itself: what a list costs does not depend on how much there is.
 
 Our own writers note in their store which session they changed. What others change (git, an editor, a tool) is seen
-by cheap signs: the times of folders, git's own files, the newest logs; and, where there are many sessions, at the
-latest by a look at all of them that nobody waits for. Only what changed is read again.
+by cheap signs: the times of folders, git's own files, and every log (a look at one takes a few millionths of a
+second: `bench/noticing`). Where there are many sessions, their other files are looked at now and then, by a process
+that nobody waits for. Only what changed is read again.
 
 This module imports nothing heavy: a list that finds nothing changed answers from the database alone.
 """
@@ -29,8 +30,7 @@ if TYPE_CHECKING:
 
     Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
 
-FEW = 400  # so many sessions are looked at every time
-NEWEST = 20
+FEW = 400  # of so many sessions all files are looked at every time; of more, the logs
 AT_ONCE = 500  # sessions that are asked for by name
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
 IN_USE = ("status", "active")
@@ -242,7 +242,7 @@ class _Refresh:
             changed |= self._all_changed()
             scanned = time.time()
         else:
-            changed |= (set() if same else self._new_and_gone()) | self._newest_changed()
+            changed |= (set() if same else self._new_and_gone()) | self._logs_changed()
         if changed:
             self._read_again(sorted(changed))
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
@@ -295,12 +295,12 @@ class _Refresh:
         there = set(shapes.session_ids(self.source.kind, self.source.root))
         return (known - there) | (there - known)
 
-    def _newest_changed(self) -> set[str]:
-        rows = self.database.execute(
-            "SELECT id, path, signs FROM session WHERE root = ? ORDER BY last_active DESC LIMIT ?",
-            (self.source.root, NEWEST),
-        )
-        return {row[0] for row in rows if _signs_of(self.source.kind, row[1]) != row[2]}
+    def _logs_changed(self) -> set[str]:
+        """Every session whose log is not as it was: one look at a file each."""
+        rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
+        log = shapes.FILES[self.source.kind][0]
+        end = f"/{log}" if log else ""
+        return {name for name, path, signs in rows if _sign_of(path + end) != signs.partition(" ")[0]}
 
     def _all_changed(self) -> set[str]:
         """Every session whose files are not as they were: two looks at a file each, no reading."""
@@ -388,14 +388,15 @@ def _git(signs: str) -> dict[str, int]:
 
 def _signs_of(kind: str, path: str) -> str:
     """Size, time and inode of a session's files."""
-    signs = []
-    for name in shapes.FILES[kind]:
-        try:
-            status = os.stat(f"{path}/{name}" if name else path)
-            signs.append(f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}")
-        except OSError:
-            signs.append("-")
-    return " ".join(signs)
+    return " ".join([_sign_of(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+
+
+def _sign_of(path: str) -> str:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return "-"
+    return f"{status.st_size}.{status.st_mtime_ns}.{status.st_ino}"
 
 
 def _text(text: str) -> str:

@@ -1,0 +1,49 @@
+"""What another program changes is noticed by the next query, however many sessions there are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cortext.index.sessions import FEW
+from tests.support.cli import cortext
+
+
+def session(work: Path, number: int) -> Path:
+    """A conversation as another program writes it; its log."""
+    folder = work / "conversations" / f"2026-01-{number % 28 + 1:02d}" / f"{number:03d}-brainstorm-topic" / ".session"
+    folder.mkdir(parents=True)
+    when = f"2026-01-{number % 28 + 1:02d}T10:00:00.000Z"
+    fields = {"version": "1.0", "conversation_id": folder.parent.name, "conversation_type": "brainstorm"}
+    fields |= {"title": f"Topic {number}", "status": "paused", "created_at": when, "last_active": when}
+    (folder / "session.json").write_text(json.dumps(fields))
+    log = folder / "messages.jsonl"
+    log.write_text(line(f"words of {number}", when, 0))
+    return log
+
+
+def line(words: str, when: str, number: int) -> str:
+    fields = {"role": "user", "content": words, "timestamp": when, "tokens": 3, "id": f"m{number}", "seq": number}
+    return json.dumps(fields) + "\n"
+
+
+@pytest.mark.req("FLOW-08", "FIND-03")
+def test_a_line_that_another_program_appended_to_an_old_session_is_found_at_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".workspace").mkdir(parents=True)
+    logs = [session(work, number) for number in range(1, FEW + 21)]
+    env = {"HOME": str(tmp_path)}
+    before = cortext("list", "--json", cwd=work, env=env)
+    assert before.code == 0 and len(before.json) == len(logs), before.err
+    oldest = min(before.json, key=lambda row: row["last_active"])
+    log = Path(oldest["path"]) / ".session" / "messages.jsonl"
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line("the quincunx of oaks", "2026-01-02T11:00:00.000Z", 1))
+    rows = {row["id"]: row for row in cortext("list", "--json", cwd=work, env=env).json}
+    assert rows[oldest["id"]]["message_count"] == 2
+    with log.open("a", encoding="utf-8") as file:
+        file.write(line("a murmuration over it", "2026-01-02T11:01:00.000Z", 2))
+    found = cortext("search", "murmuration", "--json", cwd=work, env=env)
+    assert found.code == 0 and oldest["id"] in found.out, found.out + found.err
