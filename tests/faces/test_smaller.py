@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,88 @@ def test_numbers_that_make_no_sense_are_refused(workspace: Path) -> None:
         _refused(cortext("title", "001", title, cwd=workspace), "title is empty")
     assert _metadata(workspace) == before
     assert len(list(workspace.glob("conversations/*/*"))) == 1
+
+
+# ── types ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("SESS-007", "FLOW-08")
+def test_a_type_says_whether_it_keeps_sessions(workspace: Path) -> None:
+    path = workspace / ".workspace" / "registry.json"
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert all(entry["sessions"] is True for entry in written["types"].values())
+    assert cortext("type", "add", "haiku", "--no-sessions", cwd=workspace).code == 0
+    written = json.loads(path.read_text(encoding="utf-8"))
+    assert written["types"]["haiku"]["sessions"] is False
+    written["types"]["debug"]["sessions"] = False
+    path.write_text(json.dumps(written), encoding="utf-8")
+    listed = cortext("type", "list", cwd=workspace).out
+    marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(keeps no session)")]
+    assert marked == ["debug", "haiku"]
+    for name in ("debug", "haiku"):
+        _refused(cortext("new", name, "Nothing", cwd=workspace), "keep no session")
+        event = {
+            "session_id": "11111111-2222-3333-4444-555555555555",
+            "hook_event_name": "UserPromptSubmit",
+            "cwd": str(workspace),
+            "prompt": f"/workspace.{name} Nothing",
+            "transcript_path": str(workspace / "none.jsonl"),
+        }
+        done = cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event))
+        assert done.code == 0 and done.out == ""
+    assert len(list(workspace.glob("conversations/*/*"))) == 1
+    event["prompt"] = "/workspace.plan Something"
+    assert "002-plan-something" in cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event)).out
+
+
+@pytest.mark.req("SESS-007")
+def test_a_type_can_be_removed_and_its_conversations_stay(workspace: Path) -> None:
+    command = workspace / ".claude" / "commands" / "workspace.haiku.md"
+    assert cortext("type", "add", "haiku", "--description", "three lines", cwd=workspace).code == 0
+    assert cortext("type", "add", "ode", cwd=workspace).code == 0
+    made = cortext("new", "haiku", "Frogs", "--json", cwd=workspace).json["id"]
+    assert command.exists()
+    (workspace / ".workspace/templates/ode.md").write_text("mine\n", encoding="utf-8")
+    assert cortext("type", "remove", "haiku", cwd=workspace).out.startswith("Removed /workspace.haiku.")
+    assert (
+        "kept, because you edited it: .workspace/templates/ode.md"
+        in cortext("type", "remove", "ode", cwd=workspace).out
+    )
+    assert not command.exists() and not (workspace / ".workspace/commands/haiku.md").exists()
+    assert "haiku" not in cortext("type", "list", cwd=workspace).out
+    assert cortext("show", made, cwd=workspace).code == 0
+    _refused(cortext("type", "remove", "haiku", cwd=workspace), "there is no type haiku", 1)
+    _refused(cortext("type", "remove", "plan", cwd=workspace), "plan is built in", 7)
+
+
+# ── help, init, trust ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("LOOK-01")
+def test_help_of_a_command_is_that_command_s(tmp_path: Path) -> None:
+    assert cortext("help", "fork", cwd=tmp_path).out == cortext("fork", "--help", cwd=tmp_path).out
+    assert cortext("help", "mcp", cwd=tmp_path).out.startswith("usage: cortext mcp")
+    _refused(cortext("help", "frok", cwd=tmp_path), "did you mean fork")
+    assert "\n  mcp " in cortext("help", cwd=tmp_path).out
+
+
+@pytest.mark.req("SESS-007")
+def test_the_home_folder_becomes_no_repository_by_accident(home: Path) -> None:
+    before = sorted(os.listdir(home))
+    for words in (["init"], ["init", str(home), "--ai", "claude"]):
+        _refused(cortext(*words, cwd=home), "is your home folder")
+    assert sorted(os.listdir(home)) == before
+    assert cortext("init", "--force", "--ai", "claude", cwd=home).code == 0
+    assert (home / ".git").is_dir()
+    assert cortext("init", "--ai", "claude", cwd=home).code == 0, "it is one already"
+
+
+@pytest.mark.req("SAFE-04")
+def test_trust_shows_what_it_trusts(workspace: Path) -> None:
+    assert "nothing to trust" in cortext("trust", cwd=workspace).out
+    settings = workspace / ".workspace" / "config.toml"
+    settings.write_text('[model]\nname = "openai/evil"\n[workspace]\npause_minutes = 9\n[other]\nkey = 1\n', "utf-8")
+    done = cortext("trust", cwd=workspace)
+    assert done.code == 0 and "model.name = openai/evil" in done.out and "other.key" in done.out
+    assert "pause_minutes" not in done.out, "that one needs no trust"
+    assert "Trusted: " in done.out and "(none:" in cortext("trust", cwd=workspace).out

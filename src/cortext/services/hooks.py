@@ -121,7 +121,8 @@ class Hook:
             return confirmation(self._save(found))
         from cortext.services import registry
 
-        if name not in registry.load(self.world.workspace).types:
+        entry = registry.load(self.world.workspace).types.get(name)
+        if entry is None or not entry.sessions:  # a command of somebody else, or of a type that keeps none
             return ""
         return self._begin(name)
 

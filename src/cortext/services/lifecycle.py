@@ -45,6 +45,12 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             f"no conversation type {kind!r} in this workspace",
             hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
         )
+    if not entry.sessions:
+        raise UsageError(
+            f"conversations of the type {kind!r} keep no session in this workspace",
+            kept="nothing was begun",
+            hint=f'set "sessions" of {kind} to true in {registry.RELATIVE} to change that',
+        )
     prompt_hash = registry.command_hash(place.root, kind)
     topic = " ".join(topic.split())
     session = Session(

@@ -12,13 +12,16 @@ from cortext.wiring import Wiring
 
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
-    examined = [examine(place) for place in Wiring().stores()]
+    wiring = Wiring()
+    examined = [examine(place) for place in wiring.stores()]
     damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
     else:
         for store in examined:
             _print(store)
+        for line in wiring.settings.warnings():
+            print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
         print("Something is damaged: see the commands above." if damaged else "All is well.")
     return 3 if damaged else 0
 

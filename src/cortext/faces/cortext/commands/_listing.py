@@ -20,7 +20,7 @@ MANY = 200  # so many sessions to read anew are worth a progress bar
 def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     """The list, and what to tell the user."""
     listing = fresh_listing(wiring)
-    told = notices.take()
+    told = [*notices.take(), *wiring.settings.warnings()]
     minutes = wiring.settings["workspace.pause_minutes"]
     border = clock.from_epoch(time.time() - minutes * 60)
     if any(row.kind == "workspace" and row.last_active < border for row in listing.rows(status="active")):
