@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from cortext.faces.mcp.specs import SPECS
 from cortext.model.message import Message
 from cortext.model.session import Change
+from cortext.services.lifecycle import OWN_TOOLS
 from cortext.store.workspace import WorkspaceStore
 from tests.support.cli import Ran, cortext
 
@@ -169,3 +171,41 @@ def test_trust_shows_what_it_trusts(workspace: Path) -> None:
     assert done.code == 0 and "model.name = openai/evil" in done.out and "other.key" in done.out
     assert "pause_minutes" not in done.out, "that one needs no trust"
     assert "Trusted: " in done.out and "(none:" in cortext("trust", cwd=workspace).out
+
+
+# ── what a session says about itself ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("SESS-001b")
+def test_the_tools_at_hand_are_noted_and_not_a_constant(workspace: Path) -> None:
+    assert sorted(OWN_TOOLS) == sorted(SPECS)
+    own = [f"mcp__cortext__{name}" for name in SPECS]
+    assert sorted(_metadata(workspace)["agent_config"]["tools"]) == sorted(own)
+    settings = workspace / ".mcp.json"
+    servers = json.loads(settings.read_text(encoding="utf-8"))
+    servers["mcpServers"]["github"] = {"command": "github-mcp"}
+    settings.write_text(json.dumps(servers), encoding="utf-8")
+    event = {
+        "session_id": "11111111-2222-3333-4444-555555555555",
+        "hook_event_name": "UserPromptSubmit",
+        "cwd": str(workspace),
+        "prompt": "/workspace.plan Move",
+        "transcript_path": str(workspace / "none.jsonl"),
+    }
+    assert cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event)).code == 0
+    noted = _metadata(workspace, "002-plan-move")["agent_config"]["tools"]
+    assert sorted(noted) == sorted([*own, "mcp__github__*"])
+
+
+@pytest.mark.req("SESS-001b")
+def test_a_summary_that_another_program_wrote_stays(workspace: Path) -> None:
+    [path] = workspace.glob(f"conversations/*/{API}/.session/session.json")
+    fields = json.loads(path.read_text(encoding="utf-8"))
+    fields = {name: value for name, value in fields.items() if not name.startswith("summary_")}
+    path.write_text(json.dumps({**fields, "context_summary": "We stood at the fork of two designs."}), "utf-8")
+    said = [Message(role="user", content=f"More of it, {place}.") for place in range(40)]
+    WorkspaceStore(str(workspace)).append(API, *said)
+    for _ in range(2):
+        assert cortext("stop", "001", "--no-commit", cwd=workspace).code == 0
+        assert _metadata(workspace)["context_summary"] == "We stood at the fork of two designs."
+        WorkspaceStore(str(workspace)).update(API, Change(status="active"))

@@ -136,7 +136,11 @@ class Hook:
             self._take_in()  # what was said before belongs to what was going on before
             place = self.world.workspace_store()
             session = begin(
-                place, kind, self.event.arguments, origin=Origin(tool=self.tool.name, session_id=self.event.key)
+                place,
+                kind,
+                self.event.arguments,
+                origin=Origin(tool=self.tool.name, session_id=self.event.key),
+                servers=self.tool.mcp_servers(self.world.workspace),
             )
             session = place.store.update(session.id, Change(extra={"begun_by": wanted}))
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
