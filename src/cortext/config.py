@@ -95,10 +95,16 @@ SETTINGS = {
 class Settings:
     """The settings in force; `settings["store.lock_timeout"]`."""
 
-    def __init__(self, values: dict[str, Value], ignored: dict[str, str]) -> None:
+    def __init__(self, values: dict[str, Value], ignored: dict[str, str], unknown: dict[str, str]) -> None:
         self._values = values
         # Settings that a workspace asked for and did not get: name and the file that asked.
         self.ignored = ignored
+        # Names in the file of a workspace that are none of ours, perhaps of another version: name and file.
+        self.unknown = unknown
+
+    def warnings(self) -> list[str]:
+        """What to tell the user about his files."""
+        return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
 
     def __getitem__(self, name: str) -> Any:
         return self._values.get(name, SETTINGS[name].default)
@@ -108,22 +114,34 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
     """Read every source that is there."""
     values: dict[str, Value] = {}
     ignored: dict[str, str] = {}
+    unknown: dict[str, str] = {}
     _take(_read(user_file()), user_file(), values, lambda setting: True, ignored)
     if workspace:
         path = workspace_file(workspace)
-        _take(_read(path), path, values, lambda setting: trusted or setting.anywhere, ignored)
+        _take(_read(path), path, values, lambda setting: trusted or setting.anywhere, ignored, unknown)
     for setting in SETTINGS.values():
         name = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
         if os.environ.get(name):
             values[setting.name] = setting.parse(os.environ[name], f"${name}")
-    return Settings(values, ignored)
+    return Settings(values, ignored, unknown)
 
 
-def _take(found: dict[str, Any], source: str, values: dict[str, Value], allowed: Any, ignored: dict[str, str]) -> None:
+def _take(
+    found: dict[str, Any],
+    source: str,
+    values: dict[str, Value],
+    allowed: Any,
+    ignored: dict[str, str],
+    unknown: dict[str, str] | None = None,
+) -> None:
+    """Take what a file says. A name that is none of ours is an error, or goes to `unknown` where that is given."""
     for name, value in _flatten(found):
         # One line is enough for a server; a file with other settings of the store has `url` in its table.
         name = "store.url" if name == "store" else name
         setting = SETTINGS.get(name)
+        if setting is None and unknown is not None:
+            unknown[name] = source
+            continue
         if setting is None:
             raise ConfigError(f"{source}: unknown setting {name}", hint=f"known are: {', '.join(sorted(SETTINGS))}")
         if allowed(setting):
@@ -164,6 +182,12 @@ def _read(path: str) -> dict[str, Any]:
 def workspace_file(workspace: str) -> str:
     """The settings file of a workspace."""
     return os.path.join(workspace, ".workspace", "config.toml")
+
+
+def written(workspace: str) -> dict[str, Any]:
+    """What the settings file of a workspace says, by dotted names."""
+    pairs = _flatten(_read(workspace_file(workspace)))
+    return {"store.url" if name == "store" else name: value for name, value in pairs}
 
 
 def is_trusted(workspace: str) -> bool:

@@ -283,11 +283,19 @@ def test_exit_6_a_link_is_not_followed(demo: Path, tmp_path: Path, capsys: pytes
 
 
 @pytest.mark.req("LOOK-01")
-def test_exit_7_bad_settings(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (demo / ".workspace" / "config.toml").write_text("nonsense = 1\n", encoding="utf-8")
-    done = _here(capsys, "list")
-    assert done.code == 7
-    assert "config.toml: unknown setting nonsense" in done.err
+def test_exit_7_bad_settings(demo: Path, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in (demo / ".workspace" / "config.toml", home / ".config" / "cortext" / "config.toml"):
+        name.parent.mkdir(parents=True, exist_ok=True)
+        name.write_text("[store]\nlock_timeout = 'soon'\n", encoding="utf-8")
+        done = _here(capsys, "list")
+        assert done.code == 7 and "config.toml: store.lock_timeout" in done.err
+        name.write_text("nonsense = 1\n", encoding="utf-8")
+    assert _here(capsys, "list").code == 7, "the user's own file: a slip that he can mend"
+    name.unlink()
+    for words in ("list", "doctor"):
+        done = _here(capsys, words)
+        assert done.code == 0, "the file of a workspace may be of another version"
+        assert "config.toml: unknown setting nonsense; it was ignored" in done.out + done.err
 
 
 # ── doctor and repair ────────────────────────────────────────────────────────────────────────────────

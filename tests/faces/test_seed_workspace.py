@@ -478,7 +478,7 @@ def test_settings_of_a_repository_are_not_trusted_with_more_than_looks(workspace
     talk.say(f"my key is {KEY}", "fine, noted here")
     assert KEY not in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")
     trusted = cortext("trust", cwd=workspace)
-    assert "workspace.mask was ignored until now" in trusted.out
+    assert "workspace.mask = False" in trusted.out
     talk.say(f"again {KEY}", "fine, as you wish")
     assert KEY in (_session(workspace) / "messages.jsonl").read_text(encoding="utf-8")
     config.write_text(config.read_text(encoding="utf-8") + "# changed\n", encoding="utf-8")

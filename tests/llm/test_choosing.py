@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from cortext import config
-from cortext.errors import ConfigError, NoModel, UsageError
-from cortext.llm import ollama_api
+from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
+from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Done, Event, Note, Request, Text
 from cortext.llm.connection import is_loopback
 from cortext.llm.sizes import DEFAULT, context_of
@@ -287,3 +288,26 @@ def test_nothing_heavy_is_imported_to_choose(monkeypatch: pytest.MonkeyPatch) ->
         [sys.executable, "-c", code], capture_output=True, text=True, encoding="utf-8", check=True, env=dict(os.environ)
     )
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.req("MODEL-01")
+def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+    with pytest.raises(NoModel):
+        chosen()
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "0")
+    model = Wiring().model("")
+    with pytest.raises(ModelUnreachable) as told:
+        list(model.stream(Request(messages=[Message(role=USER, content="Hello")])))
+    assert "127.0.0.1:9" in f"{told.value.message} {told.value.hint}"
+
+
+@pytest.mark.req("MODEL-01")
+def test_the_docs_name_the_models_of_the_code() -> None:
+    docs = Path(__file__).parents[2] / "docs"
+    text = (docs / "models.md").read_text(encoding="utf-8")
+    for module in (anthropic_api, openai_api, gemini_api):
+        assert f"`{module.DEFAULT}`" in text
+    shown = re.findall(r"(?:anthropic|openai|gemini)/([a-z0-9.-]+)", text + (docs / "agents.md").read_text("utf-8"))
+    assert shown and set(shown) <= {anthropic_api.DEFAULT, openai_api.DEFAULT, gemini_api.DEFAULT}

@@ -3,7 +3,7 @@
     ---
     name: reviewer
     description: Reviews a change as a colleague would
-    model: anthropic/claude-sonnet-4-5          (optional)
+    model: anthropic/claude-sonnet-5-5          (optional)
     tools: Read, Grep                           (optional)
     ---
     You are a code reviewer …

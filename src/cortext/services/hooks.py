@@ -124,7 +124,8 @@ class Hook:
             return confirmation(self._save(found))
         from cortext.services import registry
 
-        if name not in registry.load(self.world.workspace).types:
+        entry = registry.load(self.world.workspace).types.get(name)
+        if entry is None or not entry.sessions:  # a command of somebody else, or of a type that keeps none
             return ""
         return self._begin(name)
 
@@ -139,7 +140,11 @@ class Hook:
             self._take_in()  # what was said before belongs to what was going on before
             place = self.world.workspace_store()
             session = begin(
-                place, kind, self.event.arguments, origin=Origin(tool=self.tool.name, session_id=self.event.key)
+                place,
+                kind,
+                self.event.arguments,
+                origin=Origin(tool=self.tool.name, session_id=self.event.key),
+                servers=self.tool.mcp_servers(self.world.workspace),
             )
             session = place.store.update(session.id, Change(extra={"begun_by": wanted}))
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -25,7 +25,11 @@ from cortext.services.stores import NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
-OWN_TOOLS = ("mcp__cortext__search_workspace", "mcp__cortext__get_context", "mcp__cortext__get_decision_history")
+OWN_SERVER = "cortext"
+OWN_TOOLS = (
+    "search_workspace", "get_context", "get_decision_history", "list_sessions", "get_session", "search_sessions",
+    "save_session", "resume_session",
+)  # fmt: skip
 
 
 class Saved(msgspec.Struct, kw_only=True):
@@ -37,14 +41,31 @@ class Saved(msgspec.Struct, kw_only=True):
     masked: dict[str, int] = {}  # secrets that are only marks in what was committed, by kind
 
 
-def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = None, model: str = "") -> Session:
-    """A new conversation: its folder, its markdown from the template, its session; durable when this returns."""
+def begin(
+    place: NamedStore,
+    kind: str,
+    topic: str,
+    *,
+    origin: Origin | None = None,
+    model: str = "",
+    servers: Iterable[str] = (OWN_SERVER,),
+) -> Session:
+    """A new conversation: its folder, its markdown from the template, its session; durable when this returns.
+
+    `servers` are the MCP servers that the AI tool has at hand there.
+    """
     types = registry.load(place.root).types
     entry = types.get(kind)
     if entry is None:
         raise UsageError(
             f"no conversation type {kind!r} in this workspace",
             hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
+        )
+    if not entry.sessions:
+        raise UsageError(
+            f"conversations of the type {kind!r} keep no session in this workspace",
+            kept="nothing was begun",
+            hint=f'set "sessions" of {kind} to true in {registry.RELATIVE} to change that',
         )
     prompt_hash = registry.command_hash(place.root, kind)
     topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit: all of them go into git
@@ -57,7 +78,7 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
         origin=origin or Origin(),
         extra=dict(TITLED_BY_USER) if topic else {},
         agent_config=AgentConfig(
-            command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=list(OWN_TOOLS)
+            command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
         ),
     )
     number = take_number(place)
@@ -70,6 +91,12 @@ def begin(place: NamedStore, kind: str, topic: str, *, origin: Origin | None = N
             number += 1
     _write_notes(place.root, entry.template, kind, made)
     return made
+
+
+def _tools_of(servers: Iterable[str]) -> list[str]:
+    """The tools of these MCP servers, as far as we know them: of others than ours we know the server only."""
+    known = {OWN_SERVER: OWN_TOOLS}
+    return [f"mcp__{server}__{name}" for server in sorted(servers) for name in known.get(server, ("*",))]
 
 
 def _write_notes(workspace: str, template: str, kind: str, session: Session) -> None:
@@ -114,7 +141,11 @@ def refresh(change: Change, session: Session, messages: Sequence[Message]) -> No
     last = messages[-1].seq + 1
     if not session.title:
         change.title = title(messages)
-    written_by_agent = session.summary and session.summary_by not in ("", "text")
+    if session.summary and not session.summary_by:
+        # Written by another program: kept as if by an agent, until there is much that is new.
+        change.summary_by, change.summary_covers = "other", last
+        return
+    written_by_agent = session.summary and session.summary_by != "text"
     if not written_by_agent or session.summary_covers < last - 20:
         change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
 

@@ -27,7 +27,7 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
     if not going:
         return PrunePlan(before=0, going=0, staying=len(messages), summary="")
     # The agent's own summary stays in front: it knows the reasons. The text's own adds what it left out.
-    own = found.session.summary if found.session.summary_by not in ("", "text") else ""
+    own = found.session.summary if found.session.summary_by != "text" else ""
     of_text = summarise(thread(going))
     summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
     return PrunePlan(before=going[-1].seq + 1, going=len(going), staying=len(messages) - len(going), summary=summary)
@@ -41,7 +41,11 @@ def prune(found: Found, plan: PrunePlan) -> int:
         raise UsageError(f"sessions of {found.place.label} cannot be pruned", kept="it is unchanged")
     store.update(
         found.session.id,
-        Change(summary=plan.summary, summary_covers=plan.before, summary_by=found.session.summary_by or "text"),
+        Change(
+            summary=plan.summary,
+            summary_covers=plan.before,
+            summary_by=found.session.summary_by or ("other" if found.session.summary else "text"),
+        ),
     )
     moved: int = compact(found.session.id, plan.before)
     return moved

@@ -9,7 +9,7 @@ from cortext.errors import ConfigError
 from cortext.safety.paths import is_plain_name
 
 
-class ConversationType(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ConversationType(msgspec.Struct, kw_only=True):
     """One type: its slash command, the files of its prompt and template, and whether sessions are kept."""
 
     command: str

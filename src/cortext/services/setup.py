@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from cortext import __version__, fsio, locks
-from cortext.errors import ConfigError, CortextError, UnsafePath
+from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.safety.paths import is_plain_name
 from cortext.services import merging, numbering, registry, types
 from cortext.services.publish import Git
@@ -291,23 +291,53 @@ class Setup:
                 fsio.replace_file(path, [raw])
 
 
-def add_type(root: str, name: str, description: str) -> list[str]:
+def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
     """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
     known = registry.load(root)
     if name in known.types:
         raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
-    files = {
-        f".workspace/commands/{name}.md": types.own_command_text(name, description),
-        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
-    }
+    files = _first_files(name, description)
     for path, text in files.items():
         target = os.path.join(root, *path.split("/"))
         fsio.ensure_folder(os.path.dirname(target))
         if not os.path.exists(target):
             fsio.replace_file(target, [text.encode("utf-8")])
-    known.types[name] = _entry(name, description)
+    known.types[name] = msgspec.structs.replace(_entry(name, description), sessions=sessions)
     registry.save(root, known)
     return list(files)
+
+
+def remove_type(root: str, name: str) -> list[str]:
+    """Take a type of the user's own out of the registry; which of its files stay, because he edited them.
+
+    Its conversations stay as they are.
+    """
+    known = registry.load(root)
+    if name in types.BUILT_IN:
+        raise ConfigError(
+            f"{name} is built in", kept="it is unchanged", hint=f'"sessions": false in {registry.RELATIVE} quiets it'
+        )
+    if name not in known.types:
+        own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))
+        raise NotFound(f"there is no type {name}", hint=f"your own are: {own}" if own else "none is your own")
+    entry = known.types.pop(name)
+    registry.save(root, known)
+    kept = []
+    for path, text in _first_files(name, entry.description).items():
+        target = os.path.join(root, *path.split("/"))
+        if _read(target) == text.encode("utf-8"):
+            fsio.remove(target)
+        elif os.path.lexists(target):
+            kept.append(path)
+    return kept
+
+
+def _first_files(name: str, description: str) -> dict[str, str]:
+    """The prompt and the template of a new type, for the user to edit."""
+    return {
+        f".workspace/commands/{name}.md": types.own_command_text(name, description),
+        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
+    }
 
 
 def _entry(name: str, description: str) -> ConversationType:

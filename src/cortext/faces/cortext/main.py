@@ -51,6 +51,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("type", "type_", "conversation types: list them, add your own"),
             ("trust", "trust", "let this workspace's settings do everything"),
             ("completion", "completion", "completion for bash, zsh or fish"),
+            ("mcp", "mcp", "the server through which an AI tool asks for past conversations"),
             ("tools", "tools", "which AI tools are here, and which versions we tested"),
             ("demo", "demo", "a workspace with a dozen conversations to play with"),
         ),
@@ -60,7 +61,6 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
 # Called by programs, not by people.
 HIDDEN = {
     "hook": "hook",
-    "mcp": "mcp",
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
     "look-at-all": "look_at_all",
@@ -101,6 +101,8 @@ def run(words: list[str]) -> int:
     if not words:
         adopt_here()
         return run_command("cortext", f"{PACKAGE}.status", [])
+    if words[0] == "help" and len(words) > 1:
+        words = [words[1], "--help"]
     if words[0] in ("-h", "--help", "help"):
         print(help_text(), end="")
         return 0

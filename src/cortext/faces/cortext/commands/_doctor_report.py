@@ -25,6 +25,8 @@ def run_full(*, as_json: bool) -> int:
     else:
         for store in examined:
             _print(store)
+        for line in wiring.settings.warnings():
+            print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
         print("Something is damaged: see the commands above." if damaged else "All is well.")
     return 3 if damaged else 0
 

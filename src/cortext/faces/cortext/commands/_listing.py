@@ -21,7 +21,7 @@ MANY = 200  # so many sessions to read anew are worth a progress bar
 def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     """The list, and what to tell the user."""
     listing = fresh_listing(wiring)
-    told = notices.take()
+    told = [*notices.take(), *wiring.settings.warnings()]
     here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
     border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):

@@ -29,6 +29,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("folder", nargs="?", default=".", help="where (default: here)")
     made.add_argument("--ai", default="auto", help=f"which tools: a list of {', '.join(TOOLS)}; auto: those installed")
+    made.add_argument("--force", action="store_true", help="also in your home folder, which becomes a git repository")
     made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
     made.add_argument("--json", action="store_true", help="what was written, as JSON")
     return made
@@ -40,6 +41,7 @@ def run(arguments: list[str]) -> int:
     folder = check_folder(os.path.abspath(options.folder))
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
+    _check_home(folder, force=options.force)
     wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = chosen_tools(wiring, options.ai)
     report = Setup(folder, tools, PROGRAM).install()
@@ -57,6 +59,18 @@ def run(arguments: list[str]) -> int:
     print("/workspace.resume, or `cortext resume` from the shell, goes on in any of the tools.")
     print("Sessions hold what was said, word for word: to keep them out of git, add `.session/` to .gitignore.")
     return 0
+
+
+def _check_home(folder: str, *, force: bool) -> None:
+    """A home folder is no project: everything in it would lie in a git repository, and its settings hold everywhere."""
+    home = os.path.realpath(os.path.expanduser("~"))
+    if force or os.path.realpath(folder) != home or os.path.isdir(os.path.join(folder, ".workspace")):
+        return
+    raise UsageError(
+        f"{folder} is your home folder: it would become a git repository and a workspace",
+        kept="nothing was changed",
+        hint="cortext init FOLDER makes one of a folder in it; --force does it here all the same",
+    )
 
 
 def chosen_tools(wiring: Wiring, wanted: str) -> list[ToolAdapter]:

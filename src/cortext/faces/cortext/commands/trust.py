@@ -2,30 +2,50 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import ArgumentParser
 
 from cortext import config
 from cortext.safety import terminal
+from cortext.safety.secrets import mask
 from cortext.wiring import Wiring
 
 
 def parser() -> ArgumentParser:
     """The command line."""
-    return ArgumentParser(
+    made = ArgumentParser(
         prog="cortext trust",
         description="A workspace comes with settings of its own (.workspace/config.toml), perhaps from a stranger's "
         "repository. Those that could run commands, send data elsewhere or move stores are ignored until you say this. "
-        "When the file changes, it is asked about again.",
+        "They are shown first. When the file changes, it is asked about again.",
     )
+    made.add_argument("--yes", action="store_true", help="do not ask")
+    return made
 
 
 def run(arguments: list[str]) -> int:
     """Show what was ignored, and trust it."""
-    parser().parse_args(arguments)
+    options = parser().parse_args(arguments)
     wiring = Wiring()
     root = wiring.workspace_store().root
-    for name in sorted(wiring.settings.ignored):
-        print(terminal.line(f"  {name} was ignored until now"))
+    if not os.path.exists(config.workspace_file(root)):
+        print(terminal.line(f"{root} has no settings of its own: there is nothing to trust."))
+        return 0
+    ignored = wiring.settings.ignored
+    print(terminal.line(f"The settings in {config.workspace_file(root)} that were ignored until now:"))
+    written = config.written(root)
+    for name in sorted(ignored):
+        print(terminal.line(f"  {name} = {mask(str(written[name])).text}  ({config.SETTINGS[name].help})"))
+    if not ignored:
+        print("  (none: it is trusted already, or asks for nothing that needs trust)")
+    for line in wiring.settings.warnings():
+        print(terminal.line(f"  warning: {line}"))
+    if ignored and sys.stdin.isatty() and not options.yes:
+        answer = input("Trust them? [y/N] ")
+        if answer.strip().lower() not in ("y", "yes"):
+            print("Nothing was changed.")
+            return 1
     config.trust(root)
     print(terminal.line(f"Trusted: the settings of {root}, as they are now."))
     return 0
