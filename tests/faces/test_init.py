@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.main import run as main
-from tests.support.cli import cortext, git
+from tests.support.cli import SCRIPTS, cortext, git, run
 
 # The commands of each tool, its hooks, and where its MCP entry is.
 COMMANDS = {
@@ -111,7 +111,7 @@ def test_init_makes_a_folder_with_everything_for_the_tool(tmp_path: Path, tool: 
     folder = tmp_path / "deep" / "new"
     done = cortext("init", str(folder), "--ai", tool)
     assert done.code == 0, done.err
-    assert "/workspace.brainstorm" in done.out and "cortext resume" in done.out
+    assert "workspace.brainstorm" in done.out.replace("-", ".") and "cortext resume" in done.out
     assert ".gitignore" in done.out, "that sessions hold private text, and how to keep them out of git"
     assert (folder / ".git").is_dir()
     registry = json.loads((folder / ".workspace/registry.json").read_text(encoding="utf-8"))
@@ -434,3 +434,27 @@ def test_uninstall_names_the_timer_that_stays(workspace: Path, tmp_path: Path) -
     for words in (["--dry-run"], []):
         assert "the timer stays" in cortext("uninstall", *words, cwd=workspace, env=home).out
     assert (tmp_path / "config/systemd/user/cortext-sweep.timer").is_file()
+
+
+@pytest.mark.req("SESS-007")
+def test_init_tells_how_to_begin_in_each_tool(tmp_path: Path) -> None:
+    told = cortext("init", str(tmp_path / "all"), "--ai", ",".join(ALL)).out
+    for line in ("Claude Code  /workspace.brainstorm TOPIC", "Gemini CLI   /workspace.brainstorm TOPIC"):
+        assert line in told
+    assert "Codex        $workspace-brainstorm TOPIC" in told and "Trust all and continue" in told
+    other = cortext("init", str(tmp_path / "one"), "--ai", "claude").out
+    assert "Claude Code  /workspace" in other and "Codex" not in other and "Trust all" not in other
+
+
+@pytest.mark.req("LOOK-01")
+def test_init_and_doctor_warn_where_the_tools_would_not_find_us(tmp_path: Path) -> None:
+    alone_here = ["env", "PATH=/usr/bin:/bin", str(SCRIPTS / "cortext")]
+    for words in (("init", "--ai", "claude"), ("doctor",)):
+        alone = run([*alone_here, *words], cwd=tmp_path)
+        assert alone.code == 0
+        assert "`cortext` is not on PATH" in alone.err and f'export PATH="{SCRIPTS}:$PATH"' in alone.err
+        assert "not on PATH" not in cortext(*words, cwd=tmp_path).err
+    as_json = run(
+        ["env", "PATH=/usr/bin:/bin", str(SCRIPTS / "cortext"), "init", "--ai", "claude", "--json"], cwd=tmp_path
+    )
+    assert json.loads(as_json.out)["merged"] == []

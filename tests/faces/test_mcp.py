@@ -317,3 +317,14 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
     answers = {answer.get("id"): answer for answer in map(json.loads, done.stdout.splitlines())}
     assert answers[1]["result"]["serverInfo"]["name"] == "cortext"
     assert "error" in answers[3]
+
+
+@pytest.mark.req("SESS-010", "FIND-02")
+def test_words_that_nobody_said_are_not_reported_as_found(client: Client) -> None:
+    for tool in ("search_sessions", "search_workspace"):
+        nothing = client(tool, query="zzzzqqq")
+        assert nothing.text.startswith("Nothing was found") and _ids(nothing) == []
+    assert "Found" in client("search_sessions", query="herons").text
+    near = client("search_sessions", query="fish tank")
+    assert near.text.startswith('No message contains "fish tank". This is only near it in meaning')
+    assert _ids(near)[0] == "claude-tank"

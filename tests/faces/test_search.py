@@ -139,3 +139,21 @@ def test_a_snippet_is_folded_at_blanks_and_loses_nothing(columns: int, monkeypat
     assert all(line.startswith("      ") for line in lines[1:])
     if columns >= 40:
         assert all(width(line) <= columns for line in lines[1:])
+
+
+@pytest.mark.req("FIND-02")
+def test_words_that_nobody_said_are_told_before_what_is_near_in_meaning(world: World) -> None:
+    world.store.create(Session(id="three", title="Pets"))
+    world.store.append(
+        "three",
+        Message(role="user", content="My dog barks at the cat all night."),
+        Message(role="assistant", content="0x7fzq qqz zzq ##42 === zz99"),
+    )
+    near = cortext("search", "puppy", "kitten", cwd=world.root)
+    assert near.code == 0
+    assert near.out.startswith('No message contains "puppy kitten"; the nearest in meaning:\n\n1. Pets\n')
+    assert cortext("search", "puppy", "kitten", "--json", cwd=world.root).json[0]["session"]["id"] == "three"
+    for words in (["zzzzqqq"], ["the", "zzzzqqq"], ["blargh", "xyzzy"]):
+        nothing = cortext("search", *words, cwd=world.root)
+        assert (nothing.code, nothing.out) == (1, "Nothing was found.\n")
+    assert cortext("search", "barking", "dogs", cwd=world.root).out.startswith("1. Pets\n")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import tantivy
 
 from cortext.index.keywords import any_of
-from cortext.index.words import SIGNS, camel_pieces, clean
+from cortext.index.words import SIGNS, STOP, camel_pieces, clean
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ PIECE = 0.5  # and a piece of an identifier beside the whole of it
 WRONG = 0.3  # and a word with a letter wrong
 NAME = 1.2  # and a word in a session's title or summary
 MOST_INSIDE = 24
+FIELDS = ("body", "name")
 LONGEST_ROW = 24  # signs of one row that are looked for together
 
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
@@ -62,6 +63,21 @@ class Asking:
         if not any(occur == Must for occur, _ in clauses):
             clauses.append((Must, tantivy.Query.all_query()))
         return tantivy.Query.boolean_query(clauses)
+
+    def occurs(self, query: Query) -> bool:
+        """Whether a word of the query that says something was ever said; `in` and `the` say nothing beside others."""
+        telling = [word for word in query.wanted if word.text.lower() not in STOP]
+        if not telling or len(telling) == len(query.wanted):
+            return True
+        for word in telling:
+            text = clean(word.text)
+            terms = self._keywords.stems(SIGNS.sub(" ", text))
+            if SIGNS.search(text) or any(self._searcher.doc_freq(name, term) for term in terms for name in FIELDS):
+                return True
+            plain = text.strip().lower()
+            if plain.isalnum() and self._words.holding(plain, most=1):
+                return True
+        return False
 
     def _word(self, word: Word) -> tantivy.Query | None:
         text = clean(word.text)

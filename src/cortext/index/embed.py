@@ -12,7 +12,7 @@ from itertools import chain
 from threading import Lock
 
 from cortext.index.arrays import np
-from cortext.index.words import LONGEST_WORD, WORD, camel_pieces, words_of
+from cortext.index.words import LONGEST_WORD, STOP, WORD, camel_pieces, words_of
 from cortext.index.wordtable import Rows, WordTable
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -39,6 +39,7 @@ WORDS = 256  # of a text that count; what a message is about is said at its begi
 LOT = 1_024  # texts whose words are looked up together
 TOGETHER = 64  # texts whose rows of the table are fetched together
 MOST_KNOWN = 500_000  # words whose pieces are remembered
+CRUMB = 3  # letters that the pieces of a word have on average: less, and it is no word
 LONGEST = 48  # letters of a word that is taken apart
 
 
@@ -72,6 +73,15 @@ class StaticModel:
         if len(texts) < 8:
             return np.stack([self._one(text) for text in texts])
         return np.concatenate([self._many(texts[start : start + LOT]) for start in range(0, len(texts), LOT)])
+
+    def known(self, text: str) -> str:
+        """The words of a text that have a meaning here; one that falls into crumbs (`zzzzqqq`) has none."""
+        words = [word for word in words_of(text)[:WORDS] if self._is_word(word)]
+        return " ".join(words) if any(word.lower() not in STOP for word in words) else ""
+
+    def _is_word(self, word: str) -> bool:
+        pieces = len(self._pieces(word))
+        return pieces == 1 or len(word) >= CRUMB * pieces > 0
 
     def _many(self, texts: Sequence[str]) -> Vectors:
         """All words are looked up at once, and the rows of the table are fetched for some texts at a time."""

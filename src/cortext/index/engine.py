@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     import tantivy
 
+    from cortext.index.embed import Model
     from cortext.index.fuse import Scores
     from cortext.index.models import Models
     from cortext.index.query import Query
@@ -49,6 +50,7 @@ class Engine:
         self.sources = sources
         self.models = models
         self.trouble = ""  # why the last query was answered without meaning
+        self.worded = True  # whether its words were found, not only their meaning
         self.more_to_do = False  # whether the last update left something for a process that nobody waits for
         self._generation: Generation | None = None
         self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
@@ -263,7 +265,7 @@ class Engine:
         for instead of the query's.
         """
         there = self.generation()
-        self.trouble = ""
+        self.trouble, self.worded = "", False
         if there is None or (keys is not None and not keys):
             return {}, set()
         asking = Asking(there.keywords, there.words, exact=exact)
@@ -284,6 +286,9 @@ class Engine:
             hits = kept[:limit]
         names = {key: score for key, place, score in hits if place >= NAME_PLACE}
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
+        self.worded = newest or (bool(found or names) and asking.occurs(query))
+        if not self.worded:  # at most a small word of the query was said: that is no answer to it
+            found, names = {}, {}
         if newest:
             return in_order(found), asking.lit
         # Where a word must or must not be there, only what the words found is shown; meaning then only orders it.
@@ -309,7 +314,12 @@ class Engine:
             return {}
         mean = vectors.mean(like) if like else None
         try:
-            query = self.models.model(name).embed([said])[0] if mean is None else mean
+            model = self.models.model(name)
+            # Of words that nobody said, those that are no words at all would find anything.
+            said = said if self.worded else _known(model, said)
+            if mean is None and not said:
+                return {}
+            query = model.embed([said])[0] if mean is None else mean
         except (ModelError, ConfigError) as error:
             self.trouble = f"found by words alone: {error.message}"
             return {}
@@ -410,3 +420,10 @@ class Engine:
         sizes = {"keywords": whole - vectors, "vectors": vectors}
         embedded = there.meaning(self.models.wanted).count()
         return Status(there.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
+
+
+def _known(model: Model, said: str) -> str:
+    """What a model knows of some words; another one than ours does not tell, so that is all of them."""
+    from cortext.index.embed import StaticModel
+
+    return model.known(said) if isinstance(model, StaticModel) else said

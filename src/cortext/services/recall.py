@@ -64,6 +64,7 @@ class Recall:
 
     def __init__(self, listing: Listing, search: Callable[[], Search]) -> None:
         self._listing, self._search = listing, search
+        self.by_meaning = False  # whether no message has the words of the last question
 
     # ── finding ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -78,9 +79,11 @@ class Recall:
         whole: bool = False,
     ) -> list[Told]:
         """The best sessions with their best messages: snippets, or (`whole`) as much of them as is background."""
-        results = self._search().search(
+        search = self._search()
+        results = search.search(
             query, filters=filters, limit=limit, per_session=per_session, leave_out=leave_out, fresh=False
         )
+        self.by_meaning = search.by_meaning
         told = []
         for result in results:
             make = self._background if whole else self._snippet
@@ -90,9 +93,9 @@ class Recall:
 
     def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[Settled]:
         """What was decided about a topic, in any session, the oldest first."""
-        results = self._search().search(
-            topic, filters={}, limit=DECIDED_IN, per_session=8, leave_out=leave_out, fresh=False
-        )
+        search = self._search()
+        results = search.search(topic, filters={}, limit=DECIDED_IN, per_session=8, leave_out=leave_out, fresh=False)
+        self.by_meaning = search.by_meaning
         words = topic_words(topic)
         settled: dict[tuple[str, str], Settled] = {}
         best_score = max((match.score for result in results for match in result.matches), default=0.0)

@@ -57,6 +57,7 @@ __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 OTHERS = 0.1  # what a session's further matches add to its score, each
 PER_SESSION = 3
 WORTH = 0.6  # of the best message's score: what a further one without the words must have
+FAINT = 0.6  # of the best score: what is farther is left out where no message has the words
 CANDIDATES = 300
 AT_A_TIME = 60  # messages whose sessions are looked up together
 ENOUGH = 6  # messages for each session that is wanted, looked at before the sessions are put in order
@@ -77,6 +78,11 @@ class Search:
     def trouble(self) -> str:
         """Why the last query was answered without meaning; mostly empty."""
         return self._engine.trouble
+
+    @property
+    def by_meaning(self) -> bool:
+        """Whether no message has the words of the last query: what was found is only near in meaning."""
+        return not self._engine.worded
 
     # ── keeping up ───────────────────────────────────────────────────────────────────────────────────
 
@@ -122,7 +128,7 @@ class Search:
             self.refresh(meaning=not exact)
         query = parse(text, filters)
         ranked, lit = self._ranked(query, limit * per_session, exact, leave_out)
-        return self._grouped(ranked, limit, per_session, lit, self._check(query, leave_out))
+        return self._clear(self._grouped(ranked, limit, per_session, lit, self._check(query, leave_out)))
 
     def messages(
         self,
@@ -153,7 +159,12 @@ class Search:
                 found.append(Found(row, matches, matches[0].score))
             if len(found) == limit:
                 break
-        return found
+        return self._clear(found)
+
+    def _clear(self, found: list[Found]) -> list[Found]:
+        """Where no message has the words, only what is about as near as the nearest is an answer."""
+        least = FAINT * max((item.score for item in found), default=0.0) if self.by_meaning else 0.0
+        return [item for item in found if item.score >= least]
 
     def similar(self, row: Row, *, limit: int = 10) -> list[Found]:
         """Sessions that are about the same as this one: by its telling words, and by its meaning."""

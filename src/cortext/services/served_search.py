@@ -43,11 +43,17 @@ class ServedSearch(Search):
     def __init__(self, listing: Listing, folder: str, models: Models, embedder: Callable[[], Embedder]) -> None:
         super().__init__(listing, folder, models)
         self._embedder = embedder
+        self._worded = False  # whether a server found the words of the last query
 
     def meaning_by(self) -> dict[str, str]:
         """Who looks for meaning in each store on a server."""
         servers = self._listing.servers.items()
         return {root: "server" if source.store.has_vectors() else "recent sessions, here" for root, source in servers}
+
+    @property
+    def by_meaning(self) -> bool:
+        """See Search.by_meaning; a message of the server counts too."""
+        return super().by_meaning and not self._worded
 
     def search(
         self,
@@ -61,6 +67,7 @@ class ServedSearch(Search):
         fresh: bool = True,
     ) -> list[Found]:
         """See Search.search."""
+        self._worded = False
         here = super().search(
             text, filters=filters, limit=limit, per_session=per_session, exact=exact, leave_out=leave_out, fresh=fresh
         )
@@ -78,6 +85,7 @@ class ServedSearch(Search):
         fresh: bool = True,
     ) -> list[Found]:
         """See Search.messages."""
+        self._worded = False
         here = super().messages(
             text, filters=filters, limit=limit, per_session=per_session, exact=exact, leave_out=leave_out, fresh=fresh
         )
@@ -119,7 +127,9 @@ class ServedSearch(Search):
         hits: Hits = {}
         for session, message, score in source.store.find(" ".join(word.text for word in query.wanted), limit):
             hits[session.id, message.seq] = (score, session, message)
-        for session, message, score in () if exact else self._alike(source, query.said, limit):
+        self._worded = self._worded or bool(hits)
+        said = query.said if hits else known_words(self._embedder(), query.said)
+        for session, message, score in () if exact or not said else self._alike(source, said, limit):
             known = hits.get((session.id, message.seq))
             if score >= ALIKE and (known is None or known[0] < score * MEANING):
                 hits[session.id, message.seq] = (score * MEANING, session, message)
@@ -156,6 +166,13 @@ class ServedSearch(Search):
         return Match(
             message.id, message.seq, message.role, message.timestamp, shown, spans, round(score, 4), before, after
         )
+
+
+def known_words(embedder: Embedder, said: str) -> str:
+    """The words that the embedder knows the meaning of."""
+    from cortext.index.embed import StaticModel
+
+    return embedder.known(said) if isinstance(embedder, StaticModel) else said
 
 
 def _said(message: Message | None) -> str:

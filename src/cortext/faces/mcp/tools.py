@@ -18,8 +18,9 @@ from cortext.faces.mcp.specs import SPECS
 from cortext.faces.mcp.world import World
 from cortext.safety import terminal
 from cortext.services.listing import Row
-from cortext.services.recall import Told, without_secrets
+from cortext.services.recall import Recall, Told, without_secrets
 
+NEAREST = "This is only near it in meaning, and perhaps about something else"
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
@@ -41,51 +42,58 @@ def search_workspace(world: World, given: Given) -> Answer:
     filters = {**given.filters("type"), **given.dates("date_range"), "workspace": world.wiring.workspace}
     start, limit = place_of(given.text("cursor")), given.number("limit", 10, 1, 50)
     # One more than is wanted tells whether there is a next page.
-    found = world.recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.texts("leave_out"))
-    return _found(world, found, start, limit, f"in this workspace about {_quoted(query)}")
+    recall = world.recall
+    found = recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.texts("leave_out"))
+    return _found(world, recall, found, start, limit, query, "in this workspace")
 
 
 def search_sessions(world: World, given: Given) -> Answer:
     """What was said anywhere."""
     query = given.needed("query")
     start, limit = place_of(given.text("cursor")), given.number("top_k", 5, 1, 50)
-    found = world.recall.found(
+    recall = world.recall
+    found = recall.found(
         query,
         filters=given.filters("after", "before"),
         limit=start + limit + 1,
         per_session=given.number("messages_per_session", 3, 1, 10),
         leave_out=given.texts("leave_out"),
     )
-    return _found(world, found, start, limit, f"in all sessions about {_quoted(query)}")
+    return _found(world, recall, found, start, limit, query, "in all sessions")
 
 
 def get_context(world: World, given: Given) -> Answer:
     """Background: the passages at length."""
     topic = given.needed("topic")
     start, limit = place_of(given.text("cursor")), given.number("max_results", 5, 1, 20)
-    found = world.recall.found(
+    recall = world.recall
+    found = recall.found(
         topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.texts("leave_out"), whole=True
     )
-    return _found(world, found, start, limit, f"as background of {_quoted(topic)}")
+    return _found(world, recall, found, start, limit, topic, "as background")
 
 
-def _found(world: World, found: list[Told], start: int, limit: int, about: str) -> Answer:
+def _found(world: World, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str) -> Answer:
     page = fit(found[: start + limit], start, told_entry, world.budget, smaller)
     following = page.following if page.following >= 0 else start + limit if len(found) > start + limit else -1
     data = {"results": page.rows, "next_cursor": cursor_at(following)}
     if not page.texts:
-        return Answer(f"Nothing {'more ' if start else ''}was found {about}.", data)
+        return Answer(f"Nothing {'more ' if start else ''}was found {where} about {_quoted(query)}.", data)
     below = "To read on around a message: get_session with its session's id and start = the number in [ ]."
     if following >= 0:
         below += f' More was found: call again with cursor "{following}".'
-    return Answer(fenced(f"Found {about}, the best first:", page.texts, below), data)
+    above = f"Found {where} about {_quoted(query)}, the best first:"
+    if recall.by_meaning:
+        above = f"No message contains {_quoted(query)}. {NEAREST} ({where}, the nearest first):"
+    return Answer(fenced(above, page.texts, below), data)
 
 
 def get_decision_history(world: World, given: Given) -> Answer:
     """What was settled, in the order of time."""
     topic = given.needed("topic")
     start = place_of(given.text("cursor"))
-    settled = world.recall.decisions(topic, leave_out=given.texts("leave_out"))
+    recall = world.recall
+    settled = recall.decisions(topic, leave_out=given.texts("leave_out"))
     page = fit(settled, start, decision_entry, world.budget)
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.following)}
     if not page.texts:
@@ -93,7 +101,10 @@ def get_decision_history(world: World, given: Given) -> Answer:
     below = "Taken from the words themselves: read around one with get_session before you rely on it."
     if page.following >= 0:
         below += f' There are later ones: call again with cursor "{page.following}".'
-    return Answer(fenced(f"Decided about {_quoted(topic)}, the oldest first:", page.texts, below), data)
+    above = f"Decided about {_quoted(topic)}, the oldest first:"
+    if recall.by_meaning:
+        above = f"No message contains {_quoted(topic)}. {NEAREST}, the oldest first:"
+    return Answer(fenced(above, page.texts, below), data)
 
 
 def list_sessions(world: World, given: Given) -> Answer:

@@ -28,6 +28,10 @@ def run(arguments: list[str]) -> int:
     # The usual first sight of cortext is a bare `doctor`: it is answered without loading what it does not need.
     as_json = bool(arguments) and parser().parse_args(arguments).json
     places = Wiring().places()
+    if not as_json:
+        from cortext.faces.cortext.commands._path import warn_if_not_on_path
+
+        warn_if_not_on_path()
     if not any(place.exists for place in places):
         print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
         return 0

@@ -7,6 +7,7 @@ from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
+from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
@@ -16,6 +17,19 @@ from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_worksp
 
 if TYPE_CHECKING:
     from cortext.wiring import ToolAdapter
+
+
+# How a conversation is begun in each tool, and what is to be done before.
+BEGIN = {
+    "claude": ("/workspace.brainstorm TOPIC",),
+    "gemini": ("/workspace.brainstorm TOPIC",),
+    "opencode": ("/workspace.brainstorm TOPIC",),
+    "codex": (
+        "$workspace-brainstorm TOPIC",
+        "It runs our hooks only when you trust them: at its next start here, choose",
+        '"Trust all and continue" (or look at them first, with /hooks).',
+    ),
+}
 
 
 def parser() -> ArgumentParser:
@@ -47,6 +61,7 @@ def run(arguments: list[str]) -> int:
     report = Setup(folder, tools, PROGRAM).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
+    warn_if_not_on_path()
     if options.json:
         print(report_json(report))
         return 0
@@ -55,8 +70,15 @@ def run(arguments: list[str]) -> int:
     print_report(report)
     if timer:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
-    print("\nIn your AI tool, type /workspace.brainstorm and a topic; /workspace.stop-conversation saves it;")
-    print("/workspace.resume, or `cortext resume` from the shell, goes on in any of the tools.")
+    print("\nBegin a conversation in your AI tool, started in this folder:")
+    for tool in tools:
+        for number, line in enumerate(BEGIN[tool.name]):
+            print(f"  {'' if number else tool.title:<12} {line}")
+    if not tools:
+        print("  (with one of the tools, named by --ai)")
+    print(
+        "`stop-conversation` instead of `brainstorm` saves it; `resume`, or `cortext resume` here, goes on in any tool."
+    )
     print("Sessions hold what was said, word for word: to keep them out of git, add `.session/` to .gitignore.")
     return 0
 

@@ -62,10 +62,17 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print_json(found)
     elif found:
+        if search.by_meaning:
+            print(f"No message contains {_words(options.words)}; the nearest in meaning:\n")
         print_found(found)
     else:
         print("Nothing was found.")
     return 0 if found or options.json else 1
+
+
+def _words(given: Sequence[str]) -> str:
+    text = terminal.line(" ".join(given))
+    return f'"{text if len(text) <= 60 else text[:59] + "…"}"'
 
 
 def print_json(found: Sequence[Found]) -> None:
