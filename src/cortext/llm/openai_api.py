@@ -31,8 +31,10 @@ def here(environ: Mapping[str, str] = os.environ) -> str:
     """The model to ask where none is named; empty where this provider cannot be used."""
     named = environ.get("OPENAI_MODEL", "")
     if environ.get(BASE_URL):
-        # Another endpoint has models of its own: the name must be given, or it is asked for its first one.
-        return named or local.first_model(environ[BASE_URL].rstrip("/") + "/models", environ.get(KEY, ""))
+        # Another endpoint has models of its own: the name must be given, or it is asked for its first one. With a key
+        # it is meant to be used: if it does not answer, that is what the user is told.
+        found = named or local.first_model(environ[BASE_URL].rstrip("/") + "/models", environ.get(KEY, ""))
+        return found or (DEFAULT if environ.get(KEY) else "")
     return (named or DEFAULT) if environ.get(KEY) else ""
 
 

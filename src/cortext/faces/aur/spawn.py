@@ -19,7 +19,7 @@ def parser() -> ArgumentParser:
         description="Talk with an agent, go on with an old talk, ask one question, or keep the sessions in order. "
         "Every word is stored before the next step; a session that was killed is continued with --resume.",
         epilog="Slash commands in the loop: /help. Agents: aur agents. Models: provider/name, for example "
-        "anthropic/claude-sonnet-4-5, openai/gpt-5, ollama/qwen3 or cli/claude; the first one usable here if none is "
+        "anthropic/claude-sonnet-5-5, openai/gpt-5.5, ollama/qwen3 or cli/claude; the first one usable here if none is "
         "named.",
     )
     about = "one question: the answer goes to standard output; what comes through a pipe stands after it, or at -"
