@@ -139,6 +139,9 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
         telegram.wait_for(lambda: b'"deletion"' in log.read_bytes())
         assert log.read_bytes().startswith(stored)
         assert len(telegram.said(ME)) == before + 2
+        telegram.say(ME, "and on")
+        telegram.wait_for(lambda: len(telegram.said(ME)) == before + 3 and "and on" in telegram.said(ME)[-1])
+        assert "got no answer" not in telegram.said(ME)[-1], "an edit wants none"
     lines = lines_of(log)
     voice = next(line for line in lines if line.get("content", "").startswith("[voice message: 12 s]"))
     assert voice["parts"][1] == {"type": "file", "ref": "telegram:VOICE1", "media_type": "audio/ogg"}

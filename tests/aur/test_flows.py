@@ -124,3 +124,12 @@ def test_a_stopped_question_is_marked_for_the_model(aur: Aur) -> None:
     before, note, after = asked.split("\n\n")
     assert (before, after) == ("First question", "Second question") and "got no answer" in note
     assert json.dumps(note) not in aur.file("gap").read_text(encoding="utf-8"), "a view, not a line of the log"
+
+
+@pytest.mark.req("MODEL-01")
+def test_an_endpoint_that_does_not_answer_is_named(aur: Aur) -> None:
+    """With its key set it is meant to be used: "no model is at hand" would be no help."""
+    aur.env = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k", "CORTEXT_MODEL_RETRIES": "0"}
+    done = aur("spawn", "Hello", "--session", "unreachable", "--json")
+    assert done.code == 8 and done.json["error"]["code"] == "model-unreachable"
+    assert "127.0.0.1:9" in json.dumps(done.json["error"]) and aur.turns("unreachable") == [("user", "Hello")]

@@ -27,6 +27,7 @@ WARN_AT = (90, 80)  # per cent of the limit
 CLEAR = "clear"  # the view begins anew after this mark
 AGENT = "agent"  # another agent answers from here on
 _KEY = "view"  # in a mark's `extra`
+REMARK = "remark"  # in the `extra` of a message of the user's that wants no answer
 STOP = "stop"  # in the `extra` of a reply that the model did not end by itself: why
 
 UNANSWERED = (
@@ -196,7 +197,8 @@ def _with_gaps(shown: Iterable[Message]) -> Iterator[Message]:
     before: Message | None = None
     for message in shown:
         # A summary has no id and wants no answer.
-        if before is not None and message.role == USER and before.role in (USER, TOOL) and before.id:
+        waited = before is not None and before.role in (USER, TOOL) and before.id and REMARK not in (before.extra or {})
+        if waited and message.role == USER:
             yield Message(role=SYSTEM, content=UNANSWERED)
         yield message
         before = message

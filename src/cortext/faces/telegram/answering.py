@@ -18,7 +18,7 @@ from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
 from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls, what_is_missing
 from cortext.services.chat_updates import Taken, Updates
-from cortext.services.context import cut_by
+from cortext.services.context import REMARK, cut_by
 from cortext.services.stores import settle
 from cortext.services.turn import Note, Talk, Text, cut_error
 
@@ -273,6 +273,7 @@ class Answering:
         assert message.extra is not None
         message.content = f"[I edited an earlier message. It now says:] {message.content}"
         message.extra["telegram"]["edits"] = incoming.message
+        message.extra[REMARK] = True
         stored = self._assistant.store.append(session_id, message)
         self._assistant.afterwards(session_id, stored)
 
