@@ -21,7 +21,11 @@ def test_search_title_context_export(desk: Desk) -> None:
     session = desk.assistant.sessions.active("cli")
     (hit,) = desk.do("/search zeppelin").hits
     assert hit.id == session
-    assert any("zeppelin" in hit.snippet[start:end] for start, end in hit.lit)
+    assert "zeppelin hangar" in hit.snippet and "[masked github-token" in hit.snippet
+    assert "Zx8Qw3Rt6Yp1" not in f"{hit.snippet}{hit.title}{desk.do('/sessions').rows}"
+    desk.say("the airship is moored at the mast")
+    (other,) = desk.do("/search moored").hits
+    assert any("moored" in other.snippet[start:end] for start, end in other.lit)
     assert desk.do("/search xylophone").text == "Nothing was found for: xylophone"
     assert desk.do("/title The hangar").text == f"Session {session} is called: The hangar"
     assert desk.do("/title").text == "The hangar"

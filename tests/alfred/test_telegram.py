@@ -302,3 +302,15 @@ def test_a_command_is_not_done_again_for_its_answer(home: Path, env: dict[str, s
     contents = {line["content"] for name in made for line in messages_of(home, name)}
     assert "three" in contents
     assert "two" not in contents
+
+
+@pytest.mark.req("CHAT-14", "SAFE-02")
+def test_a_search_sends_no_secret_to_a_phone_or_a_group(env: dict[str, str], telegram: TelegramServer) -> None:
+    secret = "ghp_" + "Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7Jd4Sf0Ga1Te3"
+    alfred(env, "--new", f"my key is {secret}, about the zeppelin hangar")
+    with Bot(env, telegram) as bot:
+        for chat in (ME, GROUP):
+            found = _ask(telegram, "/search zeppelin", chat, answer="zeppelin")
+            assert "masked" in found and secret[8:20] not in found
+        assert secret[8:20] not in _ask(telegram, "/sessions")
+        assert bot.stop() == 0

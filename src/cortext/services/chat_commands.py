@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -14,6 +16,7 @@ from cortext.errors import CortextError, NoModel, NotFound
 from cortext.model import clock
 from cortext.model.session import Change
 from cortext.model.status import shown
+from cortext.safety.secrets import mask
 from cortext.services.chat import SHOWN
 from cortext.services.chat_summary import compact_chat, headline, store_summary, summarise_chat
 from cortext.services.chat_turn import Assistant
@@ -21,8 +24,12 @@ from cortext.services.context import size
 from cortext.services.export import as_markdown, masked
 from cortext.services.listing import Row
 from cortext.services.memory import KINDS
+from cortext.services.recall import scrubbed
 from cortext.services.resume.digest import clip
 from cortext.store.assistant import FACT
+
+if TYPE_CHECKING:
+    from cortext.services.search import Match
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 TOUCHABLE = 10  # buttons under a list
@@ -207,9 +214,16 @@ class Commands:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
-            snippet, lit = (match.snippet, match.lit) if match else (_about(row), [])
-            hits.append(Hit(row.id, row.title, where, clock.ago(row.last_active), snippet, list(lit)))
+            snippet, lit = self._shown(row, match) if match else (_about(row), [])
+            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, lit))
         return Answer("" if hits else f"Nothing was found for: {rest}", hits=hits)
+
+    def _shown(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
+        """What was found, without secrets: it may go to a phone, and to a group. Where one is masked nothing is lit."""
+        store = self._sessions.listing().place(row.root).store
+        near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
+        (snippet,) = scrubbed(near, match.snippet)
+        return (snippet, list(match.lit)) if snippet == match.snippet else (snippet, [])
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""
@@ -298,4 +312,4 @@ class Commands:
 
 
 def _about(row: Row) -> str:
-    return clip(headline(row.summary) or row.title, 100)
+    return clip(mask(headline(row.summary) or row.title).text, 100)

@@ -6,7 +6,7 @@ from it: half a key has no form by which it could be known.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -134,9 +134,7 @@ class Recall:
     def _snippet(self, row: Row, match: Match) -> Passage:
         """The snippet as search made it, without what is a piece of a secret in the whole message."""
         near = list(self._read(row, match.seq - 1, match.seq + 2))
-        secrets = [secret for message in near for secret in _secrets(clean(searchable(message)))]
-        texts = [_scrubbed(text, secrets) for text in (match.snippet, match.before, match.after)]
-        return _passage(match, *texts)
+        return _passage(match, *scrubbed(near, match.snippet, match.before, match.after))
 
     def _background(self, row: Row, match: Match) -> Passage:
         """The message itself, or the stretch of it that was found, and the beginnings of those beside it."""
@@ -192,6 +190,12 @@ def _passage(match: Match, text: str, before: str, after: str) -> Passage:
         before=before,
         after=after,
     )
+
+
+def scrubbed(near: Iterable[Message], *pieces: str) -> list[str]:
+    """Pieces of these messages without their secrets, also where a piece holds only a part of one."""
+    secrets = [secret for message in near for secret in _secrets(clean(searchable(message)))]
+    return [_scrubbed(piece, secrets) for piece in pieces]
 
 
 def _secrets(text: str) -> list[tuple[str, str]]:
