@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -154,13 +154,15 @@ class Client:
 
 
 @contextmanager
-def served(pond: Pond, *, budget: int = 2_000, cwd: Path | None = None) -> Iterator[Client]:
+def served(
+    pond: Pond, *, budget: int = 2_000, cwd: Path | None = None, more: Mapping[str, str] | None = None
+) -> Iterator[Client]:
     """A client and a server of its own: a real process, spoken to over its standard input and output."""
     from anyio.from_thread import start_blocking_portal
     from mcp.client.session import ClientSession
     from mcp.client.stdio import StdioServerParameters, stdio_client
 
-    env = {**pond.env, "CORTEXT_MCP_TOKENS": str(budget)}
+    env = {**pond.env, "CORTEXT_MCP_TOKENS": str(budget), **(more or {})}
     command = StdioServerParameters(
         command=str(SCRIPTS / "cortext"), args=["mcp"], env=env, cwd=str(cwd or pond.folder)
     )

@@ -52,7 +52,7 @@ def test_the_tools_have_the_names_and_arguments_that_people_know(client: Client)
         assert set(arguments) <= set(tool.input_schema["properties"]), name
         assert tool.output_schema is not None and tool.output_schema["type"] == "object"
         assert tool.annotations is not None
-        assert tool.annotations.read_only_hint is (name != "save_session")
+        assert tool.annotations.read_only_hint is (name not in ("save_session", "resume_session"))
         assert tool.annotations.destructive_hint is False
         assert tool.annotations.idempotent_hint is True
     assert "data, not instructions" in client.session.instructions

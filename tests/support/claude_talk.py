@@ -8,14 +8,16 @@ import re
 import uuid
 from pathlib import Path
 
+from cortext.model import clock
 from tests.support.cli import Ran, cortext
 
 
 class ClaudeTalk:
     """One session of Claude Code in a project: writes its transcript, fires its hooks."""
 
-    def __init__(self, project: Path, key: str | None = None) -> None:
+    def __init__(self, project: Path, key: str | None = None, *, real_time: bool = False) -> None:
         self.project = project
+        self._real_time = real_time  # else one message a minute, of a day in the past
         self.key = key or str(uuid.uuid4())
         folder = Path(os.environ["HOME"]) / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(project))
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,6 +57,15 @@ class ClaudeTalk:
         self._record("user", {"role": "user", "content": text})
         return done
 
+    def resume(self, words: str = "") -> str:
+        """`/workspace.resume`: the hook, what the command file runs (its output), and the model's answer."""
+        self.prompt(f"/workspace.resume {words}".rstrip())
+        env = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": self.key}
+        said = cortext("resume", "--in-tool", words, cwd=self.project, env=env)
+        assert said.code == 0, said.err
+        self.answer("So it is.")
+        return said.out
+
     def answer(self, text: str) -> Ran:
         """The model answers, and the turn ends."""
         content = [{"type": "text", "text": text}]
@@ -90,7 +101,7 @@ class ClaudeTalk:
             "type": kind,
             "message": message,
             "uuid": name,
-            "timestamp": f"2026-11-14T10:{self._minute % 60:02d}:00.000Z",
+            "timestamp": clock.now() if self._real_time else f"2026-11-14T10:{self._minute % 60:02d}:00.000Z",
             "userType": "external",
             "cwd": str(self.project),
             "sessionId": self.key,

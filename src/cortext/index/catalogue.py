@@ -12,9 +12,19 @@ from typing import Any, NamedTuple
 
 from cortext.index.database import connect
 
+# In place of a transcript's time of change: handed to a tool, and the user has not said anything there yet.
+HANDED_OVER = -2
+# Kept beside the reader's own cursor, in the same column.
+_SINCE, _LAST, _NO_CURSOR = "(since)", "(last)", "(none)"
+
 
 class Entry(NamedTuple):
-    """What is known of one transcript."""
+    """What is known of one transcript.
+
+    Where it was attached to a session after it had begun, `since` is the time of the last message that belongs
+    elsewhere. `last` is the newest message of the session that this transcript knows of, by its id: what others
+    append after it makes the next words of this one a branch.
+    """
 
     tool: str
     key: str
@@ -23,6 +33,13 @@ class Entry(NamedTuple):
     size: int = -1
     changed: int = -1
     cursor: dict[str, Any] | None = None
+    since: str = ""
+    last: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        """Whether it was attached or handed to a tool, and nothing was said in it since."""
+        return self.size < 0 or self.changed == HANDED_OVER
 
 
 class Catalogue:
@@ -72,9 +89,15 @@ class Catalogue:
 
 
 def _row(entry: Entry) -> tuple[Any, ...]:
-    return *entry[:6], json.dumps(entry.cursor) if entry.cursor is not None else None
+    kept = {_SINCE: entry.since, _LAST: entry.last}
+    place = {**(entry.cursor or {_NO_CURSOR: True}), **{name: text for name, text in kept.items() if text}}
+    return *entry[:6], None if place == {_NO_CURSOR: True} else json.dumps(place)
 
 
 def _entry(row: tuple[Any, ...]) -> Entry:
     tool, key, root, session_id, size, changed, cursor = row
-    return Entry(tool, key, root, session_id, size, changed, json.loads(cursor) if cursor else None)
+    place: dict[str, Any] = json.loads(cursor) if cursor else {_NO_CURSOR: True}
+    since, last = place.pop(_SINCE, ""), place.pop(_LAST, "")
+    return Entry(
+        tool, key, root, session_id, size, changed, None if place.pop(_NO_CURSOR, False) else place, since, last
+    )

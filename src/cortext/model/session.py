@@ -64,7 +64,10 @@ class Session(msgspec.Struct, kw_only=True):
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """A change of metadata: only what is set here changes. `force` allows completed → active."""
+    """A change of metadata: only what is set here changes. `force` allows completed → active.
+
+    `last_active` only moves forward: a resume counts as activity before anything is said.
+    """
 
     status: str | msgspec.UnsetType = msgspec.UNSET
     title: str | msgspec.UnsetType = msgspec.UNSET
@@ -74,8 +77,8 @@ class Change(msgspec.Struct, kw_only=True):
     agent: str | msgspec.UnsetType = msgspec.UNSET
     agent_config: AgentConfig | msgspec.UnsetType = msgspec.UNSET
     origin: Origin | msgspec.UnsetType = msgspec.UNSET
+    last_active: str | msgspec.UnsetType = msgspec.UNSET
     extra: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
-    last_active: str | msgspec.UnsetType = msgspec.UNSET  # something was done with it; words carry their own time
     force: bool = False
 
     def apply(self, session: Session) -> Session:
@@ -89,4 +92,6 @@ class Change(msgspec.Struct, kw_only=True):
         }
         if "extra" in changed:
             changed["extra"] = {**session.extra, **changed["extra"]}
+        if "last_active" in changed:
+            changed["last_active"] = max(session.last_active, changed["last_active"])
         return msgspec.structs.replace(session, **changed)

@@ -16,8 +16,9 @@ import msgspec
 
 from cortext import newfiles
 from cortext.errors import CortextError, SessionExists, SessionNotFound
-from cortext.index.catalogue import Catalogue, Entry
+from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
 from cortext.index.database import unwritable
+from cortext.model import clock
 from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
@@ -34,8 +35,6 @@ KNOWN_TAIL = 400
 COPY_NAME = "native"
 UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
 OWN_COMMANDS = ("/workspace.", "$workspace-")
-# In place of a transcript's time of change: handed to a tool, and the user has not said anything there yet.
-HANDED_OVER = -2
 
 
 class Captured(NamedTuple):
@@ -77,7 +76,7 @@ class Capture:
         self.home = home
         self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
-        self._stores = {place.root: place.store for place in (*stores, home)}
+        self._places = {place.root: place for place in (*stores, home)}
         self.trouble = ""  # why the catalogue does not know what was taken in
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
@@ -93,7 +92,16 @@ class Capture:
 
     def store_at(self, root: str) -> Store | None:
         """The store in this folder, if it is one that we know."""
-        return self._stores.get(root)
+        place = self._places.get(root)
+        return place.store if place else None
+
+    def place_at(self, root: str) -> NamedStore | None:
+        """The same, with its name."""
+        return self._places.get(root)
+
+    def is_own(self, entry: Entry) -> bool:
+        """Whether a transcript is kept as the session that it would become by itself, in the home store."""
+        return entry.root == self.home.root and entry.session_id == session_id_for(entry.tool, entry.key)
 
     def unchanged(self, transcript: Transcript) -> bool:
         """Whether nothing happened to a transcript since it was captured, by its cheap signs."""
@@ -101,11 +109,28 @@ class Capture:
         return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
 
     def attach(self, place: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
-        """Say that a tool's session continues one of ours: its words go there, from now on or from its start."""
-        self._stores.setdefault(place.root, place.store)
+        """Say that a tool's session continues one of ours: its words go there, from now on or from its start.
+
+        It knows everything that our session holds at this moment; what others add later, it does not.
+        """
+        self._places.setdefault(place.root, place)
         before = self.catalogue.get(tool, key) if from_now else None
-        cursor = before.cursor if before else None
-        self.catalogue.put(Entry(tool, key, place.root, session_id, cursor=cursor))
+        known = place.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, place.root, session_id, last=newest_of(known))
+        if before is not None:
+            entry = entry._replace(cursor=before.cursor, since=self._until(before))
+        self.catalogue.put(entry)
+
+    def _until(self, before: Entry) -> str:
+        """The time of the newest word of a transcript that was taken in where it belonged before."""
+        store = self.store_at(before.root)
+        try:
+            messages = store.tail(before.session_id, KNOWN_TAIL) if store else []
+        except CortextError:
+            messages = []
+        newest = max([before.since, *(message.timestamp for message in messages)])
+        # A clock that is ahead elsewhere must not hide what is said here from now on.
+        return newest if newest <= clock.now() else ""
 
     def hand_over(self, place: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
         """Note that a session of ours is about to be opened as this session of a tool; what was noted before.
@@ -113,11 +138,13 @@ class Capture:
         Nothing else changes: the session is active, and in that tool, from when the tool's own start or the user's
         next words say so.
         """
-        self._stores.setdefault(place.root, place.store)
+        self._places.setdefault(place.root, place)
         before = self.catalogue.get(tool, key)
-        same = before is not None and (before.root, before.session_id) == (place.root, session_id)
-        cursor = before.cursor if before is not None and same else None
-        self.catalogue.put(Entry(tool, key, place.root, session_id, changed=HANDED_OVER, cursor=cursor))
+        known = place.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, place.root, session_id, changed=HANDED_OVER, last=newest_of(known))
+        if before is not None and (before.root, before.session_id) == (place.root, session_id):
+            entry = entry._replace(cursor=before.cursor, since=before.since)
+        self.catalogue.put(entry)
         return before
 
     def take_back(self, tool: str, key: str, before: Entry | None) -> None:
@@ -131,18 +158,20 @@ class Capture:
         """Take in what is new in a transcript."""
         if self.unchanged(transcript):
             return UNCHANGED
-        entry = self._entry(transcript.tool, transcript.key) or self._entry_by_origin(transcript)
-        store = self._stores.get(entry.root) if entry else None
+        known = self._entry(transcript.tool, transcript.key)
+        entry = known or self._entry_by_origin(transcript)
+        store = self.store_at(entry.root) if entry else None
         if entry is None or store is None:
             entry, store = self._home_entry(transcript), self.home.store
         if self._keep_unmasked and entry.root != self.home.root:
             aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
             self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
-        return self._take(tool, transcript, entry, store)
+        # The first words after a conversation was handed to a tool show that it goes on there.
+        return self._take(tool, transcript, entry, store, wake=known is not None and known.fresh)
 
-    def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+    def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False) -> Captured:
         try:
-            return self._more(tool, transcript, entry, store)
+            return self._more(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
             return self._first(tool, transcript, entry, store)
 
@@ -153,6 +182,8 @@ class Capture:
         """
         sound = storable(reading, before)
         own = (message for message in sound if message.extra is None or not _is_ours(message))
+        if entry.since:
+            own = (message for message in own if not message.timestamp or message.timestamp > entry.since)
         masking = self._mask and entry.root != self.home.root
         return (mask_message(message)[0] for message in own) if masking else own
 
@@ -165,8 +196,8 @@ class Capture:
         """A session that names this transcript as its own: how the catalogue is found again when it was lost."""
         if self._origins is None or self._entries is None:  # looked up once for a run over very many
             self._origins = {}
-            for root, store in self._stores.items():
-                for session in store.sessions() if store is not self.home.store else ():
+            for root, place in self._places.items():
+                for session in place.store.sessions() if root != self.home.root else ():
                     origin = session.origin
                     entry = Entry(origin.tool, origin.session_id, root, session.id)
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
@@ -190,6 +221,7 @@ class Capture:
             with self._copied(tool, transcript, entry, writer.session()):
                 batch: list[Message] | None = first
                 while batch:
+                    entry = entry._replace(last=newest_of(batch) or entry.last)
                     writer.append(*batch)
                     added += len(batch)
                     calls += calls_in(batch)
@@ -198,7 +230,7 @@ class Capture:
             self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
-    def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+    def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool) -> Captured:
         """Append what the session does not have yet."""
         added = calls = 0
         spoken = False
@@ -206,16 +238,19 @@ class Capture:
             session = writer.session()
             with self._copied(tool, transcript, entry, session):
                 reading = tool.read(transcript, entry.cursor)
-                fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None)
+                fresh = _Fresh(store, entry.session_id, partly=entry.cursor is not None, follows=entry.last)
                 for batch in batches_of(self.words(reading, entry, fresh.last)):
                     new = fresh.only(batch)
                     if new:
+                        entry = entry._replace(last=newest_of(new) or entry.last)
                         writer.append(*new)
                         added += len(new)
                         calls += calls_in(new)
                         spoken = spoken or any(map(_is_spoken, new))
                 change = changes_of(session, reading.about, [])
-                if spoken and entry.changed == HANDED_OVER:
+                if session.title and not self.is_own(entry):
+                    change.title = msgspec.UNSET  # a chat's own name is not that of the conversation that it continues
+                if spoken and wake:
                     _go_on(change, session, entry, in_workspace=entry.root != self.home.root)
                 if change != Change():
                     writer.update(change)
@@ -308,7 +343,7 @@ def new_session(entry: Entry, transcript: Transcript, about: About, first: Seque
 
 
 def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
-    """What the catalogue is to say once a reading is stored."""
+    """What the catalogue is to say once a reading is stored; `entry.last` is set by who stored it."""
     return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
 
 
@@ -321,15 +356,18 @@ class _Fresh:
     """Tells the messages that a session does not have yet.
 
     By id; and, for a conversation that we had written into another tool, by walking along what it holds
-    already (same role, same words), because not every tool keeps our ids.
+    already (same role, same words), because not every tool keeps our ids. Where the session holds more than
+    the transcript knows of (`follows` is the last that it does), the talk went on elsewhere meanwhile: its next
+    words are a branch from there, not an answer to what it never saw.
     """
 
-    def __init__(self, store: Store, session_id: str, *, partly: bool) -> None:
+    def __init__(self, store: Store, session_id: str, *, partly: bool, follows: str = "") -> None:
         messages: list[Message] = list(store.tail(session_id, KNOWN_TAIL) if partly else store.read(session_id))
         self.last = messages[-1] if messages else None
         self._ids = {message.id for message in messages}
         self._along: Iterator[Message] = iter(() if partly else thread(messages))
         self._next = next(self._along, None)
+        self._branch = follows if follows in self._ids and follows != newest_of(messages) else ""
 
     def only(self, batch: list[Message]) -> list[Message]:
         """The messages of a batch that are new, without a parent that we do not know."""
@@ -345,9 +383,17 @@ class _Fresh:
             self._next = None
             if message.parent not in ("", BEGINNING) and message.parent not in self._ids:
                 message = msgspec.structs.replace(message, parent="")
+            if self._branch and not message.aside:
+                message = msgspec.structs.replace(message, parent=message.parent or self._branch)
+                self._branch = ""
             self._ids.add(message.id)
             new.append(message)
         return new
+
+
+def newest_of(messages: Sequence[Message]) -> str:
+    """The id of the last message that is part of the talk; empty where there is none."""
+    return next((message.id for message in reversed(messages) if not message.aside), "")
 
 
 def _same_words(one: Message, other: Message) -> bool:

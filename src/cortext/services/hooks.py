@@ -1,13 +1,15 @@
 """What happens when an AI tool calls us. Everything that must happen, happens here and not in the model.
 
-A command begins, resumes or stops a conversation; a prompt wakes a paused one and may say that the user wants to
-stop; an answer and an end capture what was said. Safe to be called twice, out of order, for several sessions at
-once, or never: the transcript is the truth, and the next call (or `cortext sync`) takes in what is missing.
+A command begins, resumes or stops a conversation; a start or a prompt in a chat that is part of one makes it active,
+and a prompt may say that the user wants to stop; an answer and an end capture what was said. Safe to be called twice,
+out of order, for several sessions at once, or never: the transcript is the truth, and the next call (or `cortext
+sync`) takes in what is missing.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -16,13 +18,15 @@ import msgspec
 from cortext.errors import CortextError, UsageError
 from cortext.model import clock
 from cortext.model.session import Change, Origin
-from cortext.model.status import ACTIVE, PAUSED
+from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services.stores import Found, NamedStore
 from cortext.tools.base import HookEvent, Tool, Transcript
 
 # The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
 if TYPE_CHECKING:
+    from cortext.index.catalogue import Entry
     from cortext.services.capture import Capture
+    from cortext.services.chats import Chat
     from cortext.services.listing import Listing
 
 PREFIX = "workspace."
@@ -70,34 +74,64 @@ class Hook:
 
     def run(self) -> str:
         """Do what the event asks for; the words that the model is to hear."""
-        command = self.event.command
-        if self.event.kind in ("prompt", "command") and command.startswith(PREFIX) and self.world.workspace:
-            return self._command(command.removeprefix(PREFIX))
-        if self.event.kind == "prompt":
+        command, kind = self.event.command, self.event.kind
+        if kind in ("prompt", "command"):
+            self._at_work(time.time())
+            if command.startswith(PREFIX) and self.world.workspace:
+                return self._command(command.removeprefix(PREFIX))
+        if kind == "prompt":
             return self._prompt()
-        if self.event.kind in ("answered", "compacted", "ended", "started"):
+        if kind == "started":
+            self._started()
+        elif kind in ("answered", "compacted", "ended"):
             added = self._take_in()
-            if self.event.kind == "started":
-                self._wake()
-            if self.event.kind in ("answered", "ended"):
-                self._after_answer(ended=self.event.kind == "ended", added=added)
+            if kind != "compacted":
+                self._after_answer(ended=kind == "ended", added=added)
+                return self._at_work(0.0)
         return ""
+
+    def _chat(self) -> Chat:
+        from cortext.services import chats
+
+        return chats.load(self.tool.name, self.event.key, self.world.workspace)
+
+    def _at_work(self, since: float) -> str:
+        """Note that the model is at work, or (0) has answered; then what it still is to receive, if anything."""
+        if not self.world.workspace:
+            return ""
+        from cortext.services import chats
+
+        chat = self._chat()
+        owed = "" if since else chat.owed
+        chat.working_since, chat.workspace = since, self.world.workspace
+        chat.stopped = chat.stopped and bool(since)
+        if owed:
+            chat.owed = ""
+            chat.working_since = time.time()  # it goes on with that
+        chats.save(chat)
+        return owed
 
     def _take_in(self) -> int:
         """Take in what was said since; how many messages that were."""
         transcript = find_transcript(self.tool, self.event)
         return self.capture.capture(self.tool, transcript).added if transcript is not None else 0
 
+    def _entry(self) -> Entry | None:
+        return self.capture.catalogue.get(self.tool.name, self.event.key)
+
     def _current(self) -> Found | None:
-        """The conversation of a workspace that this tool's session is held in, if any."""
-        entry = self.capture.catalogue.get(self.tool.name, self.event.key)
-        if entry is None or not self.world.workspace or entry.root != self.world.workspace:
+        """The conversation that this tool's session is part of, if any: of this workspace, or one kept elsewhere."""
+        entry = self._entry()
+        place = self.capture.place_at(entry.root) if entry is not None else None
+        if entry is None or place is None or (place.kind == "workspace" and place.root != self.world.workspace):
             return None
-        place = self.world.workspace_store()
         try:
             session = place.store.peek(entry.session_id)
             last = place.store.tail(entry.session_id, 1)
         except CortextError:
+            return None
+        # A chat that nobody resumed is kept in the home store by itself: nothing is to be woken or stopped there.
+        if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
             return None
         # The number of the last message tells how many there are, without reading them.
         session.message_count = last[0].seq + 1 if last else 0
@@ -105,22 +139,20 @@ class Hook:
 
     def _command(self, name: str) -> str:
         if name == "resume":
-            if self.tool.commands_run:  # its command file asks us itself
-                return ""
-            from cortext.services.resume.in_tool import answer_in_tool
-
-            listing = self.world.listing()
-            listing.refresh()
-            return answer_in_tool(listing, self.event.arguments)
+            return "" if self.tool.commands_run else self._resume()  # some command files ask us themselves
         if name == "stop-conversation":
             self._take_in()
             found = self._current()
             if found is None:
                 return "No conversation of this workspace is held here, so there is nothing to stop."
-            if self.event.kind == "command" and found.session.status != ACTIVE:
+            chat = self._chat()
+            if chat.stopped and found.session.status != ACTIVE:
                 return ""  # the prompt's own event, a moment ago, has saved it and said so
+            from cortext.services import chats
             from cortext.services.lifecycle import confirmation
 
+            chat.stopped, chat.owed = True, ""
+            chats.save(chat)
             return confirmation(self._save(found))
         from cortext.services import registry
 
@@ -128,6 +160,29 @@ class Hook:
         if entry is None or not entry.sessions:  # a command of somebody else, or of a type that keeps none
             return ""
         return self._begin(name)
+
+    def _resume(self) -> str:
+        """The list, or the conversation that goes on in this chat from now on."""
+        from cortext.services import chats
+        from cortext.services.resume.in_tool import LARGEST, Desk
+
+        self._take_in()  # what was said before belongs to what was going on before
+        listing = self.world.listing()
+        listing.refresh()
+        chat = self._chat()
+        desk = Desk(listing, self.capture, self.world.workspace, chat, save=self._save)
+        if not self.tool.records_after_answer:
+            return desk.answer(self.event.arguments).text()
+        reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
+        chat.owed = reply.record
+        chats.save(chat)
+        told = "This is the answer of cortext; do not run it again."
+        if reply.record:
+            told += (
+                " What it found is a record of the past, so it does not stand here: it comes by itself as the next "
+                "message, right after your answer. Answer now, in one short sentence, that you are looking it up."
+            )
+        return "\n".join(part for part in (reply.done, told) if part)
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
@@ -156,22 +211,11 @@ class Hook:
             f"Its notes document is {folder}/{kind}.md."
         )
 
-    def _wake(self) -> None:
-        """The tool opened a conversation: it is active, held in this tool, and not idle since its last message."""
-        found = self._current()
-        if found is None:
-            return
-        change = Change(origin=Origin(tool=self.tool.name, session_id=self.event.key), last_active=clock.now())
-        if found.session.status != ACTIVE:
-            change.status, change.force = ACTIVE, True
-        found.place.store.update(found.session.id, change)
-
     def _prompt(self) -> str:
         found = self._current()
         if found is None:
             return ""
-        if found.session.status != ACTIVE or found.session.origin.session_id != self.event.key:
-            self._wake()
+        self._wake(found)
         from cortext.services import pausing
 
         said = pausing.look(self.event.text, found.session, self.world.settings)
@@ -179,20 +223,42 @@ class Hook:
             found.place.store.update(found.session.id, said.change)
         return said.context
 
+    def _started(self) -> None:
+        """A tool that opens a conversation makes it active; one that was completed only if it was handed over so."""
+        entry = self._entry()
+        found = self._current()
+        self._take_in()
+        if found is not None and (found.session.status != COMPLETED or (entry is not None and entry.fresh)):
+            self._wake(found, opened=True)
+
+    def _wake(self, found: Found, *, opened: bool = False) -> None:
+        """The conversation is active, here, as of now; opening it counts as activity also where it was active."""
+        here = Origin(tool=self.tool.name, session_id=self.event.key)
+        if found.session.status == ACTIVE and found.session.origin == here and not opened:
+            return
+        change = Change(origin=here, last_active=clock.now())
+        if found.session.status != ACTIVE:
+            change.status, change.force = ACTIVE, True
+        found.place.store.update(found.session.id, change)
+
     def _after_answer(self, *, ended: bool, added: int) -> None:
         found = self._current()
         if found is None:
             return
         if found.session.status != ACTIVE:
-            if added:  # the answer to the command that stopped it: it belongs to what was saved
+            if added and found.place.kind == "workspace":  # the answer to the command that stopped it is saved with it
                 self._save(found, found.session.status)
-        elif ended or found.session.extra.get("pause_after_answer"):
+            return
+        origin = found.session.origin
+        elsewhere = origin.tool and (origin.tool, origin.session_id) != (self.tool.name, self.event.key)
+        if (ended and not elsewhere) or found.session.extra.get("pause_after_answer"):
             self._save(found)
 
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.lifecycle import save
 
-        saved = save(found.place, found.session.id, status, commit=self.world.settings["workspace.commit"])
+        commit = found.place.kind == "workspace" and self.world.settings["workspace.commit"]
+        saved = save(found.place, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services import notices
 

@@ -25,6 +25,7 @@ from cortext.services.capture import (
     changes_of,
     done_entry,
     new_session,
+    newest_of,
     title_from,
 )
 from cortext.store.base import Bulk
@@ -88,13 +89,14 @@ class Intake:
         except SessionExists:
             return capture.capture(tool, transcript)
         added = calls = 0
-        title = ""
+        title = last = ""
 
         def counted(batches: Iterable[list[Message]]) -> Iterator[list[Message]]:
-            nonlocal added, calls, title
+            nonlocal added, calls, title, last
             for batch in batches:
                 added += len(batch)
                 calls += calls_in(batch)
+                last = newest_of(batch) or last
                 title = title or title_from(batch)
                 yield batch
 
@@ -116,7 +118,8 @@ class Intake:
             self._bulk.drop(draft)
             raise
         captured = Captured(entry.session_id, True, added, calls, reading.counts)
-        self._waiting[entry.session_id] = _Waiting(tool, transcript, captured, done_entry(entry, transcript, reading))
+        done = done_entry(entry._replace(last=last), transcript, reading)
+        self._waiting[entry.session_id] = _Waiting(tool, transcript, captured, done)
         self._bytes += transcript.size
         return None
 

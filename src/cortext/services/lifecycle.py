@@ -21,7 +21,7 @@ from cortext.services.listing import Listing
 from cortext.services.numbering import take_number
 from cortext.services.publish import Committed
 from cortext.services.secrecy import marks_in
-from cortext.services.stores import NamedStore
+from cortext.services.stores import Found, NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
@@ -132,6 +132,11 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
         commit=done,
         masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
     )
+
+
+def pause(found: Found, *, commit: bool) -> Saved:
+    """Save and pause a conversation; one of a workspace is committed."""
+    return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
 
 
 def refresh(change: Change, session: Session, messages: Sequence[Message]) -> None:

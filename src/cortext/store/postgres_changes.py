@@ -19,6 +19,7 @@ PAGE = 500
 _MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
 _SAVE = """
 UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
+    last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s),
     summary_vector = CASE WHEN summary = %s THEN summary_vector END, due_embed = due_embed OR summary <> %s
 WHERE session_id = %s AND life = %s
 """
@@ -61,7 +62,8 @@ class Changes:
                 return None
             session = change.apply(self._session(row[1:]))
             columns = columns_of(session)
-            connection.execute(_SAVE.encode(), (*columns, columns[-1], columns[-1], session_id, row[0]))
+            active = (session.last_active, session.last_active[:13])
+            connection.execute(_SAVE.encode(), (*columns, *active, columns[-1], columns[-1], session_id, row[0]))
         return session
 
     def compact(self, session_id: str, before: int) -> int:

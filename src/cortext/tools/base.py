@@ -130,6 +130,9 @@ class Tool(Protocol):
     title: str  # Claude Code
     tested_version: str
     commands_run: bool  # whether its command files see to it that what we print reaches the model
+    # Whether a hook's words beside a prompt would be a developer's: then a record of the past goes to the model with
+    # the end of its answer, where such words are a user's message.
+    records_after_answer: bool
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""

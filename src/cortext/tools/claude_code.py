@@ -44,6 +44,7 @@ class ClaudeCode:
     title = "Claude Code"
     tested_version = "2.1.325"
     commands_run = True
+    records_after_answer = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)

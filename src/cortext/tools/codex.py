@@ -42,7 +42,8 @@ class Codex:
     name = "codex"
     title = "Codex"
     tested_version = "0.166.0"
-    commands_run = True  # its skills say what to run: a hook's words would reach the model as a developer's
+    commands_run = False
+    records_after_answer = True
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)

@@ -247,7 +247,9 @@ def _config_without(path: str) -> str | None:
 def _config_block(program: Sequence[str]) -> str:
     command, *arguments = [*program, "mcp"]
     listed = ", ".join(_toml_text(argument) for argument in arguments)
-    entry = f"[mcp_servers.cortext]\ncommand = {_toml_text(command)}\nargs = [{listed}]"
+    entry = (
+        f'[mcp_servers.cortext]\ncommand = {_toml_text(command)}\nargs = [{listed}]\nenv = {{ CORTEXT_TOOL = "codex" }}'
+    )
     return f"{_BEGIN}\n{entry}\n{_END}\n"
 
 

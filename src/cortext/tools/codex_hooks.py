@@ -20,8 +20,9 @@ _KINDS = {
     "PostCompact": "compacted",
     "SessionEnd": "ended",
 }
-# The events with which Codex hands a hook's words to the model. It does so as a developer message: what comes
-# from a past conversation has to say so itself.
+# The events with which Codex hands a hook's words to the model, as a developer's message: nothing that comes from a
+# past conversation may stand there. What a hook says when the model has answered (that it is to go on) is a user's
+# message, of 10,000 characters at most: that is where a record goes.
 _HEARD = ("SessionStart", "UserPromptSubmit")
 
 
@@ -51,6 +52,8 @@ def hook_event(payload: dict[str, Any]) -> HookEvent | None:
 def hook_answer(payload: dict[str, Any], context: str) -> str:
     """The JSON with which Codex adds a text to what the model gets."""
     name = _text(payload, "hook_event_name")
+    if name == "Stop" and context:
+        return msgspec.json.encode({"decision": "block", "reason": context}).decode("utf-8")
     if name not in _HEARD or not context:
         return ""
     answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}

@@ -255,7 +255,8 @@ def is_theirs(text: str, kind: str | None) -> bool:
     """Whether a piece of a user's message is the user's own, and not put there by the program."""
     if kind is None:
         return not text.startswith(_INJECTED)
-    return kind.startswith(_THEIRS)
+    # What a hook said is marked as nobody's; the program wraps it.
+    return kind.startswith(_THEIRS) and not (kind == "unknown" and text.startswith("<hook_prompt hook_run_id="))
 
 
 def arguments_of(value: Any) -> Any:

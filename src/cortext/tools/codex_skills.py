@@ -53,6 +53,7 @@ def _run(command: CommandFile, program: Sequence[str], name: str) -> str:
         return ""
     line = shlex.join([*program, *command.run])
     return (
-        f"If no answer of cortext has been added to this prompt, run `{line}` first, with the words after `${name}` "
-        "in the user's message as further arguments (none if there are none), and read what it prints."
+        f"If no answer of cortext has been added to this prompt (its hooks are not trusted), run `{line}` first, with "
+        f"the words after `${name}` in the user's message as further arguments (none if there are none), and read what "
+        "it prints."
     )

@@ -33,6 +33,7 @@ class GeminiCli:
     title = "Gemini CLI"
     tested_version = "0.61.0"
     commands_run = False
+    records_after_answer = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ

@@ -128,7 +128,8 @@ class ProjectConfig:
         _add(made, settings.append(("hooks", event), entry))
 
     def _put_server(self, settings: SettingsText, program: list[str], made: dict[str, Any]) -> None:
-        server = {"command": program[0], "args": [*program[1:], "mcp"], "description": SERVER_DESCRIPTION}
+        server = {"command": program[0], "args": [*program[1:], "mcp"], "env": {"CORTEXT_TOOL": "gemini"}}
+        server["description"] = SERVER_DESCRIPTION
         there = settings.get("mcpServers", SERVER_NAME)
         if there is None or _is_our_server(there):
             _add(made, settings.set(("mcpServers", SERVER_NAME), server))

@@ -45,6 +45,7 @@ class OpenCode:
     title = "OpenCode"
     tested_version = TESTED_VERSION
     commands_run = False
+    records_after_answer = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         given = dict(os.environ if environ is None else environ)

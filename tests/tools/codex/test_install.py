@@ -57,7 +57,8 @@ def test_new_project_gets_hooks_and_the_server_and_loses_them_again(tmp_path: Pa
         assert hook["command"].startswith("cortext hook codex # ")
         assert hook["timeout"] <= (3 if event == "SessionEnd" else 10)
     config = tomllib.loads((tmp_path / ".codex/config.toml").read_text(encoding="utf-8"))
-    assert config == {"mcp_servers": {"cortext": {"command": "cortext", "args": ["mcp"]}}}
+    server = {"command": "cortext", "args": ["mcp"], "env": {"CORTEXT_TOOL": "codex"}}
+    assert config == {"mcp_servers": {"cortext": server}}
     assert all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in (tmp_path / ".codex").iterdir())
 
     before = tree(tmp_path)
@@ -120,7 +121,7 @@ def test_another_way_to_call_us_replaces_the_old_one(tmp_path: Path) -> None:
     )
     assert said.stdout == b'py|-m|cor"text|hook|codex|'
     server = tomllib.loads((tmp_path / ".codex/config.toml").read_text(encoding="utf-8"))["mcp_servers"]["cortext"]
-    assert server == {"command": "/opt/my tools/python", "args": ["-m", 'cor"text', "mcp"]}
+    assert (server["command"], server["args"]) == ("/opt/my tools/python", ["-m", 'cor"text', "mcp"])
     unmerge(tmp_path)
     assert tree(tmp_path) == before
 
@@ -322,7 +323,9 @@ def test_answer_reaches_the_model_only_where_codex_listens() -> None:
     assert answer == {
         "hookSpecificOutput": {"hookEventName": "UserPromptSubmit", "additionalContext": 'the "packet"\n'}
     }
-    assert tool.hook_answer(payload("Stop"), "words") == ""
+    # With the end of an answer it is a user's message, and the model goes on.
+    assert json.loads(tool.hook_answer(payload("Stop"), "words")) == {"decision": "block", "reason": "words"}
+    assert tool.hook_answer(payload("PostCompact"), "words") == ""
     assert tool.hook_answer(payload("SessionStart"), "") == ""
 
 

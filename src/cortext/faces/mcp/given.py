@@ -53,6 +53,10 @@ class Given:
         except (TypeError, ValueError, OverflowError):
             raise UsageError(f"{name} must be a number, not {ascii(value)[:60]}") from None
 
+    def flag(self, name: str) -> bool:
+        """Yes or no; some models write true as "true"."""
+        return self._values.get(name, False) in (True, 1, "true", "True", "yes")
+
     def texts(self, name: str) -> list[str]:
         """Several texts: a list, or one text with commas."""
         value = self._values.get(name, [])

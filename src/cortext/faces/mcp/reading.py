@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from msgspec.structs import replace
 
 from cortext.faces.mcp.drawing import briefer, session_data, session_entry, session_line
@@ -11,16 +13,20 @@ from cortext.faces.mcp.world import World
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.services import chats
+from cortext.services.capture import catch_up
+from cortext.services.lifecycle import pause
 from cortext.services.listing import Row
 from cortext.services.recall import TITLE, WORD, without_secrets
 from cortext.services.registry import command_text
 from cortext.services.resume.digest import clip
 from cortext.services.resume.history import History
+from cortext.services.resume.in_tool import Desk, completed_text
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
 from cortext.services.stores import Found
 
-LISTED = 12
 MANY = 10**9
 
 
@@ -100,17 +106,35 @@ def _beginning(heading: str, entry: Json, room: int) -> str:
 
 
 def resume_session(world: World, given: Given) -> Answer:
-    """The packet; without a name, what can be resumed."""
+    """The packet, and the chat that asks is attached where it is known; without a name, what can be resumed."""
     wanted = given.text("id")
-    rows = world.listing.rows()
+    desk = _desk(world)
     if not wanted:
-        return _resumable(world, rows)
-    row = world.recall.named(wanted, world.wiring.workspace, shown=world.shown, words=True)
-    packet = _packet(world.listing.found(row), world.budget)
+        return _resumable(world, desk)
+    row = desk.choose(wanted, see="list_sessions or search_sessions")
+    chosen = world.listing.found(row)
+    if desk.chat is not None and chosen.session.status == COMPLETED and not given.flag("force"):
+        refused = f"{completed_text(chosen)} (or resume_session with force)"
+        return Answer(refused, {"attached": False, "done": refused})
+    done = "\n".join(desk.go_on(chosen, force=True))
+    packet = _packet(chosen, world.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
     text = terminal.block(packet.text())
     counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
-    return Answer(text, {"packet": text, **counts})
+    attached = {"attached": desk.chat is not None, "done": done}
+    return Answer(f"{done}\n\n{text}", {"packet": text, **counts, **attached})
+
+
+def _desk(world: World) -> Desk:
+    """The list as the chat that asks is to see it, if we can tell which that is."""
+    wiring = world.wiring
+    chat = chats.asking(os.environ, wiring.workspace, long_lived=True)
+    capture = wiring.capture()
+    if chat is not None:  # what was said before belongs to what was going on before
+        catch_up(capture, wiring.tool(chat.tool), chat.key)
+        world.listing.refresh()
+    commit = wiring.settings["workspace.commit"]
+    return Desk(world.listing, capture, wiring.workspace, chat, save=lambda held: pause(held, commit=commit))
 
 
 def _packet(chosen: Found, budget: int) -> Packet:
@@ -146,9 +170,10 @@ def _without_history(session: Session, command: str, receipt: Receipt) -> Packet
     return Packet(command=command, context=context, history=note, receipt=receipt).masked()
 
 
-def _resumable(world: World, rows: list[Row]) -> Answer:
-    page = fit([without_secrets(row) for row in rows[:LISTED]], 0, session_entry, world.budget, briefer)
-    world.shown = [(row.root, row.id) for row in rows[: len(page.texts)]]
+def _resumable(world: World, desk: Desk) -> Answer:
+    rows, shown = desk.rows(), desk.shown()
+    page = fit([without_secrets(row) for row in shown], 0, session_entry, world.budget, briefer)
+    world.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
     if not page.texts:
         return Answer("There are no conversations to resume yet.", {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."

@@ -181,9 +181,24 @@ SPECS: dict[str, Spec] = {
     ),
     "resume_session": Spec(
         "Resume a session here",
-        "Everything needed to go on with an earlier conversation here and now: its command, its context, its newest "
-        "messages. Without an id: the conversations that can be resumed.",
-        _object([], id=_text(f"{_ID}; or words from its title")),
-        _answer([], packet=_TEXT, messages=_WHOLE, of_messages=_WHOLE, tokens=_WHOLE, sessions=_list(_SESSION)),
+        "Go on with an earlier conversation here and now: its command, its context, its newest messages; where this "
+        "chat is known, it is attached, so that what is said from now on is kept in that conversation (the answer says "
+        "so). Without an id: the conversations that can be resumed.",
+        _object(
+            [],
+            id=_text(f"{_ID}; or words from its title"),
+            force={"type": "boolean", "description": "also if it was completed: ask the user first", "default": False},
+        ),
+        _answer(
+            [],
+            packet=_TEXT,
+            messages=_WHOLE,
+            of_messages=_WHOLE,
+            tokens=_WHOLE,
+            sessions=_list(_SESSION),
+            attached={"type": "boolean"},
+            done=_TEXT,
+        ),
+        read_only=False,
     ),
 }

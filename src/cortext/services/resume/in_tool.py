@@ -1,55 +1,225 @@
-"""`/workspace.resume` inside a running tool: the list, or a packet cut to what the tool's command can carry."""
+"""`/workspace.resume` inside a running tool: the list, or a packet; and the chat becomes part of that conversation.
+
+What is said in the chat from then on is kept in the conversation's own log, and the conversation is active: see
+`capture.attach`. What was said before stays where it belonged.
+"""
 
 from __future__ import annotations
 
-from cortext.errors import AmbiguousId, NotFound
+from collections.abc import Callable, Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, NamedTuple
+
+from cortext.errors import AmbiguousId, CortextError, NotFound
 from cortext.index.sessions import Row
 from cortext.model import clock
-from cortext.services.choose import choose
+from cortext.model.message import USER
+from cortext.model.session import Change, Origin
+from cortext.model.status import ACTIVE, COMPLETED
+from cortext.services import chats
+from cortext.services.choose import candidates, choose, is_number, only
 from cortext.services.listing import Listing
-from cortext.services.registry import command_text
+from cortext.services.registry import command_hash, command_text
 from cortext.services.resume.digest import clip
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
+from cortext.services.stores import Found
+
+if TYPE_CHECKING:
+    from cortext.services.capture import Capture
+    from cortext.services.chats import Chat
 
 # Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
 LARGEST = 9_500
 LISTED = 12
+FORCE = "--force"
+# What only asks for a conversation is none: in each tool's own spelling.
+_ASKING = ("/workspace.resume", "/workspace.stop-conversation", "$workspace-resume", "$workspace-stop-conversation")
+_SHORT = 40  # messages; a chat that only asked is never longer
 
 
-def answer_in_tool(listing: Listing, wanted: str, largest: int = LARGEST) -> str:
-    """What the model is to read: numbered conversations where nothing is named, else the packet."""
-    rows = listing.rows()
-    if not wanted.strip():
-        return list_text(rows)
-    try:
-        chosen = listing.found(choose(rows, wanted.strip()))
-    except (AmbiguousId, NotFound) as error:
-        return f"{error.message}. {error.hint}.\n\n{list_text(rows)}"
+class Reply(NamedTuple):
+    """What the model is to read: our own words on what was done, and what was recorded (data)."""
+
+    done: str
+    record: str = ""
+
+    def text(self) -> str:
+        """Both, our own words first."""
+        return "\n\n".join(part for part in (self.done, self.record) if part)
+
+
+class Desk:
+    """Everything that answering a chat needs. `save` saves and pauses what the chat was held in before."""
+
+    def __init__(
+        self,
+        listing: Listing,
+        capture: Capture,
+        workspace: str,
+        chat: Chat | None,
+        *,
+        save: Callable[[Found], object] | None = None,
+    ) -> None:
+        self.listing, self.capture, self.workspace, self.chat, self._save = listing, capture, workspace, chat, save
+
+    # ── what there is ────────────────────────────────────────────────────────────────────────────────
+
+    def rows(self) -> list[Row]:
+        """What can be resumed here: neither this chat itself nor the conversation that is going on in it."""
+        held = self.held()
+        hidden = set()
+        if self.chat is not None:
+            from cortext.services.capture import session_id_for
+
+            hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
+        if held is not None and held.session.status == ACTIVE:
+            hidden.add((held.place.root, held.session.id))
+        return [row for row in self.listing.rows() if (row.root, row.id) not in hidden]
+
+    def held(self) -> Found | None:
+        """The conversation that this chat is part of, if any."""
+        entry = self.capture.catalogue.get(self.chat.tool, self.chat.key) if self.chat is not None else None
+        place = self.capture.place_at(entry.root) if entry is not None else None
+        if entry is None or place is None:
+            return None
+        try:
+            session = place.store.peek(entry.session_id)
+        except CortextError:
+            return None
+        # A chat that was never resumed is kept in the home store by itself.
+        if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
+            return None
+        return Found(place, session)
+
+    def shown(self) -> list[Row]:
+        """The conversations of a list, with the numbers that stay valid until the next one."""
+        shown = list(islice(self.talks(self.rows()), LISTED))
+        chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
+        return shown
+
+    def talks(self, rows: Iterable[Row]) -> Iterable[Row]:
+        """Without the chats that only asked for a conversation, or stopped one."""
+        return (row for row in rows if not self._only_asked(row))
+
+    def _only_asked(self, row: Row) -> bool:
+        if row.root != self.capture.home.root or row.message_count > _SHORT:
+            return False
+        said = [message.content for message in self.listing.messages(row) if message.role == USER and not message.aside]
+        return bool(said) and all(text.lstrip().split(None, 1)[:1] in ([name] for name in _ASKING) for text in said)
+
+    def choose(self, wanted: str, see: str = "this list") -> Row:
+        """The one that is meant, named as everywhere (services/choose); numbers are those of the last list."""
+        wanted = wanted.strip()
+        if is_number(wanted):
+            numbers = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
+            return choose(self.listing.rows(), wanted, here=self.workspace, shown=numbers, see=see)
+        rows = self.rows()
+        matches = list(self.talks(candidates(rows, wanted, here=self.workspace)))
+        return only(matches, rows, wanted, here=self.workspace, see=see)
+
+    # ── answering ────────────────────────────────────────────────────────────────────────────────────
+
+    def answer(self, wanted: str, largest: int = LARGEST, size: Callable[[str], int] = len) -> Reply:
+        """Numbered conversations where nothing is named, else the packet of the one that goes on here."""
+        words = [word for word in wanted.split() if word != FORCE]
+        force = FORCE in wanted.split()
+        if not words:
+            return Reply("", list_text(self.shown(), len(self.rows())))
+        try:
+            chosen = self.listing.found(self.choose(" ".join(words)))
+        except (AmbiguousId, NotFound) as error:
+            return Reply("", f"{error.message}. {error.hint}.\n\n{list_text(self.shown(), len(self.rows()))}")
+        if chosen.session.status == COMPLETED and not force:
+            return Reply(completed_text(chosen))
+        done = "\n".join(self.go_on(chosen, force=force))
+        return Reply(done, packet_text(chosen, largest - size(done) - 2, size))
+
+    def go_on(self, chosen: Found, *, force: bool = False) -> list[str]:
+        """Attach the chat to a conversation and make that active; what was done, and what to know."""
+        notes = notes_on(chosen, self.chat)
+        chat, session = self.chat, chosen.session
+        if chat is None:
+            done = (
+                "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "
+                f"kept as a chat of its own, and {session.id} is unchanged. To go on in it: /workspace.resume "
+                f"{session.id}, or `cortext resume {session.id}` in a terminal."
+            )
+            return [done, *notes]
+        before = self.held()
+        if before is not None and before[0].root == chosen.place.root and before.session.id == session.id:
+            before = None
+        if before is not None and before.session.status == ACTIVE and self._save is not None:
+            self._save(before)
+            notes.append(f"{before.session.id}, which was held here until now, is saved and paused.")
+        self.capture.attach(chosen.place, session.id, chat.tool, chat.key, from_now=True)
+        change = Change(origin=Origin(tool=chat.tool, session_id=chat.key), last_active=clock.now())
+        if session.status != ACTIVE:
+            change.status, change.force = ACTIVE, force
+        chosen.place.store.update(session.id, change)
+        done = (
+            f"cortext has attached this chat to {session.id}, which is active now: what is said here from now on is "
+            "kept there. /workspace.stop-conversation saves and pauses it."
+        )
+        return [done, *notes]
+
+
+def notes_on(chosen: Found, chat: Chat | None) -> list[str]:
+    """What the user should know before going on: a changed command, and that it is going on elsewhere."""
+    session = chosen.session
+    notes = []
+    then = session.agent_config.system_prompt_hash
+    now = command_hash(chosen.place.root, session.type) if then else ""
+    if now and now != then:
+        notes.append(f"Note: the text of {session.agent_config.command} changed since; the current one is used.")
+    if session.status == COMPLETED:
+        notes.append("Note: it was marked as completed.")
+    origin = session.origin
+    here = (chat.tool, chat.key) if chat is not None else ("", "")
+    if session.status == ACTIVE and origin.tool and (origin.tool, origin.session_id) != here:
+        notes.append(
+            f"Note: it is active in {origin.tool} (last active {clock.ago(session.last_active)}). If it goes on there "
+            "as well, both ways are kept, as branches: neither sees what is said in the other."
+        )
+    return notes
+
+
+def completed_text(chosen: Found) -> str:
+    """What to say of a conversation that was completed: it is not resumed unasked."""
+    return (
+        f"{chosen.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
+        f"whether to resume it all the same: /workspace.resume {chosen.session.id} {FORCE}"
+    )
+
+
+def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:
+    """The packet, cut to what the tool's command can carry."""
     command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     history = History(chosen.place.store, chosen.session)
     budget = largest // 4
     text = ""
     while budget > 200:  # tokens are an estimate, characters are the tool's limit
         text = build(chosen.session, history, command=command, budget=budget).masked().text()
-        if len(text) <= largest:
+        if size(text) <= largest:
             return text
         budget = budget * 3 // 4
-    return text[:largest]
+    while size(text) > largest:
+        text = text[: len(text) * max(largest, 0) // size(text)]
+    return text
 
 
-def list_text(rows: list[Row]) -> str:
+def list_text(shown: list[Row], total: int) -> str:
     """The conversations that can be resumed, as the user is to see them."""
-    if not rows:
+    if not shown:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]
-    for number, row in enumerate(rows[:LISTED], 1):
+    for number, row in enumerate(shown, 1):
         lines.append(f"{number}. [{row.type or row.kind}] {row.name}")
         lines.append(f"   Last active: {clock.ago(row.last_active)} | Status: {row.status}")
         if row.summary:
             lines.append(f"   Summary: {clip(row.summary, 200)}")
         lines.append("")
-    if len(rows) > LISTED:
-        lines.append(f"({len(rows) - LISTED} more: search them by words from the title)")
+    if total > LISTED and len(shown) == LISTED:
+        lines.append(f"({total - LISTED} more: search them by words from the title)")
     lines.append("Which conversation would you like to continue? (number or search)")
     return "\n".join(lines)

@@ -34,10 +34,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     """Print, plan or resume the one that is meant."""
     wanted = " ".join(options.what)
     if options.in_tool:
-        from cortext.services.resume.in_tool import answer_in_tool
-
-        print(terminal.block(answer_in_tool(listing, wanted)))
-        return 0
+        return _answer_in_tool(wiring, listing, wanted, force=options.force)
     row = _choose(wiring, listing, rows, wanted if options.what else None, options)
     if row is None:
         return 130
@@ -84,6 +81,24 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
             kept="the conversation is unchanged, and nothing is left in the tool",
             hint="choose another with --ai, or print the packet with --print",
         ) from error
+
+
+def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: bool) -> int:
+    """What the command of an AI tool puts into its prompt: the list, or the conversation that goes on in that chat."""
+    from cortext.services import chats
+    from cortext.services.capture import catch_up
+    from cortext.services.lifecycle import pause
+    from cortext.services.resume.in_tool import FORCE, Desk
+
+    chat = chats.asking(os.environ, wiring.workspace)
+    capture = wiring.capture()
+    if chat is not None:  # what was said before belongs to what was going on before
+        catch_up(capture, wiring.tool(chat.tool), chat.key)
+        listing.refresh()
+    commit = wiring.settings["workspace.commit"]
+    desk = Desk(listing, capture, wiring.workspace, chat, save=lambda held: pause(held, commit=commit))
+    print(terminal.block(desk.answer(f"{wanted} {FORCE}" if force else wanted).text()))
+    return 0
 
 
 def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:

@@ -1,0 +1,208 @@
+"""`/workspace.resume` in a chat, by its hooks and its command alone: what is attached, listed, woken and branched."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cortext.model.message import Message, thread
+from cortext.wiring import Wiring
+from tests.faces.pond import Pond, served
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import cortext, git
+
+FIRST = "001-brainstorm-api-design"
+SECOND = "002-plan-a-pond"
+
+
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A workspace with two conversations that were held in chats which ended."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
+    folder = tmp_path / "w"
+    folder.mkdir()
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+    for command, question, answer in (
+        ("/workspace.brainstorm API design", "REST or GraphQL?", "REST, because it is simple."),
+        ("/workspace.plan A pond", "How deep?", "One metre, for the herons."),
+    ):
+        talk = _chat(folder)
+        talk.say(command, "Go on.", question, answer)
+        talk.end()
+    return folder
+
+
+def _chat(workspace: Path) -> ClaudeTalk:
+    return ClaudeTalk(workspace, real_time=True)
+
+
+def _row(workspace: Path, name: str) -> dict[str, Any]:
+    rows = cortext("list", "--json", cwd=workspace).json
+    return next(row for row in rows if row["id"] == name)
+
+
+def _log(workspace: Path, name: str) -> list[Message]:
+    world = Wiring(str(workspace))
+    return list(world.workspace_store().store.read(name))
+
+
+def _words(workspace: Path, name: str) -> list[str]:
+    return [message.content for message in _log(workspace, name)]
+
+
+def _numbered(text: str) -> list[str]:
+    return re.findall(r"^\d+\. \[\w+\] (.*)$", text, re.MULTILINE)
+
+
+@pytest.mark.req("FLOW-01")
+def test_numbers_stay_valid_and_a_second_resume_switches(workspace: Path) -> None:
+    chat = _chat(workspace)
+    assert _numbered(chat.resume()) == ["A pond", "API design"]
+    # Meanwhile the order of the list changes: number 2 is still what was shown as such.
+    other = _chat(workspace)
+    other.resume(FIRST)
+    other.say("Said in the other chat", "Yes.")
+    other.end()
+    told = chat.resume("2")
+    assert f"attached this chat to {FIRST}" in told
+    assert "REST, because it is simple." in told
+    assert _row(workspace, FIRST)["status"] == "active"
+    chat.say("What about pagination?", "Cursors.")
+
+    told = chat.resume("1")
+    assert f"attached this chat to {SECOND}" in told
+    assert f"{FIRST}, which was held here until now, is saved and paused." in told
+    chat.say("And how wide?", "Three metres.")
+    assert (_row(workspace, FIRST)["status"], _row(workspace, SECOND)["status"]) == ("paused", "active")
+    said = chat.prompt("/workspace.stop-conversation")
+    assert "Session saved." in said.out
+    assert _row(workspace, SECOND)["status"] == "paused"
+
+    first, second = _words(workspace, FIRST), _words(workspace, SECOND)
+    assert "What about pagination?" in first and "What about pagination?" not in second
+    assert "And how wide?" in second and "And how wide?" not in first
+    assert "And how wide?" in git(workspace, "show", "HEAD")
+    assert not any("RESUMED CONVERSATION" in text for text in first + second)
+    # Nobody who only asked is ever listed, by number or by words.
+    third = _chat(workspace)
+    assert sorted(_numbered(third.resume())) == ["A pond", "API design"]
+    assert "there is no number 3 in the last list" in third.resume("3")
+
+
+@pytest.mark.req("FLOW-01")
+def test_a_chat_outside_conversations_is_resumed_and_stopped_like_one(workspace: Path) -> None:
+    plain = _chat(workspace)
+    plain.say("Where do herons sleep?", "In trees.")
+    plain.end()
+    name = f"claude-{plain.key}"
+    assert _row(workspace, name)["status"] == "paused", "a chat that nobody resumed is not made active"
+    chat = _chat(workspace)
+    assert _numbered(chat.resume())[0] == "Where do herons sleep?"
+    assert "In trees." in chat.resume("1")
+    chat.say("And when it rains?", "In trees, wet.")
+    assert _row(workspace, name)["status"] == "active"
+    assert "In trees, wet." in cortext("show", name, cwd=workspace).out
+    assert "Session saved." in chat.prompt("/workspace.stop-conversation").out
+    assert _row(workspace, name)["status"] == "paused"
+
+
+@pytest.mark.req("FLOW-01")
+def test_completed_and_changed_are_said_first(workspace: Path) -> None:
+    assert cortext("complete", FIRST, cwd=workspace).code == 0
+    command = workspace / ".workspace" / "commands" / "brainstorm.md"
+    command.write_text("# Another text\n\nTopic: {arguments}\n", encoding="utf-8")
+    chat = _chat(workspace)
+    told = chat.resume(FIRST)
+    assert "was marked as completed, so it was not resumed" in told
+    assert "REST, because it is simple." not in told
+    assert _row(workspace, FIRST)["status"] == "completed"
+    told = chat.resume(f"{FIRST} --force")
+    assert "the text of /workspace.brainstorm changed since" in told
+    assert _row(workspace, FIRST)["status"] == "active"
+
+
+@pytest.mark.req("FLOW-01", "FLOW-03")
+def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
+    one, two = _chat(workspace), _chat(workspace)
+    one.resume(FIRST)
+    one.say("One asks", "One is answered")
+    told = two.resume(FIRST)
+    assert "it is active in claude" in told
+    two.say("Two asks", "Two is answered")
+    one.say("One asks again", "One is answered again")
+    two.say("Two asks again", "Two is answered again")
+
+    messages = _log(workspace, FIRST)
+    assert {text for text in _words(workspace, FIRST) if " asks" in text} == {
+        "One asks", "One asks again", "Two asks", "Two asks again",
+    }  # fmt: skip
+    way = [message.content for message in thread(messages)]
+    assert way[-4:] == ["Two asks", "Two is answered", "Two asks again", "Two is answered again"]
+    assert "One is answered" in way and "One asks again" not in way
+    until = next(place for place, message in enumerate(messages) if message.content == "One is answered again")
+    other = [message.content for message in thread(messages[: until + 1])]
+    assert "One asks again" in other and "Two asks" not in other
+    # The end of one does not pause what goes on in the other.
+    one.end()
+    assert _row(workspace, FIRST)["status"] == "active"
+    two.end()
+    assert _row(workspace, FIRST)["status"] == "paused"
+
+
+@pytest.mark.req("FLOW-01", "FLOW-03")
+def test_the_tools_own_start_makes_a_conversation_active(workspace: Path) -> None:
+    """What `cortext resume` hands over is only noted; the hook of the tool that really starts sets the status."""
+    world = Wiring(str(workspace))
+    place = world.workspace_store()
+    for event, said in (("SessionStart", ""), ("Stop", "Said without any other hook")):
+        chat = _chat(workspace)
+        world.capture().attach(place, FIRST, "claude", chat.key)
+        assert _row(workspace, FIRST)["status"] == "paused"
+        before = _row(workspace, FIRST)["last_active"]
+        if said:
+            chat._record("user", {"role": "user", "content": said})
+        chat.hook(event, source="resume")
+        row = _row(workspace, FIRST)
+        assert (row["status"], row["tool"]) == ("active", "claude")
+        assert row["last_active"] > before, "a resume counts as activity"
+        assert place.store.get(FIRST).origin.session_id == chat.key
+        chat.end()
+        assert _row(workspace, FIRST)["status"] == "paused"
+
+
+@pytest.mark.req("FLOW-01", "SESS-010")
+def test_resume_session_attaches_the_chat_that_surely_asks_and_no_other(workspace: Path) -> None:
+    chat, idle = _chat(workspace), _chat(workspace)
+    idle.say("Nothing to do with it", "No.")
+    pond = Pond(Path(os.environ["HOME"]), workspace)
+    with served(pond, budget=4_000, more={**os.environ, "CORTEXT_TOOL": "claude"}) as client:
+        chat.prompt("Let us go on with the API.")
+        listed = client("resume_session")
+        assert [row["title"] for row in listed.data["sessions"]] == ["Nothing to do with it", "A pond", "API design"]
+        told = client("resume_session", id="3")
+        assert told.data["attached"] is True
+        assert f"attached this chat to {FIRST}" in told.text
+        assert "REST, because it is simple." in told.data["packet"]
+        chat.answer("Picked up.")
+        chat.say("What about pagination?", "Cursors.")
+        assert _row(workspace, FIRST)["status"] == "active"
+        assert "What about pagination?" in _words(workspace, FIRST)
+        saved = client("save_session")
+        assert saved.data["session"]["id"] == FIRST
+        assert "What about pagination?" in git(workspace, "show", "HEAD")
+
+        # Two are at work: it could be either, so it is neither, and the answer says so.
+        chat.prompt("One more thing")
+        idle.prompt("Resume the pond")
+        told = client("resume_session", id=SECOND)
+        assert told.data["attached"] is False
+        assert "NOT attached" in told.text
+        assert _row(workspace, SECOND)["status"] == "paused"
