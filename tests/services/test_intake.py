@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -243,12 +244,18 @@ wiring = Wiring()
 capture = wiring.capture()
 capture.remember_all()
 reports = {{}}
-for number, done in enumerate(capture_all(capture, work_for([wiring.tool("claude")]), reports)):
-    if {how!r} == "interrupt" and not number:
-        os.kill(os.getpid(), signal.SIGINT)
-    if {how!r} == "wait" and not number:
-        print("begun", flush=True)
-        sys.stdin.read()
+from contextlib import closing
+try:
+    with closing(capture_all(capture, work_for([wiring.tool("claude")]), reports)) as captured:
+        for number, done in enumerate(captured):
+            if {how!r} in ("interrupt", "told") and not number:
+                os.kill(os.getpid(), signal.SIGINT)
+            if {how!r} == "wait" and not number:
+                print("begun", flush=True)
+                sys.stdin.read()
+except KeyboardInterrupt:
+    if {how!r} != "told":
+        raise
 print(json.dumps({{"created": reports["claude"].created, "messages": reports["claude"].messages,
                   "again": all(map(capture.unchanged, [t for _, t in work_for([wiring.tool("claude")])]))}}))
 """
@@ -307,6 +314,29 @@ def test_ctrl_c_leaves_whole_sessions_and_the_next_run_goes_on(crowd: tuple[Path
     assert crew(home).returncode == 0
     assert tree(home_store(home)) == meant
     assert not (home_store(home) / ".workspace" / "state" / "incoming").exists()
+
+
+@pytest.mark.req("TOOL-03")
+def test_after_ctrl_c_the_report_counts_every_session_that_was_published(crowd: tuple[Path, Path]) -> None:
+    home, _ = crowd
+    done = crew(home, "told")
+    assert done.returncode == 0, done.stderr
+    published = list((home_store(home) / "conversations").glob("*/*/.session/session.json"))
+    assert json.loads(done.stdout)["created"] == len(published) > 0
+
+
+@pytest.mark.req("TOOL-03")
+def test_a_full_disk_under_the_catalogue_costs_no_session(world: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*given: Any) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+    monkeypatch.setattr(Catalogue, "put_all", full)
+    capture = capture_in(world / "lot")
+    reports = all_of(capture, work_in(world / "home"))
+    assert reports["claude"].created == 8 and not reports["claude"].failed
+    assert "disk is full" in capture.trouble and "kept" in capture.trouble
 
 
 @pytest.mark.req("TOOL-03", "STORE-03")

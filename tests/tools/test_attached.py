@@ -1,0 +1,60 @@
+"""A file that the user gives the model to read (`@note.txt`): kept, shown, counted, and carried to another program."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.support.desk import Desk
+from tests.support.model_server import ModelServer
+
+from cortext.model.message import plain
+from cortext.wiring import Wiring
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    with ModelServer() as server:
+        yield Desk(tmp_path, server)
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("TOOL-02", "TOOL-03")
+def test_attached_files_of_claude_code_reach_the_model_in_codex(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in desk.env.items():
+        monkeypatch.setenv(name, value)
+    folder = desk.project()
+    (folder / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
+    (folder / "pixel.png").write_bytes(base64.b64decode(PIXEL))
+    (folder / "reeds").mkdir()
+    (folder / "reeds" / "nest.txt").write_text("three eggs\n", encoding="utf-8")
+    desk.server.push("It stands still.")
+    claude = desk.tools["claude"]
+    assert claude.run("What do @note.txt and @reeds/ and @pixel.png say?", cwd=folder).returncode == 0
+    session = f"claude-{claude.sessions()[-1]}"
+
+    assert desk.cortext("import", cwd=folder).code == 0
+    messages = desk.cortext("show", session, "--json", cwd=folder).json["messages"]
+    attached = {
+        message["extra"]["attachment"]: message for message in messages if "attachment" in (message.get("extra") or {})
+    }
+    assert set(attached) == {"note.txt", "reeds", "pixel.png"}
+    assert "the heron stands still" in attached["note.txt"]["content"] and "nest.txt" in attached["reeds"]["content"]
+    assert attached["pixel.png"]["parts"][0]["media_type"] == "image/png"
+    assert messages[0]["content"].startswith("What do @note.txt"), "the title is the question, not the file"
+    assert desk.cortext("search", "heron", cwd=folder).out.count("heron") >= 1
+    told = desk.cortext("resume", session, "--ai", "codex", "--dry-run", cwd=folder)
+    assert told.code == 0 and "3 attached files" in told.out + told.err, told.out + told.err
+
+    world = Wiring(str(folder))
+    found = next(place for place in world.stores() if place.kind == "home")
+    words = [plain(message) for message in found.store.read(session)]
+    written = world.tool("codex").write(words, project=str(folder), title="Herons")
+    desk.server.push("Still there.")
+    assert desk.tools["codex"].run("And now?", cwd=folder, resume=written.key).returncode == 0
+    body = str(desk.server.turns[-1].body)
+    assert body.index("What do @note.txt") < body.index("the heron stands still") < body.index("It stands still.")
