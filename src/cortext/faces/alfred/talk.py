@@ -6,6 +6,7 @@ import argparse
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
+from cortext.faces.terminal.talk.interrupt import whole_talk
 from cortext.wiring import Wiring, load_msgspec
 
 
@@ -20,12 +21,16 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--session", metavar="ID", default="", help="continue this session (any tool's)")
     parser.add_argument("--json", action="store_true", help="the answer of a question as JSON")
     options = parser.parse_args(arguments)
+    words = options.question
+    if not words and not options.json:
+        with whole_talk():  # first of all: people type before the prompt is there
+            load_msgspec()
+            from cortext.faces.alfred.loop import Loop
+
+            return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
     load_msgspec()
     from cortext.faces.alfred.loop import Loop
 
-    words = options.question
-    if not words and not options.json:
-        return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
     from cortext.faces.terminal.talk.piped import question_of
 
     question = question_of(words or ["-"])

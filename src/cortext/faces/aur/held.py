@@ -10,6 +10,7 @@ from typing import Self
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError
 from cortext.faces.aur.sessions import resolve
 from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.prompt import ask_which
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -187,7 +188,7 @@ def choose_agent(agents: Agents, name: str, held_with: str = "", *, unasked: boo
     print(f"There is no agent {terminal.line(name)!r}. There are:\n\n{agent_table(agents)}\n")
     while True:
         try:
-            given = input("Who shall it be? ").strip()
+            given = answer_to("Who shall it be? ").strip()
         except EOFError:
             given = ""
         if not given:

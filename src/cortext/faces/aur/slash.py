@@ -14,6 +14,7 @@ from cortext.faces.aur.agents import agent_table
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
+from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.pager import page
 from cortext.faces.terminal.talk.prompt import Choice
 from cortext.model import clock
@@ -221,7 +222,7 @@ def _write(loop: Loop, argument: str, example: str, text: str, turns: int) -> No
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise UsageError(f"not a file that could be written: {path}", kept="nothing was written")
     if os.path.lexists(path):
-        answer = input(f"{terminal.line(path)} exists. Write over it? [y/N] ") if loop.prompt.live else ""
+        answer = answer_to(f"{terminal.line(path)} exists. Write over it? [y/N] ") if loop.prompt.live else ""
         if answer.strip().lower() not in ("y", "yes"):
             raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name")
     fsio.replace_file(path, [text.encode("utf-8", "replace")])

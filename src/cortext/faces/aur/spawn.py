@@ -66,9 +66,12 @@ def run(arguments: list[str]) -> int:
 
         return sessions.clean_sessions(wiring, options)
     if options.interactive or (options.resume is not None and not options.prompt):
-        from cortext.faces.aur.loop import talk
+        from cortext.faces.terminal.talk.interrupt import whole_talk
 
-        return talk(wiring, options)
+        with whole_talk():  # first of all: people type before the prompt is there
+            from cortext.faces.aur.loop import talk
+
+            return talk(wiring, options)
     from cortext.faces.aur.once import ask_once
 
     return ask_once(wiring, options)

@@ -87,6 +87,19 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
+def whole_talk() -> Iterator[None]:
+    """Within the block a terminal echoes no key by itself: what is typed ahead is shown by the prompt, once.
+
+    Where the answers go elsewhere there is no prompt that could show it.
+    """
+    if not sys.stdout.isatty():
+        yield
+        return
+    with _no_echo():
+        yield
+
+
+@contextmanager
 def _no_echo() -> Iterator[None]:
     if not sys.stdin.isatty():
         yield
@@ -100,5 +113,22 @@ def _no_echo() -> Iterator[None]:
     termios.tcsetattr(descriptor, termios.TCSADRAIN, quiet)
     try:
         yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def answer_to(question: str) -> str:
+    """What a person types as the answer to a question, seen as it is typed also where keys are not echoed."""
+    if not sys.stdin.isatty():
+        return input(question)
+    import termios
+
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    heard = [*before]
+    heard[3] |= termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, heard)
+    try:
+        return input(question)
     finally:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)

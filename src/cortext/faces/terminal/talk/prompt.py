@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.interrupt import current, raising
+from cortext.faces.terminal.talk.interrupt import answer_to, current, raising
 from cortext.safety import terminal
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def ask_which(question: str, answers: Sequence[str]) -> str:
     """A question with a few one-word answers (or their first letters), asked until one of them comes; "" for none."""
     while True:
         try:
-            given = input(f"{question} [{'/'.join(answers)}] ").strip().lower()
+            given = answer_to(f"{question} [{'/'.join(answers)}] ").strip().lower()
         except (EOFError, KeyboardInterrupt):
             print()
             return ""

@@ -1,0 +1,63 @@
+"""Keys that are pressed before the prompt is there: shown once, and part of the next words."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from tests.aur.kit import Aur
+from tests.support.cli import SCRIPTS
+from tests.support.model_server import Reply
+from tests.support.screen import ShellScreen
+
+WAIT = 60.0
+
+
+@pytest.mark.req("SPAWN-10")
+def test_keys_typed_ahead_are_shown_once_at_the_prompt(aur: Aur) -> None:
+    hold = threading.Event()
+    aur.server.push("First answer.", Reply(text="word " * 20, hold=hold), "Third answer.")
+    with aur.screen("spawn", "-i", "--agent", "qa-test", "--session", "talk") as screen:
+        screen.type("typed before anything")  # the program is only being started
+        screen.press("Enter")
+        screen.wait_for("First answer.", timeout=WAIT)
+        screen.type("a second question")
+        screen.press("Enter")
+        aur.server.wait_for(lambda request: request.number == 2 and request.is_turn, timeout=WAIT)
+        screen.type("typed while it answers")
+        screen.press("Enter")
+        screen.type("and not yet sent")
+        hold.set()
+        shown = screen.wait_for("Third answer.", "qa-test> and not yet sent", timeout=WAIT)
+        for words in ("a second question", "typed while it answers", "and not yet sent"):
+            assert shown.count(words) == 1, shown
+            assert f"qa-test> {words}" in shown
+        assert "qa-test> typed before anything" in shown
+        screen.press("C-u")
+        screen.press("C-d")
+        screen.wait_for("Saved. Go on later", timeout=WAIT)
+        assert screen.wait_for_end() == 0
+    assert [text for role, text in aur.turns("talk") if role == "user"] == [
+        "typed before anything", "a second question", "typed while it answers",
+    ]  # fmt: skip
+
+
+@pytest.mark.req("SPAWN-10")
+def test_the_terminal_echoes_nothing_by_itself_during_a_talk_and_is_as_before_afterwards(aur: Aur) -> None:
+    """An unknown agent is asked for before the talk begins: that answer is seen as it is typed."""
+    command = f'{SCRIPTS / "aur"} spawn -i --agent nobody --session talk; stty -a | tr " " "\\n" | grep "echo$"'
+    place = aur.home / "screen"
+    place.mkdir()
+    environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8", **aur.env}
+    with ShellScreen(place, ["bash", "-c", command], environ, aur.folder, "100x40") as screen:
+        screen.wait_for("Who shall it be?", timeout=WAIT)
+        screen.type("general-p")
+        screen.wait_for("Who shall it be? general-p", timeout=WAIT)
+        for _ in "general-p":
+            screen.press("BSpace")
+        screen.press("Enter")
+        shown = screen.wait_for("\necho", timeout=WAIT)
+        assert screen.wait_for_end() == 0
+        assert "-echo" not in shown.splitlines()
