@@ -219,7 +219,8 @@ class Capture:
         waiting: bool = False,
     ) -> None:
         """Keep the tool's own form beside ours (in the home store only), then remember how far we read."""
-        if entry.root == self.home.root:
+        own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
+        if entry.root == self.home.root and own:  # not one that we wrote ourselves, beside it
             tool.copy(transcript, copy_path(session))
         done = done_entry(entry, transcript, reading)
         self.remember([done._replace(changed=HANDED_OVER) if waiting else done])

@@ -6,19 +6,25 @@ import msgspec
 
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
+from cortext.services.detecting import detect_all, untested
 from cortext.services.doctor import Examined, examine
 from cortext.wiring import Wiring
 
 
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
-    examined = [examine(place) for place in Wiring().stores()]
+    wiring = Wiring()
+    examined = [examine(place) for place in wiring.stores()]
     damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
     else:
         for store in examined:
             _print(store)
+        tools = wiring.tools()
+        for tool, found in zip(tools, detect_all(tools), strict=True):
+            if note := untested(tool, found):
+                print(f"{paint('!', 'yellow')} {terminal.line(note)}")
         print("Something is damaged: see the commands above." if damaged else "All is well.")
     return 3 if damaged else 0
 
