@@ -229,3 +229,40 @@ def test_the_receipt_of_gemini_cli_says_what_it_drops_and_doubles(desk: Desk) ->
     whole = _receipt(desk, folder, "--rewrite")["receipt"]
     assert whole["messages"] == whole["of_messages"]
     assert not whole["left_out"]
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-06", "STORE-13")
+def test_what_is_exported_natively_is_not_a_second_conversation(desk: Desk) -> None:
+    folder = desk.project("p")
+    desk.use("codex", folder)
+    assert desk.cortext("import", cwd=folder).code == 0
+    before = desk.cortext("list", "--json", cwd=folder).json
+    assert len(before) == 1
+    for name in NAMES:
+        done = desk.cortext("export", before[0]["id"], "--format", "native", "--ai", name, cwd=folder)
+        assert done.code == 0, done.err
+    again = desk.cortext("import", "--json", cwd=folder)
+    assert again.code == 0, again.err
+    assert sum(report["created"] + report["messages"] for report in again.json) == 0
+    assert desk.cortext("list", "--json", cwd=folder).json == before
+
+
+@pytest.mark.req("FLOW-09")
+def test_an_untested_version_is_mentioned_and_a_typing_error_asks_again(desk: Desk) -> None:
+    folder = desk.project("w")
+    for name in NAMES:
+        (desk.bin / name).unlink()
+        (desk.bin / name).write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo 9.9.9 && exit\necho "this is {name}"\n')
+        (desk.bin / name).chmod(0o755)
+    assert "Claude Code 9.9.9 was not tested" in desk.cortext("init", "--ai", "claude", cwd=folder).out
+    assert desk.cortext("new", "plan", "Herons", cwd=folder).code == 0
+    assert "Codex 9.9.9 was not tested" in desk.cortext("doctor", cwd=folder).out
+    with _resumed(desk, folder, "001") as screen:
+        screen.wait_for("Continue in which tool?")
+        screen.type("cluade")
+        screen.press("Enter")
+        screen.wait_for("'cluade' is none of them")
+        screen.type("claude")
+        screen.press("Enter")
+        screen.wait_for("Claude Code 9.9.9 was not tested", "this is claude")

@@ -268,7 +268,8 @@ class Capture:
         Where that fails, the words are taken in all the same, and then the failure is told: the next run tries again.
         """
         failure: Exception | None = None
-        if entry.root == self.home.root:
+        own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
+        if entry.root == self.home.root and own:  # not one that we wrote ourselves, beside it
             try:
                 tool.copy(transcript, copy_path(session))
             except (CortextError, OSError) as error:

@@ -30,7 +30,6 @@ def run(arguments: list[str]) -> int:
             return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
     load_msgspec()
     from cortext.faces.alfred.loop import Loop
-
     from cortext.faces.terminal.talk.piped import question_of
 
     question = question_of(words or ["-"])

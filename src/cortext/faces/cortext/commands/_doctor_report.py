@@ -6,6 +6,7 @@ import msgspec
 
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
+from cortext.services.detecting import detect_all, untested
 from cortext.services.doctor import Examined, examine
 from cortext.services.doctor_workspace import workspace_findings
 from cortext.wiring import PROGRAM, WORKSPACE, Wiring
@@ -14,11 +15,12 @@ from cortext.wiring import PROGRAM, WORKSPACE, Wiring
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
     wiring = Wiring()
+    tools = wiring.tools()
     examined = []
     for place in wiring.stores():
         examined.append(examine(place))
         if place.kind == WORKSPACE:
-            examined[-1].findings += workspace_findings(place, wiring.tools(), PROGRAM)
+            examined[-1].findings += workspace_findings(place, tools, PROGRAM)
     damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
@@ -27,6 +29,9 @@ def run_full(*, as_json: bool) -> int:
             _print(store)
         for line in wiring.settings.warnings():
             print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
+        for tool, found in zip(tools, detect_all(tools), strict=True):
+            if note := untested(tool, found):
+                print(f"{paint('!', 'yellow')} {terminal.line(note)}")
         print("Something is damaged: see the commands above." if damaged else "All is well.")
     return 3 if damaged else 0
 

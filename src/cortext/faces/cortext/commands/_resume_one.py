@@ -43,6 +43,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
+    from cortext.services.detecting import untested
     from cortext.services.resume.handover import BEGUN, carry_out, make_plan, take_back, warnings_for
 
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
@@ -62,12 +63,15 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
             argv = [tool.name]
             plan.warnings.append(error.message)
         return _dry(plan, argv, as_json=options.json)
-    if tool.detect() is None:
+    found = tool.detect()
+    if found is None:
         raise NotFound(
             f"{tool.title} is not installed here",
             kept="the conversation is unchanged",
             hint=f"install it, or choose another with --ai ({', '.join(TOOLS)}), or print the packet with --print",
         )
+    if note := untested(tool, found):
+        plan.warnings.append(note)
     force = options.force or _sure(chosen)
     capture = wiring.capture()
     launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
@@ -160,13 +164,19 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
 
 def _only_tool(wiring: Wiring) -> str:
     """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
-    here = [tool.name for tool in wiring.tools() if tool.detect() is not None]
+    from cortext.services.detecting import detect_all
+
+    tools = wiring.tools()
+    here = [tool.name for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]
     if len(here) == 1:
         return here[0]
-    if here and sys.stdin.isatty():
+    while here and sys.stdin.isatty():
         answer = input(f"Continue in which tool? ({', '.join(here)}) ").strip().lower()
         if answer in here:
             return answer
+        if not answer:
+            break
+        print(terminal.line(f"{answer!r} is none of them; Enter alone leaves."), file=sys.stderr)
     raise UsageError(
         "which AI tool shall continue this conversation?" if here else "none of the AI tools is installed here",
         kept="the conversation is unchanged",

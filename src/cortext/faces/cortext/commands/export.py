@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 from collections import Counter
 
 from cortext.faces.cortext.commands._which import HELP, which
-from cortext.model.message import thread
+from cortext.model.message import plain, thread
 from cortext.services.export import as_json, as_markdown, masked
 from cortext.wiring import TOOLS, Wiring
 
@@ -40,7 +40,10 @@ def run(arguments: list[str]) -> int:
         from cortext.services.resume.handover import project_of
 
         tool = wiring.tool(options.ai or found.session.origin.tool or "claude")
+        messages = [plain(message) for message in messages]
         written = tool.write(messages, project=project_of(found), title=found.session.title)
+        # The next import finds it in the tool's store: it is this conversation, not another.
+        wiring.capture().attach(found.place, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
         sys.stdout.write(as_json(found, messages))

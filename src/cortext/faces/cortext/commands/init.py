@@ -11,6 +11,7 @@ from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
+from cortext.services.detecting import detect_all, untested
 from cortext.services.setup import Setup
 from cortext.services.timer import write_timer
 from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace
@@ -68,6 +69,9 @@ def run(arguments: list[str]) -> int:
     names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
     print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)} for {names}.")
     print_report(report)
+    for tool, found in zip(tools, detect_all(tools), strict=True):
+        if note := untested(tool, found):
+            print(f"  note: {terminal.line(note)}")
     if timer:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
     print("\nBegin a conversation in your AI tool, started in this folder:")
@@ -98,7 +102,8 @@ def _check_home(folder: str, *, force: bool) -> None:
 def chosen_tools(wiring: Wiring, wanted: str) -> list[ToolAdapter]:
     """The adapters that the user named, or those whose program is here."""
     if wanted == "auto":
-        return [tool for tool in wiring.tools() if tool.detect() is not None]
+        tools = wiring.tools()
+        return [tool for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]
     names = [name.strip() for name in wanted.split(",") if name.strip()]
     if not names:
         raise UsageError("--ai names no tool", hint=f"one or more of {', '.join(TOOLS)}")

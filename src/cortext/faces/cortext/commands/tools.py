@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
+from cortext.services.detecting import detect_all
 from cortext.wiring import Wiring
 
 
@@ -23,8 +24,8 @@ def run(arguments: list[str]) -> int:
     """List them."""
     options = parser().parse_args(arguments)
     rows = []
-    for tool in Wiring().tools():
-        found = tool.detect()
+    tools = Wiring().tools()
+    for tool, found in zip(tools, detect_all(tools), strict=True):
         stored = sum(1 for _ in tool.transcripts())
         rows.append(
             {
