@@ -420,18 +420,19 @@ def test_the_demo_works_in_an_empty_home_and_twice(tmp_path: Path, home: Path) -
 
 @pytest.mark.req("LOOK-01")
 def test_cortext_alone_says_where_you_are_and_what_to_do(demo: Path, tmp_path: Path, home: Path) -> None:
-    here = cortext(cwd=demo)
-    assert here.code == 0
-    assert here.out.splitlines()[0] == f"Workspace {demo}"
-    assert (
-        here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one; `cortext --help` has more."
-    )
     nowhere = cortext(cwd=tmp_path)
     assert nowhere.out == (
         "No workspace here. cortext init makes this folder one.\n"
         "Nothing is kept yet. cortext import takes in what your AI tools have stored;\n"
         "cortext demo shows what it is like.\n"
     )
+    here = cortext(cwd=demo)
+    assert here.code == 0
+    assert here.out.splitlines()[0] == f"Workspace {demo}"
+    assert (
+        here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one; `cortext --help` has more."
+    )
+    assert "12 conversations in all." in cortext(cwd=tmp_path).out, "a workspace that was used is known from everywhere"
 
 
 # ── completion ───────────────────────────────────────────────────────────────────────────────────────

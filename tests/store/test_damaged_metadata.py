@@ -23,7 +23,7 @@ BROKEN = {
     "a list": b'["not", "an", "object"]',
     "a number": b"17",
     "not UTF-8": b'{"title": "\xff\xfe"}',
-    "a merge conflict": b'{\n<<<<<<< HEAD\n  "status": "paused"\n=======\n  "status": "active"\n>>>>>>> other\n}\n',
+    "half a merge conflict": b'{\n<<<<<<< HEAD\n  "status": "paused"\n=======\n  "status": "active"\n}\n',
     "deep": b"[" * 10_000 + b"]" * 10_000,
 }
 every_break = pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN.keys())

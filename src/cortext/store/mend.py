@@ -9,7 +9,7 @@ import msgspec
 
 from cortext import fsio
 from cortext.jsonl import blocks, split_lines
-from cortext.store import conflicts, merge, quarantine
+from cortext.store import quarantine
 from cortext.store.base import DISORDER, Damage
 from cortext.store.journal import JournalReading
 from cortext.store.lines import (
@@ -63,6 +63,8 @@ def mend(path: str, first_seq: int = 0, archive: str = "") -> Mended:
 
 def _merge_sides(path: str, damage: list[Damage]) -> bool:
     """Merge the two sides of a log in which git marked a conflict, as the merge driver does; whether it was one."""
+    from cortext.store import conflicts, merge  # hardly ever needed
+
     with open(path, "rb") as file:
         if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
             return False

@@ -42,6 +42,8 @@ def _not_committed(wiring: Wiring) -> list[str]:
     from cortext.services.committing import uncommitted
 
     found = [(session_id, why) for root in roots for session_id, why in uncommitted(root).items()]
+    if len(found) > 1:
+        return [f"{len(found)} conversations are saved, but not committed to git yet: `cortext doctor` says why"]
     return [f"{session_id} is saved, but not committed to git yet: {why}" for session_id, why in found]
 
 

@@ -65,9 +65,10 @@ def _own_repository(folder: str) -> None:
 
 
 def _into_git(folder: str) -> None:
-    """One commit, with a name of the demo's own, so that it works on a machine where git knows nobody."""
-    name = ["-c", "user.name=cortext demo", "-c", "user.email=demo@localhost", "-c", "commit.gpgsign=false"]
-    for step in (["add", "."], [*name, "commit", "-q", "-m", "A dozen conversations (session state saved)"]):
+    """One commit, with a name of the demo's own, which later saves there have too: git may know nobody here."""
+    own = {"user.name": "cortext demo", "user.email": "demo@localhost", "commit.gpgsign": "false"}
+    names = [["config", key, value] for key, value in own.items()]
+    for step in (*names, ["add", "."], ["commit", "-q", "-m", "A dozen conversations (session state saved)"]):
         try:
             subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
