@@ -94,7 +94,7 @@ def test_numbers_stay_valid_and_a_second_resume_switches(workspace: Path) -> Non
     # Nobody who only asked is ever listed, by number or by words.
     third = _chat(workspace)
     assert sorted(_numbered(third.resume())) == ["A pond", "API design"]
-    assert "there is no number 3 in the last list" in third.resume("3")
+    assert "no conversation matches '3'" in third.resume("3")
 
 
 @pytest.mark.req("FLOW-01")

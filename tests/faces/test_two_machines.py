@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.ai_programs import PROGRAMS
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, git, run
 
@@ -423,8 +424,8 @@ def test_a_formatting_hook_does_not_damage_a_session(desk: Machine, ends: str) -
 def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name in ("claude", "codex"):
-        (programs / name).write_text("#!/bin/sh\necho 1.0.0\n", encoding="utf-8")
+    for name, program in (("claude", "claude-code"), ("codex", "codex")):
+        (programs / name).write_text(f"#!/bin/sh\necho {PROGRAMS[program].version}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     assert desk.cortext("init", "--ai", "claude,codex").code == 0

@@ -116,6 +116,8 @@ class Desk:
             return choose(self.listing.rows(), wanted, here=self.workspace, shown=numbers, see=see)
         rows = self.rows()
         matches = list(self.talks(candidates(rows, wanted, here=self.workspace)))
+        if len({row.id for row in matches}) == 1:  # clones of one conversation: the newest
+            matches = matches[:1]
         return only(matches, rows, wanted, here=self.workspace, see=see)
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
