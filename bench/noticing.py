@@ -1,4 +1,4 @@
-"""What it costs to notice that another program changed a session: a look at the log of every session there is.
+"""What it costs to notice that another program changed a session: a look at the files of every session there is.
 
 python -m bench.noticing [--few 400] [--many 2000] [--rounds 15]
 """

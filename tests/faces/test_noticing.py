@@ -47,3 +47,26 @@ def test_a_line_that_another_program_appended_to_an_old_session_is_found_at_once
         file.write(line("a murmuration over it", "2026-01-02T11:01:00.000Z", 2))
     found = cortext("search", "murmuration", "--json", cwd=work, env=env)
     assert found.code == 0 and oldest["id"] in found.out, found.out + found.err
+
+
+@pytest.mark.req("FLOW-08", "FIND-03")
+def test_a_title_and_a_status_that_another_program_changed_are_shown_at_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".workspace").mkdir(parents=True)
+    for number in range(1, FEW + 51):
+        session(work, number)
+    env = {"HOME": str(tmp_path)}
+    before = cortext("list", "--json", cwd=work, env=env)
+    assert before.code == 0 and len(before.json) == FEW + 50, before.err
+    oldest = min(before.json, key=lambda row: row["last_active"])
+    file = Path(oldest["path"]) / ".session" / "session.json"
+    fields = json.loads(file.read_text(encoding="utf-8"))
+    file.write_text(json.dumps(fields | {"title": "The quincunx", "status": "completed"}), encoding="utf-8")  # in place
+    rows = {row["id"]: row for row in cortext("list", "--json", cwd=work, env=env).json}
+    assert (rows[oldest["id"]]["title"], rows[oldest["id"]]["status"]) == ("The quincunx", "completed")
+    replaced = file.with_name("session.json.new")
+    replaced.write_text(json.dumps(fields | {"title": "A murmuration"}), encoding="utf-8")
+    replaced.rename(file)  # as most editors do
+    found = cortext("search", "murmuration", "--exact", "--json", cwd=work, env=env)
+    assert found.code == 0 and oldest["id"] in found.out, found.out + found.err
+    assert not cortext("search", "quincunx", "--exact", "--json", cwd=work, env=env).json

@@ -120,6 +120,20 @@ def test_many_sessions_are_followed_by_their_signs_alone(world: World, monkeypat
     assert sorted(set(world.read)) == ["a", "c", "e"]
 
 
+@pytest.mark.req("FIND-03", "FLOW-08")
+def test_of_many_sessions_too_what_others_change_beside_the_log_is_seen(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "FEW", 0)
+    world.rows()
+    file = next(path for path in world.root.rglob("*.json*") if '"T b"' in path.read_text(encoding="utf-8"))
+    file.write_text(file.read_text(encoding="utf-8").replace("T b", "T x"), encoding="utf-8")  # as long as before
+    assert world.rows()["b"][0] == "T x"
+    assert world.read == ["b"]
+    world.rows()
+    assert world.read == []
+
+
 @pytest.mark.req("STORE-01")
 def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
     before = world.rows()

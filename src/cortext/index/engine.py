@@ -1,8 +1,8 @@
 """The search index of one user: where it lies, who may write it, and what it finds.
 
 It lies in a folder of its own in the cache folder, named by `current`. A rebuild makes a new folder beside it and
-switches the name at the end, so the old one answers meanwhile. One process at a time writes, under a lock; readers
-take no lock and never wait.
+switches the name at the end, so the old one answers meanwhile; until then `next` names it, and who interrupts a rebuild
+loses a few seconds of it. One process at a time writes, under a lock; readers take no lock and never wait.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Engine:
             try:
                 self._generation = Generation(folder)
             except BROKEN as error:
-                check_space(error)
+                check_space(error, self.folder)
                 return None
         return self._generation
 
@@ -98,7 +98,7 @@ class Engine:
         there = self.generation()
         if there is None or seen(there.state) != listed.counter() or there.state.pending():
             return True
-        if meaning and there.state.fact(f"seen {self.models.wanted}") != mark_of(there.state):
+        if meaning and not self.models.none and there.state.fact(f"seen {self.models.wanted}") != mark_of(there.state):
             return True
         return any(root in self.sources for root in skipped(there.state))
 
@@ -122,14 +122,22 @@ class Engine:
         if lock is None:
             return False
         with lock:
-            try:
-                self._bring_up(listed, progress, meaning=meaning, patient=patient)
-            except BROKEN as error:
-                check_space(error)
-                self._let_go("current")  # what cannot be read is made anew
-                self._bring_up(listed, progress, meaning=meaning, patient=patient)
+            self._mended("current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient))
             self._sweep()
         return True
+
+    def _mended(self, pointer: str, make: Callable[[], None]) -> None:
+        """Write an index; one that cannot be read is given up and made anew, once. A full disk is no damage."""
+        try:
+            make()
+        except BROKEN as error:
+            check_space(error, self.folder)
+            self._let_go(pointer)
+            try:
+                make()
+            except BROKEN as again:
+                check_space(again, self.folder)
+                raise
 
     def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> None:
         there = self.generation()
@@ -160,15 +168,24 @@ class Engine:
                 hint="try again when it is done; `cortext index status` shows how far it is",
             )
         with lock:
-            folder = self._named("next") or self._new_folder()
-            made = Generation(folder)
-            self._point("next", folder)
+            self._sweep()  # what an interrupted one left and nothing names: its space is needed
+            self._mended("next", lambda: self._make_next(listed, progress))
+            self._sweep()
+
+    def _make_next(self, listed: SessionIndex, progress: Progress | None) -> None:
+        folder = self._named("next")
+        if folder == self._current():  # the one before was switched to, and killed before it could say so
+            folder = ""
+        made = Generation(folder or self._new_folder())
+        try:
+            if not folder:
+                self._point("next", made.folder)
             self._take_in(made, listed, progress)
             self._embed(made, listed, progress, patient=True)
+        finally:
             made.close()
-            self._point("current", folder)
-            fsio.remove(os.path.join(self.folder, "next"))
-            self._sweep()
+        self._point("current", made.folder)
+        fsio.remove(os.path.join(self.folder, "next"))
 
     def clear(self) -> None:
         """Delete the index; the next query makes it anew."""
@@ -192,10 +209,13 @@ class Engine:
 
         name, number = listed.counter()
         known_name, known_number = seen(there.state)
-        left_out = set(skipped(there.state))
-        anew = name != known_name or any(root in self.sources for root in left_out)
-        changed, gone = listed.changes(-1 if anew else known_number)
         if name != known_name:
+            there.state.another_list(name)
+            known_number = -1
+        left_out = set(skipped(there.state))
+        anew = known_number < 0 or any(root in self.sources for root in left_out)
+        changed, gone = listed.changes(-1 if anew else known_number)
+        if known_number < 0:
             # Another list than we knew: everything is compared, and what it does not have is gone.
             gone = sorted(set(there.state.all()) - listed.known())
         step = (lambda done, total: progress("Indexing messages", done, total)) if progress else None
@@ -214,7 +234,7 @@ class Engine:
     def _embed(self, there: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
         name = self.models.wanted
         mark = mark_of(there.state)
-        if there.state.fact(f"seen {name}") == mark:
+        if self.models.none or there.state.fact(f"seen {name}") == mark:
             return
         meaning = there.meaning(name)
         missing = meaning.missing()
@@ -224,6 +244,8 @@ class Engine:
                 return
             step = (lambda done, total: progress("Reading their meaning", done, total)) if progress else None
             meaning.update(self.models.model(name), listed, self.sources, step)
+        else:
+            meaning.merge()  # where the one that made the last of them was killed before it could
         there.state.set_facts(**{f"seen {name}": mark})
         for old in there.state.models():
             if old != name:  # every message has a vector of the new model: the old ones are done with

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sqlite3
 from collections import namedtuple
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 else:
     Status = namedtuple("Status", "folder sessions messages bytes model embedded behind")  # noqa: PYI024
 
+ROOM = 16 << 20  # bytes that are free on a disk that is not full
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
 BROKEN = (ValueError, OSError, sqlite3.DatabaseError)  # what a damaged index is met with
 
@@ -69,15 +71,26 @@ def skipped(state: State) -> list[str]:
     return found
 
 
-def check_space(error: Exception) -> None:
+def check_space(error: Exception, folder: str) -> None:
     """A full disk, or one that is read-only, is no damage: the index is kept as it is, and the user told."""
-    full = getattr(error, "errno", 0) in _REFUSED or "os error 28" in str(error).lower() or "No space" in str(error)
-    if full or (isinstance(error, sqlite3.DatabaseError) and unwritable(error)):
+    if isinstance(error, sqlite3.DatabaseError):
+        refused = unwritable(error)
+    else:
+        # tantivy says it in words: by its number, or only that its thread came to an end.
+        number = re.search(r"os error (\d+)", str(error))
+        refused = (int(number[1]) if number else getattr(error, "errno", 0)) in _REFUSED
+        refused = refused or "No space" in str(error) or ("killed" in str(error) and _full(folder))
+    if refused:
         raise WriteFailed(
             "could not write the search index: the disk is full, or not ours to write to",
-            kept="every session, and the index as it was",
-            hint="free some space and search again; `cortext list` and `cortext show` work all the same",
+            kept="every session, and the index as it was; a rebuild goes on where it was",
+            hint="free some space and try again; `cortext list` and `cortext show` work all the same",
         ) from error
+
+
+def _full(folder: str) -> bool:
+    status = os.statvfs(folder)
+    return status.f_bavail * status.f_frsize < ROOM
 
 
 def mark_of(state: State) -> str:

@@ -101,3 +101,7 @@ class KeywordWriter:
     def merged(self) -> None:
         """Wait until small pieces of the index are merged into larger ones; the writer is used up."""
         self._writer.wait_merging_threads()
+
+    def close(self) -> None:
+        """Let go of tantivy's lock at once, not when the last frame of an error is forgotten; the writer is used up."""
+        del self._writer

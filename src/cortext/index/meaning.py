@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import time
 
 from cortext import fsio
 from cortext.index import clusters
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 BATCH = 2_048  # texts that a model gets at once
 LOT = 1 << 16  # vectors of a file, while very many are made
+AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
 MOST_FILES = 8
 GROWN = 6  # times as many vectors as when the centroids were trained: train anew
 
@@ -98,7 +100,7 @@ class Meaning:
             if progress:
                 progress(done, total)
         made.write()
-        self._merge()
+        self.merge()
 
     def save(self, owners: list[int], vectors: NDArray[np.float32], reached: Sequence[tuple[int, int]]) -> None:
         """One new file of vectors, and how far the sessions in it are."""
@@ -124,7 +126,7 @@ class Meaning:
         centroids = self.vectors().centroids(number)
         return number, len(centroids), clusters.assign(packed, centroids)
 
-    def _merge(self) -> None:
+    def merge(self) -> None:
         """Merge small files; train centroids when there are enough vectors, and anew when there are many more."""
         there = self._state.segments(self.model)
         total = sum(item.vectors for item in there)
@@ -189,6 +191,7 @@ class _Making:
         self._owners: list[int] = []
         self._done: list[NDArray[np.float32]] = []
         self._reached: list[tuple[int, int]] = []
+        self._written = time.monotonic()
 
     def add(self, whose: int, text: str) -> None:
         self._owners.append(whose)
@@ -199,7 +202,7 @@ class _Making:
     def reached(self, key: int, end: int) -> None:
         """All of a session's messages before `end` were added."""
         self._reached.append((key, end))
-        if len(self._owners) >= LOT:
+        if len(self._owners) >= LOT or time.monotonic() - self._written > AT_RISK:
             self.write()
 
     def _embed(self) -> None:
@@ -217,3 +220,4 @@ class _Making:
         owners = [whose for whose, there in zip(self._owners, list(says), strict=True) if there]
         self._meaning.save(owners, vectors[says], self._reached)
         self._owners, self._done, self._reached = [], [], []
+        self._written = time.monotonic()

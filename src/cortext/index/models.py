@@ -33,12 +33,19 @@ class Models:
             )
 
     @property
+    def none(self) -> bool:
+        """Whether meaning is not read at all."""
+        return self.wanted == "none"
+
+    @property
     def quick(self) -> bool:
         """Whether a query may wait for vectors of the model that is wanted."""
         return self.wanted == BUILT_IN
 
     def usable(self, state: State) -> str:
         """The model whose vectors answer: the one that is wanted, or, until it has read everything, the one before."""
+        if self.none:
+            return ""
         there = state.models()
         others = [name for name in there if name != self.wanted and state.fact(f"seen {name}")]
         complete = bool(state.fact(f"seen {self.wanted}"))

@@ -1,9 +1,10 @@
 """The list of all sessions, kept up to date by itself: what a list costs does not depend on how much there is.
 
 Our own writers note in their store which session they changed. What others change (git, an editor, a tool) is seen
-by cheap signs: the times of folders, git's own files, and every log (a look at one takes a few millionths of a
-second: `bench/noticing`). Where there are many sessions, their other files are looked at now and then, by a process
-that nobody waits for. Only what changed is read again.
+by cheap signs: the times of folders, git's own files, and those of every session (a look at all of one's takes ten
+millionths of a second: `bench/noticing`). Only what changed is read again. Where there are many sessions, one thing is
+looked for now and then only, by a process that nobody waits for: a session that somebody puts into a conversation's
+folder that was there without one.
 
 This module imports nothing heavy: a list that finds nothing changed answers from the database alone.
 """
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
     Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
 
-FEW = 400  # of so many sessions all files are looked at every time; of more, the logs
+FEW = 400  # of so many sessions all folders are gone through every time; of more, those whose times changed
 AT_ONCE = 500  # sessions that are asked for by name
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
 IN_USE = ("status", "active")
@@ -239,10 +240,10 @@ class _Refresh:
         everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(signs) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
         if everything:
-            changed |= self._all_changed()
+            changed |= self._files_changed() | self._new_and_gone()
             scanned = time.time()
         else:
-            changed |= (set() if same else self._new_and_gone()) | self._logs_changed()
+            changed |= self._files_changed() | (set() if same else self._new_and_gone())
         if changed:
             self._read_again(sorted(changed))
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
@@ -295,21 +296,11 @@ class _Refresh:
         there = set(shapes.session_ids(self.source.kind, self.source.root))
         return (known - there) | (there - known)
 
-    def _logs_changed(self) -> set[str]:
-        """Every session whose log is not as it was: one look at a file each."""
+    def _files_changed(self) -> set[str]:
+        """Every session whose files are not as they were: a look at each, no reading."""
         rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
-        log = shapes.FILES[self.source.kind][0]
-        end = f"/{log}" if log else ""
-        return {name for name, path, signs in rows if _sign_of(path + end) != signs.partition(" ")[0]}
-
-    def _all_changed(self) -> set[str]:
-        """Every session whose files are not as they were: two looks at a file each, no reading."""
-        known = {
-            row[0]: (row[1], row[2])
-            for row in self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
-        }
-        changed = {name for name, (path, signs) in known.items() if _signs_of(self.source.kind, path) != signs}
-        return changed | (set(shapes.session_ids(self.source.kind, self.source.root)) - set(known))
+        files = shapes.FILES[self.source.kind]
+        return {name for name, path, signs in rows if not _as_before(files, path, signs)}
 
     def _read_again(self, ids: Sequence[str]) -> None:
         """Read these sessions and put them into the list; in lots, so that others need not wait."""
@@ -389,6 +380,19 @@ def _git(signs: str) -> dict[str, int]:
 def _signs_of(kind: str, path: str) -> str:
     """Size, time and inode of a session's files."""
     return " ".join([_sign_of(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+
+
+def _as_before(files: Sequence[str], path: str, signs: str) -> bool:
+    """Whether the files of a session still have these signs."""
+    before = signs.split(" ")
+    if len(before) != len(files):
+        return False
+    for name, sign in zip(files, before, strict=True):
+        file = f"{path}/{name}" if name else path
+        # That a file is still missing costs half as much to ask in this way.
+        if os.access(file, os.F_OK) if sign == "-" else _sign_of(file) != sign:
+            return False
+    return True
 
 
 def _sign_of(path: str) -> str:

@@ -79,6 +79,14 @@ class State:
         """Remember facts."""
         self.connection.executemany("INSERT OR REPLACE INTO fact VALUES (?, ?)", facts.items())
 
+    def another_list(self, name: str) -> None:
+        """From now on the list of sessions is another one, which counts its lots from the beginning."""
+        self.begin()
+        self.connection.execute("UPDATE session SET changed = -1")
+        self.connection.execute("UPDATE pending SET changed = -1")
+        self.set_facts(list=name, changed="-1")
+        self.commit()
+
     def all(self) -> dict[tuple[str, str], Known]:
         """Every session, by (store, id)."""
         rows = self.connection.execute(f"SELECT {_COLUMNS} FROM session")

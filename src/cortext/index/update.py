@@ -6,6 +6,7 @@ the announcement comes true. After a kill in between, the index's own stamp tell
 
 from __future__ import annotations
 
+import time
 import zlib
 from itertools import chain
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 LOT = 150_000  # messages between two commits of a long update
+AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
 SMALL = 2_000  # up to so many messages the writer takes little memory, and starts quickly
 MANY_SEGMENTS = 12
 VERIFIED = 2_000  # messages of a session that are compared with what is in the index, however it changed
@@ -40,6 +42,7 @@ class KeywordUpdate:
         self._small = True
         self._done: list[tuple[int, int, str, int, str, int]] = []  # what `session` will say after the next commit
         self._added = 0
+        self._committed = time.monotonic()
 
     def run(
         self, changed: Sequence[Changed], gone: Iterable[tuple[str, str]], progress: Progress | None = None
@@ -50,6 +53,9 @@ class KeywordUpdate:
             self._run(changed, gone, progress)
         except BaseException:
             self._state.rollback()
+            if self._made is not None:
+                self._made.close()
+                self._made = None
             raise
 
     def _run(self, changed: Sequence[Changed], gone: Iterable[tuple[str, str]], progress: Progress | None) -> None:
@@ -68,7 +74,7 @@ class KeywordUpdate:
             done += row.message_count
             if progress:
                 progress(done, total)
-            if self._added >= LOT:
+            if self._added >= LOT or (self._done and time.monotonic() - self._committed > AT_RISK):
                 self._commit()
         self._commit()
 
@@ -153,6 +159,7 @@ class KeywordUpdate:
             self._made.commit()
         self._state.settle(self._keywords.stamp())
         self._done, self._added = [], 0
+        self._committed = time.monotonic()
 
     def merge(self) -> None:
         """Wait for the merging of small pieces of the index, where there are many."""
