@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import CortextError, NotFound
+from cortext.faces.telegram.drawing import as_markdown
+from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
-from cortext.model.session import Origin, Session
+from cortext.model.session import Change, Origin, Session
 from cortext.services.chat_adopt import FROM
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, messages_of
@@ -64,6 +66,40 @@ def test_delete_and_undo(desk: Desk) -> None:
     desk.say("hello again", chat="tg_4711")
     assert desk.assistant.sessions.active("tg_4711").startswith("sess_")
     assert "Restored session tg_4711" in desk.do("/restore tg_4711", chat="tg_4711").text
+
+
+@pytest.mark.req("CHAT-14", "FIND-02")
+def test_search_says_when_nobody_said_the_words(desk: Desk, model: Parrot) -> None:
+    desk.assistant.sessions.start("cli", session_id="sess_pets")
+    desk.assistant.store.append("sess_pets", Message(role=USER, content="My dog barks at the cat all night."))
+    told = 'No message contains "puppy kitten"; the nearest in meaning:'
+    answer = desk.do("/search puppy kitten")
+    assert [hit.id for hit in answer.hits] == ["sess_pets"]
+    assert as_markdown(answer).startswith(f"{told}\n\n**")
+    shown = alfred(environment(desk.home, model), "/search puppy kitten")
+    assert shown.out.startswith(f"{told}\n\nsess_pets"), shown
+    assert desk.do("/search barking dogs").above == ""
+    assert alfred(environment(desk.home, model), "/search barking dogs").out.startswith("sess_pets")
+
+
+@pytest.mark.req("CHAT-03")
+@pytest.mark.parametrize("columns", [40, 80])
+def test_a_screen_shows_the_numbers_that_resume_takes(desk: Desk, model: Parrot, columns: int) -> None:
+    for name in ("sess_first00000", "sess_second0000"):
+        desk.fill(name, 2)
+        desk.assistant.store.update(name, Change(title="a title that is far longer than any screen of forty columns"))
+    env = environment(desk.home, model)
+    shown = alfred({**env, "COLUMNS": str(columns)}, "/sessions")
+    head, *lines = shown.out.splitlines()
+    assert max(map(width, shown.out.splitlines())) <= columns
+    heads = ["#", "ID", "Created", "Last", "Active", "Messages", "Summary"]
+    assert head.split() == heads if columns == 80 else set(head.split()) >= {"#", "ID", "Summary"}
+    assert [line.split()[:2] for line in lines] == [["1", "sess_second0000"], ["2", "sess_first00000"]]
+    assert alfred(env, "/resume 2").out.startswith("Resumed session sess_first00000")
+    piped = alfred(env, "/sessions").out.splitlines()
+    assert piped[0].split()[0] == "ID" and piped[1].split()[0] == "sess_second0000"
+    phone = as_markdown(desk.do("/sessions"))
+    assert phone.startswith("**1. ") and "**2. " in phone
 
 
 @pytest.fixture

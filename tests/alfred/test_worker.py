@@ -9,11 +9,14 @@ import time
 import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.status import PAUSED
 from cortext.services.backfill import EMBEDDING, lacking, unpack
 from cortext.services.chat_summary import HEADINGS, headline, missing_headings, with_facts
 from cortext.services.chat_worker import ChatWorker
+from cortext.services.lifecycle import save
+from cortext.services.stores import NamedStore
 from tests.alfred.conftest import Desk
-from tests.alfred.kit import Parrot, lines_of
+from tests.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply
 
 HOUR = 3600.0
@@ -115,6 +118,47 @@ def test_without_a_model_the_summary_is_made_of_the_talk(desk: Desk, monkeypatch
     session = alone.assistant.store.peek("sess_a")
     assert (session.summary_by, session.summary_covers) == ("text", 4)
     assert "we decided to keep the retry budget" in session.summary
+
+
+@pytest.mark.req("CHAT-08")
+def test_a_summary_of_another_program_is_kept(desk: Desk, model: Parrot, monkeypatch: pytest.MonkeyPatch) -> None:
+    theirs = "We planned the trip to Kyoto, and the herons."
+    for name in ("sess_a", "sess_b", "sess_c"):
+        desk.fill(name, 4)
+        fields = {"session_id": name, "summary_text": theirs, "embedding": None, "message_count": 4}
+        moment = "2026-01-14T10:00:00Z"
+        written = json.dumps({**fields, "created_at": moment, "last_summarized": moment})
+        (desk.folder(name) / "summary.json").write_text(written, encoding="utf-8")
+    later = time.time() + HOUR
+    assert _settle(desk.worker(), later) == 0, "it covers everything"
+    store = desk.assistant.store
+    more = [
+        Message(role=USER, content="How do we get from there to Nara?"),
+        Message(role=ASSISTANT, content="We decided to take the train of 9:12 to Nara."),
+    ]
+
+    # Saved by `cortext stop` or an agent: as in a workspace.
+    store.append("sess_c", *more)
+    saved = save(
+        NamedStore("chats", "chat", str(sessions_of(desk.home)), store), "sess_c", PAUSED, commit=False
+    ).session
+    assert (saved.summary, saved.summary_by, saved.summary_covers) == (theirs, "other", 4)
+
+    store.append("sess_a", *more)
+    assert _settle(desk.worker(), later) == 2  # also the one that was just saved
+    asked = next(words for words in model.summaries() if theirs in words)
+    assert "retry budget" not in asked, "what it covers is not read again"
+
+    store.append("sess_b", *more)
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL", "CORTEXT_MODEL"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PATH", "/nowhere")
+    alone = Desk(desk.home)
+    assert _settle(alone.worker(), later) == 1
+    kept = alone.assistant.store.peek("sess_b")
+    assert kept.summary.startswith(theirs)
+    assert "9:12" in kept.summary
+    assert (kept.summary_by, kept.summary_covers) == ("other", 6)
 
 
 @pytest.mark.req("CHAT-05")

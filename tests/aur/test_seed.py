@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.store.spawn import SpawnStore
 from tests.aur.kit import METADATA_KEYS, TURN_KEYS, Aur
@@ -117,6 +118,23 @@ def test_a_completed_session_is_resumed_with_a_warning(aur: Aur) -> None:
 
 
 # ── lists ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.req("SPAWN-05", "SPAWN-06")
+def test_the_list_fits_the_screen_and_shows_the_numbers_that_resume_takes(aur: Aur) -> None:
+    aur.write("session-7k3vq9xw1t", "qa-test", "interrupted", day="2024-01-10")
+    aur.write("a-session-that-somebody-gave-a-long-name-to", "a-reviewer-of-everything", day="2024-01-12")
+    hurt = aur.write("session-hurt", "architect", day="2024-01-11")
+    hurt.write_text(hurt.read_text(encoding="utf-8") + "{no\n", encoding="utf-8")
+    for columns in (40, 80, 120):
+        done = aur("spawn", "--list-sessions", env={"COLUMNS": str(columns)})
+        head, *rows = done.out.splitlines()
+        assert max(map(width, done.out.splitlines())) <= columns
+        heads = ["#", "SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS"]
+        assert head.split() == heads if columns >= 80 else head.split() == ["#", "SESSION_ID", "STATUS"]
+        assert [row.split()[-1] for row in rows] == ["completed", "damaged", "interrupted"]
+        assert rows[2].split()[:2] == ["3", "session-7k3vq9xw1t"]
+    assert aur("spawn", "--delete-session", "3", "--yes").out.startswith("Deleted session session-7k3vq9xw1t")
 
 
 @pytest.mark.req("SPAWN-05", "SPAWN-06")

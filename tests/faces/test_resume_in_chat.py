@@ -130,12 +130,33 @@ def test_completed_and_changed_are_said_first(workspace: Path) -> None:
 
 
 @pytest.mark.req("FLOW-01", "FLOW-03")
+def test_the_shell_says_that_a_conversation_is_going_on_in_a_tool(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    dry = ("resume", FIRST, "--ai", "codex", "--dry-run")
+    assert "it is active" not in cortext(*dry, cwd=workspace).out
+
+    _chat(workspace).resume(FIRST)
+    told = "it is active in Claude Code, last active just now; if it goes on there as well, both ways are kept as bran"
+    assert f"note       {told}" in cortext(*dry, cwd=workspace).out
+    assert any(note.startswith(told) for note in cortext(*dry, "--json", cwd=workspace).json["warnings"])
+    program = tmp_path / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 2.1.0\n", encoding="utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    started = cortext("resume", FIRST, "--ai", "claude", cwd=workspace)
+    assert started.code == 0
+    assert f"note       {told}" in started.err
+
+
+@pytest.mark.req("FLOW-01", "FLOW-03")
 def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
     one, two = _chat(workspace), _chat(workspace)
     one.resume(FIRST)
     one.say("One asks", "One is answered")
     told = two.resume(FIRST)
-    assert "it is active in claude" in told
+    assert "it is active in Claude Code, last active just now" in told
     two.say("Two asks", "Two is answered")
     one.say("One asks again", "One is answered again")
     two.say("Two asks again", "Two is answered again")

@@ -25,6 +25,7 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""
 
 
+BY_OTHER = "other"  # who wrote a summary that another program left without a name
 # What says in `extra` that a person named the session: no tool's own title goes over it.
 TITLED_BY_USER = {"titled_by": "user"}
 

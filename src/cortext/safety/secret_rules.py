@@ -108,10 +108,11 @@ RULES: tuple[Rule, ...] = (
         f"https://shop.blob.core.windows.net/a?sv=2024-11-04&sig={_MIX[:43]}%3D",
         check.mixed,
     ),
-    Rule(
+    Rule(  # it ends where the word ends, or where the next one begins; that one is found too: nothing is consumed
         "azure-client-secret",
         ("Q~",),
-        r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])",
+        r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)(?=(?P<s>[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])"
+        r"|(?=[A-Za-z0-9_~.-]{0,39}[0-9]Q~[A-Za-z0-9_~.-]{30})[A-Za-z0-9_~.-]{30,36}+))",
         f"xK78Q~{_MIX[:34]}",
     ),
     Rule(  # the signature AZDO stands before the last four of 84 characters

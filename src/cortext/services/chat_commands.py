@@ -70,6 +70,7 @@ class Answer(msgspec.Struct):
     """What a command says. Which of the fields are used depends on the command."""
 
     text: str = ""
+    above: str = ""  # a line before the rest
     rows: Sequence[tuple[str, ...]] = ()  # under `heads`; the first cell of each is a session's id
     heads: tuple[str, ...] = ()
     hits: list[Hit] = []
@@ -209,14 +210,19 @@ class Commands:
         """`/search WORDS`."""
         if not rest:
             return Answer("Search for what? /search WORDS")
+        from cortext.services.search import nearest_to
+
         hits = []
-        for found in self._assistant.search().search(rest, limit=8, per_session=1):
+        search = self._assistant.search()
+        for found in search.search(rest, limit=8, per_session=1):
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
             snippet, lit = self._shown(row, match) if match else (_about(row), [])
             hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, lit))
-        return Answer("" if hits else f"Nothing was found for: {rest}", hits=hits)
+        if not hits:
+            return Answer(f"Nothing was found for: {rest}")
+        return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)
 
     def _shown(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
         """What was found, without secrets: it may go to a phone, and to a group. Where one is masked nothing is lit."""

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from cortext.llm.base import Model, Request, Text
 from cortext.model import tokens
 from cortext.model.message import USER, Message, thread
-from cortext.model.session import Change, Session
+from cortext.model.session import BY_OTHER, Change, Session
 from cortext.services.chat_context import prompt, working
 from cortext.store.base import Store
 
@@ -55,15 +55,16 @@ def summarise_chat(store: Store, session: Session, model: Model | None) -> Summa
     if not new:
         return None
     covers = new[-1].seq + 1
-    by_model = session.summary_by not in ("", BY_TEXT)
+    # A model's, an agent's, or (where nobody is named) another program's.
+    written = session.summary if session.summary_by != BY_TEXT else ""
     if model is not None:
         # What code wrote is made of sentences of the talk: the model reads the talk itself.
-        talk = new if by_model else [message for message in store.read(session.id) if not message.aside]
-        text = _by_model(model, session.summary if by_model else "", thread(talk))
+        talk = new if written else [message for message in store.read(session.id) if not message.aside]
+        text = _by_model(model, written, thread(talk))
         if text:
             return Summary(text, covers, model.name)
-    if by_model:
-        return Summary(f"{session.summary}\n\n{summarise(thread(new))}".strip(), covers, session.summary_by)
+    if written:
+        return Summary(f"{written}\n\n{summarise(thread(new))}".strip(), covers, session.summary_by or BY_OTHER)
     return Summary(summarise(thread(store.read(session.id))), covers, BY_TEXT)
 
 

@@ -13,7 +13,7 @@ from cortext import fsio
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
-from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
+from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets import mask
 from cortext.services import committing, pausing, registry
@@ -146,12 +146,11 @@ def refresh(change: Change, session: Session, messages: Sequence[Message]) -> No
     last = messages[-1].seq + 1
     if not session.title:
         change.title = title(messages)
-    if session.summary and not session.summary_by:
+    by, covers = session.summary_by, session.summary_covers
+    if session.summary and not by:
         # Written by another program: kept as if by an agent, until there is much that is new.
-        change.summary_by, change.summary_covers = "other", last
-        return
-    written_by_agent = session.summary and session.summary_by != "text"
-    if not written_by_agent or session.summary_covers < last - 20:
+        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or last
+    if not session.summary or by == "text" or covers < last - 20:
         change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
 
 

@@ -6,7 +6,7 @@ import msgspec
 
 from cortext.errors import UsageError
 from cortext.model.message import thread
-from cortext.model.session import Change
+from cortext.model.session import BY_OTHER, Change
 from cortext.services.stores import Found
 from cortext.services.summarise import summarise
 
@@ -44,7 +44,7 @@ def prune(found: Found, plan: PrunePlan) -> int:
         Change(
             summary=plan.summary,
             summary_covers=plan.before,
-            summary_by=found.session.summary_by or ("other" if found.session.summary else "text"),
+            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else "text"),
         ),
     )
     moved: int = compact(found.session.id, plan.before)

@@ -9,6 +9,7 @@ from cortext.index.generation import BROKEN
 from cortext.index.query import FILTERS, parse, timestamp
 from cortext.index.reading import around
 from cortext.index.words import clean, searchable
+from cortext.safety import terminal
 from cortext.services.search_check import Check
 from cortext.services.search_times import check_filters
 from cortext.services.snippets import shortened, snippet
@@ -63,6 +64,12 @@ AT_A_TIME = 60  # messages whose sessions are looked up together
 ENOUGH = 6  # messages for each session that is wanted, looked at before the sessions are put in order
 TELLING = 24  # words of a session that others are compared by
 LENT = 20_000  # characters of a session that they are taken from
+
+
+def nearest_to(query: str) -> str:
+    """What people read above results of which none has the words (`Search.by_meaning`)."""
+    text = terminal.line(" ".join(query.split()))
+    return f'No message contains "{text if len(text) <= 60 else text[:59] + "…"}"; the nearest in meaning:'
 
 
 class Search:

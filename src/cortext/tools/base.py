@@ -15,6 +15,8 @@ import msgspec
 from cortext.model.message import Message
 from cortext.newfiles import Later
 
+TITLES = {"claude": "Claude Code", "gemini": "Gemini CLI", "opencode": "OpenCode", "codex": "Codex"}
+
 
 class Detected(msgspec.Struct, kw_only=True):
     """A tool that is installed here."""

@@ -13,7 +13,7 @@ import msgspec
 from cortext import fsio, newfiles
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import TITLES, CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.programs import program_on
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class ClaudeCode:
     """The adapter. `home` and `environ` say where the tool's folders and the program are."""
 
     name = "claude"
-    title = "Claude Code"
+    title = TITLES[name]
     tested_version = "2.1.325"
     commands_run = True
     records_after_answer = False

@@ -18,6 +18,7 @@ from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools import codex_pages
 from cortext.tools.base import (
+    TITLES,
     CommandFile,
     Detected,
     HookEvent,
@@ -40,7 +41,7 @@ class Codex:
     """The adapter for Codex."""
 
     name = "codex"
-    title = "Codex"
+    title = TITLES[name]
     tested_version = "0.166.0"
     commands_run = False
     records_after_answer = True

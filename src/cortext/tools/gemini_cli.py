@@ -12,7 +12,7 @@ from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.newfiles import Later
 from cortext.tools import gemini_cli_gate as gate
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import TITLES, CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.gemini_cli_mark import dump
 from cortext.tools.gemini_cli_store import TOOL, GeminiStore
 from cortext.tools.programs import program_on
@@ -30,7 +30,7 @@ class GeminiCli:
     """The adapter for Gemini CLI; see `Tool`."""
 
     name = TOOL
-    title = "Gemini CLI"
+    title = TITLES[name]
     tested_version = "0.61.0"
     commands_run = False
     records_after_answer = False

@@ -13,6 +13,7 @@ from cortext.errors import DamagedData, SessionNotFound
 from cortext.model.message import Message
 from cortext.tools import opencode_start
 from cortext.tools.base import (
+    TITLES,
     CommandFile,
     Detected,
     HookEvent,
@@ -42,7 +43,7 @@ class OpenCode:
     """OpenCode, wherever its environment says that it keeps its things."""
 
     name = "opencode"
-    title = "OpenCode"
+    title = TITLES[name]
     tested_version = TESTED_VERSION
     commands_run = False
     records_after_answer = False

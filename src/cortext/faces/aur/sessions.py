@@ -6,7 +6,8 @@ import sys
 from operator import attrgetter
 
 from cortext.errors import AmbiguousId, NotFound, UsageError
-from cortext.faces.terminal.table import columns_table, each, shown_statuses, table
+from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
 from cortext.safety import terminal
 from cortext.services import shown
 from cortext.wiring import SPAWN, Wiring
@@ -64,16 +65,37 @@ def fresh(wiring: Wiring) -> Listing:
 
 
 def session_table(found: list[tuple[Any, ...]]) -> str:
-    """Sessions as people see them, each with these SHOWN; times to the second."""
+    """Sessions as people see them, each with these SHOWN: what fits on a screen, everything elsewhere."""
+    screen = columns()
+    if screen:
+        return _screen_table(found, screen)
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
-    columns = (
+    cells = (
         ids,
         each(lambda agent: agent or "-", agents),
         each(str, counts),
         each(lambda time: f"{time[:10]} {time[11:19]}Z", times),
         shown_statuses(statuses, damage),
     )
-    return columns_table(HEADS, columns, styles=("cyan", "", "", "dim", ""))
+    return columns_table(HEADS, cells, styles=("cyan", "", "", "dim", ""))
+
+
+def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
+    """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
+    from cortext.model import clock
+
+    ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
+    session_id, agent, turn_count, created_at, status = HEADS
+    shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
+    given = [
+        Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
+        Column(session_id, ids, style="cyan"),
+        Column(agent, each(lambda name: cut(terminal.line(name), 12) or "-", agents), rank=2),
+        Column(turn_count, each(str, counts), rank=4, right=True),
+        Column(created_at, each(clock.short, times), rank=3, style="dim"),
+        Column(status, shown_status, rank=1),
+    ]
+    return fitted_table(given, 1, screen, least=14)[0]
 
 
 def as_fields(row: Row) -> dict[str, object]:

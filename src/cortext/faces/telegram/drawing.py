@@ -12,12 +12,11 @@ _LONGEST = 32 - len("resume_")  # Telegram makes a link of a command of up to 32
 
 def as_markdown(answer: Answer) -> str:
     """The answer as one text."""
-    blocks = []
-    for session_id, created, active, count, about in (row[:5] for row in answer.rows):
+    blocks = [_literal(answer.above)] if answer.above else []
+    for number, (session_id, created, active, count, about) in enumerate((row[:5] for row in answer.rows), 1):
         messages = "message" if count == "1" else "messages"
-        blocks.append(
-            f"**{_plain(about) or session_id}**\n{active} · {count} {messages} · since {created}\n{_link(session_id)}"
-        )
+        title = f"**{number}. {_plain(about) or session_id}**"
+        blocks.append(f"{title}\n{active} · {count} {messages} · since {created}\n{_link(session_id)}")
     for hit in answer.hits:
         blocks.append(
             f"**{_plain(hit.title) or hit.id}** · {hit.where} · {hit.when}\n> {_plain(hit.snippet)}\n{_link(hit.id)}"

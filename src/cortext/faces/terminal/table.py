@@ -95,15 +95,15 @@ class Column:
         return max(width(self.head), max(map(width, self.cells), default=0))
 
 
-def fitted_table(given: Sequence[Column], stretched: int, screen: int) -> tuple[str, list[str]]:
+def fitted_table(given: Sequence[Column], stretched: int, screen: int, *, least: int = 0) -> tuple[str, list[str]]:
     """A table that is no wider than the screen, and the headings of the columns that it shows.
 
-    Columns drop out until the stretched one has a third of the screen (or all that it needs); what is too long in it
-    is cut. Its cells are made safe here, as those of every table.
+    Columns drop out until the stretched one has a third of the screen (or `least`, or all that it needs); what is too
+    long in it is cut. Its cells are made safe here, as those of every table.
     """
     main = given[stretched]
     main.cells = [terminal.line(cell) for cell in main.cells]
-    needed = min(main.size, max(16, screen // 3))
+    needed = min(main.size, least or max(16, screen // 3))
     sizes = {column.head: column.size for column in given}
     shown = list(given)
 

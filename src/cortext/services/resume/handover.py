@@ -21,6 +21,7 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.safety.secrets import mask
 from cortext.services.masking import mask_messages
 from cortext.services.resume.history import History
+from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.resume.render import body
 from cortext.services.stores import Found
@@ -150,12 +151,10 @@ def _size(messages: Sequence[Message]) -> int:
     return sum(message.tokens or tokens.estimate(body(message)) for message in messages)
 
 
-def warnings_for(found: Found, tool: Tool, plan: Plan, current_hash: str) -> list[str]:
-    """What the user should know before going on: a changed command, tools that are not there any more."""
+def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
+    """What the user should know before going on: see `notes_on`, and tools that are not there any more."""
     config = found.session.agent_config
-    warnings = []
-    if config.system_prompt_hash and current_hash and config.system_prompt_hash != current_hash:
-        warnings.append(f"the text of {config.command} changed since; the current one is used")
+    warnings = notes_on(found)
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
             f"this is what {tool.title} makes of its own session; --rewrite carries everything in a new one"

@@ -19,9 +19,10 @@ from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services import chats
 from cortext.services.choose import candidates, choose, is_number, only
 from cortext.services.listing import Listing
-from cortext.services.registry import command_hash, command_text
+from cortext.services.registry import command_text
 from cortext.services.resume.digest import clip
 from cortext.services.resume.history import History
+from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import build
 from cortext.services.stores import Found
 
@@ -139,8 +140,8 @@ class Desk:
 
     def go_on(self, chosen: Found, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make that active; what was done, and what to know."""
-        notes = notes_on(chosen, self.chat)
         chat, session = self.chat, chosen.session
+        notes = _notes(chosen, chat)
         if chat is None:
             done = (
                 "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "
@@ -166,24 +167,11 @@ class Desk:
         return [done, *notes]
 
 
-def notes_on(chosen: Found, chat: Chat | None) -> list[str]:
-    """What the user should know before going on: a changed command, and that it is going on elsewhere."""
-    session = chosen.session
-    notes = []
-    then = session.agent_config.system_prompt_hash
-    now = command_hash(chosen.place.root, session.type) if then else ""
-    if now and now != then:
-        notes.append(f"Note: the text of {session.agent_config.command} changed since; the current one is used.")
-    if session.status == COMPLETED:
-        notes.append("Note: it was marked as completed.")
-    origin = session.origin
-    here = (chat.tool, chat.key) if chat is not None else ("", "")
-    if session.status == ACTIVE and origin.tool and (origin.tool, origin.session_id) != here:
-        notes.append(
-            f"Note: it is active in {origin.tool} (last active {clock.ago(session.last_active)}). If it goes on there "
-            "as well, both ways are kept, as branches: neither sees what is said in the other."
-        )
-    return notes
+def _notes(chosen: Found, chat: Chat | None) -> list[str]:
+    """What the user should know before going on in this chat."""
+    here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
+    completed = ["it was marked as completed"] if chosen.session.status == COMPLETED else []
+    return [f"Note: {note}." for note in (*notes_on(chosen, here), *completed)]
 
 
 def completed_text(chosen: Found) -> str:

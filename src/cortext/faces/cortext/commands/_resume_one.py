@@ -17,7 +17,7 @@ from cortext.safety import terminal
 from cortext.services import shown
 from cortext.services.choose import candidates, holds, only
 from cortext.services.listing import Listing, Row
-from cortext.services.registry import command_hash, command_text
+from cortext.services.registry import command_text
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.stores import Found
@@ -49,9 +49,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     budget = options.tokens or wiring.settings["resume.native_tokens"]
     plan = make_plan(chosen, tool, command=command, budget=budget, rewrite=options.rewrite)
-    compared = chosen.session.agent_config.system_prompt_hash
-    current = command_hash(chosen.place.root, chosen.session.type) if compared else ""
-    plan.warnings = warnings_for(chosen, tool, plan, current)
+    plan.warnings = warnings_for(chosen, tool, plan)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.

@@ -63,16 +63,13 @@ def run(arguments: list[str]) -> int:
         print_json(found)
     elif found:
         if search.by_meaning:
-            print(f"No message contains {_words(options.words)}; the nearest in meaning:\n")
+            from cortext.services.search import nearest_to
+
+            print(f"{nearest_to(' '.join(options.words))}\n")
         print_found(found)
     else:
         print("Nothing was found.")
     return 0 if found or options.json else 1
-
-
-def _words(given: Sequence[str]) -> str:
-    text = terminal.line(" ".join(given))
-    return f'"{text if len(text) <= 60 else text[:59] + "…"}"'
 
 
 def print_json(found: Sequence[Found]) -> None:
