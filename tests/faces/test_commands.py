@@ -429,9 +429,7 @@ def test_cortext_alone_says_where_you_are_and_what_to_do(demo: Path, tmp_path: P
     here = cortext(cwd=demo)
     assert here.code == 0
     assert here.out.splitlines()[0] == f"Workspace {demo}"
-    assert (
-        here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one; `cortext --help` has more."
-    )
+    assert here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one, cortext help says more."
     assert "12 conversations in all." in cortext(cwd=tmp_path).out, "a workspace that was used is known from everywhere"
 
 

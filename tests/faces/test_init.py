@@ -442,6 +442,9 @@ def test_init_tells_how_to_begin_in_each_tool(tmp_path: Path) -> None:
     for line in ("Claude Code  /workspace.brainstorm TOPIC", "Gemini CLI   /workspace.brainstorm TOPIC"):
         assert line in told
     assert "Codex        $workspace-brainstorm TOPIC" in told and "Trust all and continue" in told
+    assert 'choose "Use this MCP server"' in told and "Commit these files" in told
+    shown = cortext("init", str(tmp_path / "all"), "--ai", ",".join(ALL), env={"COLUMNS": "80"}).out
+    assert max(map(len, shown.replace(str(tmp_path), "").splitlines())) <= 80
     other = cortext("init", str(tmp_path / "one"), "--ai", "claude").out
     assert "Claude Code  /workspace" in other and "Codex" not in other and "Trust all" not in other
 

@@ -36,7 +36,7 @@ TOUCHABLE = 10  # buttons under a list
 
 HELP = (
     ("new", "", "start a new session"),
-    ("resume", "ID", "continue a session, of any tool: its row in /sessions, its id or the beginning of it, or words"),
+    ("resume", "ID", "continue one, of any tool: its row in /sessions, its id, or words"),
     ("sessions", "[all]", "list the sessions, the last active first"),
     ("session", "", "show the current session"),
     ("retry", "", "ask again for an answer that did not come"),
@@ -46,7 +46,7 @@ HELP = (
     ("context", "", "what the model sees, and how large it is"),
     ("compact", "", "sum up the older messages and move them out of the model's sight"),
     ("memory", "[WORDS]", "what is remembered"),
-    ("remember", "[KIND:] WORDS", f"remember something for all sessions; KIND is {', '.join(KINDS)}"),
+    ("remember", "[KIND:] WORDS", f"keep it for all sessions ({', '.join(KINDS)})"),
     ("forget", "ID", "forget it"),
     ("export", "", "this session as a document, secrets masked"),
     ("delete", "[ID]", "move a session to the trash"),

@@ -164,7 +164,8 @@ def _why_not(rows: Sequence[Row], wanted: str, here: str, shown: Sequence[Key] |
     near = ", ".join(
         row.id if looks_like_id(wanted.lower()) or not words else row.name for row in nearest(rows, wanted)
     )
-    return f"the nearest: {near}" if near else f"see what there is with {see}"
+    rule = "" if words or looks_like_id(wanted.lower()) else "give its number or its id, not words; "
+    return f"{rule}the nearest: {near}" if near else f"{rule}see what there is with {see}"
 
 
 def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:

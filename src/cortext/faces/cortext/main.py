@@ -48,7 +48,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("init", "init", "make a folder a workspace for your AI tools"),
             ("upgrade", "upgrade", "bring it up to this version, keeping what you edited"),
             ("uninstall", "uninstall", "take out exactly what init put in"),
-            ("type", "type_", "conversation types: list them, add your own"),
+            ("type", "type_", "conversation types: list them, add and remove your own"),
             ("trust", "trust", "let this workspace's settings do everything"),
             ("completion", "completion", "completion for bash, zsh or fish"),
             ("mcp", "mcp", "the server through which an AI tool asks for past conversations"),
@@ -73,8 +73,11 @@ UNADOPTED = frozenset({"init", "upgrade", "uninstall", "demo", "completion", "co
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
 
-usage: cortext COMMAND [options]          `cortext COMMAND --help` teaches each one
+usage: cortext COMMAND [options]          `cortext help COMMAND` explains each one
 {commands}
+
+Naming one: 3 is the third row of the last list, 014 a conversation's own number, an id may be cut
+short (014-p). What only reads or resumes also takes words.
 
 Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 not understood,
 3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,

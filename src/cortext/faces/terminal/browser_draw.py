@@ -21,6 +21,7 @@ Piece = tuple[str, str]  # style and text
 Line = list[Piece]
 
 LONGEST = 6_000  # characters of a message that a preview shows
+_NARROW = 70  # columns below which a row of the list is its title and its day
 MOST_LINES = 60  # lines of a tool's result that are shown unfolded
 
 
@@ -31,7 +32,7 @@ def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[L
     style = "class:chosen" if chosen else "class:name"
     name = terminal.line(row.name)
     if not wide:
-        facts = cut(terminal.line(" · ".join(filter(None, (row.type or row.kind, row.tool, row.last_active[:10])))), 36)
+        facts = cut(terminal.line(_few_facts(row, cells)), 36)
         room = max(8, cells - width(facts) - 4)
         return [[(style, f"{mark} {pad(cut(name, room), room)}"), ("class:dim", f"  {facts}")]]
     lines: list[Line] = [
@@ -41,6 +42,12 @@ def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[L
     if entry.matches:
         lines.append([("", "  "), *_cut_pieces(snippet(entry.matches[0]), cells - 2)])
     return lines
+
+
+def _few_facts(row: Row, cells: int) -> str:
+    """Type, tool and day; on a narrow screen the day alone, so that the title can be read."""
+    facts = [row.type or row.kind, row.tool, row.last_active[:10]]
+    return " · ".join(filter(None, facts if cells >= _NARROW else facts[-1:]))
 
 
 def _facts(row: Row) -> str:

@@ -21,7 +21,8 @@ def run_full(*, as_json: bool) -> int:
         examined.append(examine(place))
         if place.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(place, tools, PROGRAM)
-    damaged = any(finding.level == "damage" for store in examined for finding in store.findings)
+    findings = [finding for store in examined for finding in store.findings]
+    damaged = any(finding.level == "damage" for finding in findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
     else:
@@ -32,7 +33,8 @@ def run_full(*, as_json: bool) -> int:
         for tool, found in zip(tools, detect_all(tools), strict=True):
             if note := untested(tool, found):
                 print(f"{paint('!', 'yellow')} {terminal.line(note)}")
-        print("Something is damaged: see the commands above." if damaged else "All is well.")
+        well = "Nothing is damaged; see the warnings above." if findings else "All is well."
+        print("Something is damaged: see the commands above." if damaged else well)
     return 3 if damaged else 0
 
 

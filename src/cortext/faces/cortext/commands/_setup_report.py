@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from cortext.faces.terminal.style import paint
+from textwrap import wrap
+
+from cortext.faces.terminal.style import columns, paint
 from cortext.safety import terminal
 from cortext.services.setup import Report
 
@@ -13,14 +15,23 @@ def print_report(report: Report, *, dry_run: bool = False, taken_out: bool = Fal
     for label, paths in (("written", report.written), ("removed", report.removed)):
         if paths:
             files = f"{len(paths)} file{'s' if len(paths) != 1 else ''}"
-            print(f"  {files} {would}{label}: {terminal.line(_short(paths))}")
+            _print(f"{files} {would}{label}: {_short(paths)}")
     if report.merged:
         done = "taken out of" if taken_out else "set in"
-        print(f"  our entries {would}{done}: {terminal.line(', '.join(dict.fromkeys(report.merged)))}")
+        _print(f"our entries {would}{done}: {', '.join(dict.fromkeys(report.merged))}")
     for path in report.kept:
         print(f"  {paint('kept', 'yellow')}, because you edited it: {terminal.line(path)}")
     if not (report.written or report.removed or report.merged or report.kept):
         print("  nothing to take out" if taken_out else "  everything is up to date")
+
+
+def _print(line: str) -> None:
+    """Indented, and on a screen folded between the names."""
+    lead = "  "
+    screen = columns() or 10_000
+    made = wrap(terminal.line(line), screen, initial_indent=lead, subsequent_indent=lead * 2,
+                break_long_words=False, break_on_hyphens=False)  # fmt: skip
+    print("\n".join(made))
 
 
 def _short(paths: list[str]) -> str:

@@ -22,13 +22,16 @@ if TYPE_CHECKING:
 
 # How a conversation is begun in each tool, and what is to be done before.
 BEGIN = {
-    "claude": ("/workspace.brainstorm TOPIC",),
+    "claude": (
+        "/workspace.brainstorm TOPIC",
+        'It asks once about our MCP server: choose "Use this MCP server".',
+    ),
     "gemini": ("/workspace.brainstorm TOPIC",),
     "opencode": ("/workspace.brainstorm TOPIC",),
     "codex": (
         "$workspace-brainstorm TOPIC",
-        "It runs our hooks only when you trust them: at its next start here, choose",
-        '"Trust all and continue" (or look at them first, with /hooks).',
+        "It runs our hooks only once you trust them: choose",
+        '"Trust all and continue" when it starts, or later /hooks, then t.',
     ),
 }
 
@@ -67,7 +70,8 @@ def run(arguments: list[str]) -> int:
         print(report_json(report))
         return 0
     names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
-    print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)} for {names}.")
+    print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)}")
+    print(f"  for {names}")
     print_report(report)
     for tool, found in zip(tools, detect_all(tools), strict=True):
         if note := untested(tool, found):
@@ -80,10 +84,11 @@ def run(arguments: list[str]) -> int:
             print(f"  {'' if number else tool.title:<12} {line}")
     if not tools:
         print("  (with one of the tools, named by --ai)")
-    print(
-        "`stop-conversation` instead of `brainstorm` saves it; `resume`, or `cortext resume` here, goes on in any tool."
-    )
-    print("Sessions hold what was said, word for word: to keep them out of git, add `.session/` to .gitignore.")
+    print("`stop-conversation` in place of `brainstorm` saves it, `resume` continues one;")
+    print("`cortext resume` in a terminal does so in any of the tools.")
+    print("\nCommit these files, so that every clone of this repository has them too.")
+    print("Sessions hold what was said, word for word; to keep them out of git, add")
+    print("`.session/` to .gitignore.")
     return 0
 
 

@@ -19,6 +19,7 @@ from cortext.wiring import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from cortext.services.listing import Listing, Row, Wanted
@@ -80,7 +81,7 @@ def run(arguments: list[str]) -> int:
     else:
         found = listing.cells(SHOWN, **wanted)
     if found:
-        print_table(found, listing)
+        print_table(found, listing, wiring.workspace)
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
@@ -109,17 +110,20 @@ def print_json(rows: list[Row]) -> None:
     print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
 
 
-def print_table(found: list[tuple[Any, ...]], listing: Listing) -> None:
+def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:
     """The table of sessions, each with these SHOWN; its rows are what numbers mean from now on."""
-    print(session_table(found, listing))
+    print(session_table(found, listing, here))
     shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
-def session_table(found: list[tuple[Any, ...]], listing: Listing) -> str:
-    """The table of sessions, each with these SHOWN: what fits on a screen, everything elsewhere. Damage is marked."""
+def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> str:
+    """The table of sessions, each with these SHOWN: what fits on a screen, everything elsewhere. Damage is marked.
+
+    `here` is the workspace that the user stands in: among its own conversations a short id is shorter.
+    """
     screen = columns()
     if screen:
-        return _screen_table(found, listing, screen)
+        return _screen_table(found, listing, here, screen)
     ids, types, tools, statuses, times, counts, titles, damage, _ = zip(*found, strict=True)
     cells = (
         ids,
@@ -134,15 +138,15 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing) -> str:
     return columns_table(heads, cells, styles=("cyan", "", "", "", "dim", "", ""))
 
 
-def _screen_table(found: list[tuple[Any, ...]], listing: Listing, screen: int) -> str:
+def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, screen: int) -> str:
     """Number, title and short id, and of the rest what there is room for."""
     ids, types, tools, statuses, times, counts, titles, damage, roots = zip(*found, strict=True)
-    short = short_ids(set(ids), [name for (name,) in listing.cells(("id",))])
+    short = _short_ids(ids, roots, listing, here)
     names = [title or name for title, name in zip(titles, ids, strict=True)]
     given = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column("TITLE", names),
-        Column("ID", [short[name] for name in ids], style="cyan"),
+        Column("ID", short, style="cyan"),
         Column("TYPE", types, rank=5),
         Column("TOOL", each(lambda tool: tool or "-", tools), rank=4),
         Column("STATUS", shown_statuses(statuses, damage), rank=2),
@@ -156,3 +160,22 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, screen: int) -
         marked = [f"(damaged) {name}" if bad else name for name, bad in zip(names, damage, strict=True)]
         text, _ = fitted_table([*given[:1], Column("TITLE", marked), *given[2:3]], 1, screen)
     return text
+
+
+def _short_ids(ids: Sequence[str], roots: Sequence[str], listing: Listing, here: str) -> list[str]:
+    """As much of each id as names it where the user stands: in a workspace, a bare number is one of that workspace."""
+    known = listing.cells(("id", "root"))
+    everywhere = short_ids(set(ids), [name for name, _ in known])
+    ours = {name for name, root in known if root == here}
+    near = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, ours)
+    short = []
+    for name, root in zip(ids, roots, strict=True):
+        if root == here:
+            short.append(near[name])
+        elif name in ours:
+            short.append("-")  # a clone of one that is here too: only its row in the list means this one
+        elif here and everywhere[name].isdigit():
+            short.append(name[: len(everywhere[name]) + 2])  # 007-p: the hyphen and a letter
+        else:
+            short.append(everywhere[name])
+    return short

@@ -27,19 +27,25 @@ def parser() -> ArgumentParser:
         prog="cortext resume",
         formatter_class=Help,
         description="Continue a conversation where it stopped: the AI tool opens with the whole of it as real turns. "
-        "Without a name: the conversations that can be resumed, the last active first.",
-        epilog="examples:  cortext resume 2  ·  cortext resume 001-brainstorm-api  ·  cortext resume api --ai gemini",
+        "Without a name you pick one from the list, the last active first.",
+        epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`",
     )
     made.add_argument("what", nargs="*", help=HELP)
     made.add_argument("--ai", choices=tuple(TOOLS), help="the AI tool to continue in (default: the one it was held in)")
-    made.add_argument("--list", action="store_true", help="a table: id, type, title, status, last active")
+    made.add_argument("--list", action="store_true", help="print the list, do not ask which one")
     made.add_argument("--type", help="only conversations of this type")
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
     made.add_argument("--print", action="store_true", dest="print_packet", help="print what an agent would receive")
     made.add_argument("-n", "--dry-run", action="store_true", help="the receipt and the command line, nothing done")
     made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
-    made.add_argument("--rewrite", action="store_true", help="a new session with everything, not the tool's own one")
-    made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: short, never fails")
+    made.add_argument(
+        "--rewrite",
+        action="store_true",
+        help="start a new session with the whole history, also where the tool has one of its own",
+    )
+    made.add_argument(
+        "--in-tool", action="store_true", help="for the commands inside AI tools: a short answer, and never an error"
+    )
     made.add_argument("--model", default="", help="the model that the tool is to use")
     made.add_argument("--tokens", type=count, metavar="N", help="how much history to carry at most")
     made.add_argument("--json", action="store_true", help="JSON: the list, the packet, or the receipt (with --dry-run)")
@@ -58,7 +64,7 @@ def run(arguments: list[str]) -> int:
 
         found = listing.cells(SHOWN, kind=options.type, status=options.status)
         if found:
-            print_table(found, listing)
+            print_table(found, listing, wiring.workspace)
         else:
             print(_nothing(options))
         return 0

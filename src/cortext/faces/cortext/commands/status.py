@@ -30,6 +30,6 @@ def run(arguments: list[str]) -> int:
     for label, some in (("active ", active[:5]), (paint("earlier", "dim"), earlier[:3])):
         for row in some:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
-    todo = f"{paint('cortext resume', 'green')} continues one; `cortext --help` has more"
-    print(f"{len(rows)} conversations in all. {todo}.")
+    kept = f"{len(rows)} conversation{'s' if len(rows) != 1 else ''} in all"
+    print(f"{kept}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} says more.")
     return 0
