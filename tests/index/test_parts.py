@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import gc
 import json
+import os
 import sys
 import threading
+import tracemalloc
 import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +33,7 @@ from cortext.index.manyterms import ManyTerms
 from cortext.index.models import Models
 from cortext.index.query import moment, parse
 from cortext.index.reading import only_grew
+from cortext.index.state import State
 from cortext.index.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.vocabulary import GAP, Vocabulary
 from cortext.index.wordlist import WordList
@@ -262,6 +265,41 @@ def test_small_files_of_vectors_are_merged_and_the_dead_drop_out(tmp_path: Path)
     assert world.search().status().embedded >= 30
     world.search().rebuild()
     assert [set(world.find(text)) for text in ("bird nest", "song of a wing")] == before
+
+
+def test_vectors_are_made_and_merged_with_one_copy_of_them_in_memory(tmp_path: Path) -> None:
+    count = 16_384
+    state = State(str(tmp_path))
+    vectors = meaning.Meaning(str(tmp_path), state, "random")
+    os.makedirs(vectors.folder)
+    made = np.random.default_rng(0).standard_normal((count, 256), dtype=np.float32)
+    lots = iter([made[start : start + meaning.BATCH] for start in range(0, count, meaning.BATCH)])
+    model = mock.Mock(dimension=made.shape[1], embed=lambda texts: next(lots))
+    packed = made.nbytes // 4
+    with mock.patch.object(meaning, "LOT", count // 4), mock.patch.object(meaning, "AT_RISK", 600.0):
+        making = meaning._Making(vectors, model)
+        keys = [state.new_key("store", str(number)) for number in range(8)]
+        state.new_key("store", "without vectors")
+        tracemalloc.start()
+        try:
+            for key in keys:
+                for place in range(count // 8):
+                    making.add(owner(key, place), "")
+                making.reached(key, count // 8)
+            making.write()
+            # A file's worth, twice while it is put together; its numbers as Python has them, and one batch at work.
+            assert tracemalloc.get_traced_memory()[1] < made.nbytes
+            assert len(state.segments("random")) == 4
+            tracemalloc.reset_peak()
+            before = tracemalloc.get_traced_memory()[0]
+            with mock.patch.object(meaning, "MOST_FILES", 1), mock.patch("cortext.index.vectors.WRITTEN", 512):
+                vectors.merge()
+            assert tracemalloc.get_traced_memory()[1] - before < 2 * packed
+        finally:
+            tracemalloc.stop()
+    assert [item.vectors for item in state.segments("random")] == [count]
+    assert vectors.vectors().search(made[77], 1)[0][:2] == (keys[0], 77)
+    state.close()
 
 
 def test_neighbours_and_sessions_count() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cortext.index.state import State
 
     Progress = Callable[[int, int], None]
+    Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
 
 BATCH = 2_048  # texts that a model gets at once
 LOT = 1 << 16  # vectors of a file, while very many are made
@@ -102,12 +103,12 @@ class Meaning:
         made.write()
         self.merge()
 
-    def save(self, owners: list[int], vectors: NDArray[np.float32], reached: Sequence[tuple[int, int]]) -> None:
+    def save(self, owners: list[int], lots: Sequence[Packed], reached: Sequence[tuple[int, int]]) -> None:
         """One new file of vectors, and how far the sessions in it are."""
         state = self._state
         name = ""
         if owners:
-            packed, scales = pack(vectors)
+            packed, scales = (np.concatenate(part) for part in zip(*lots, strict=True))
             name = f"{os.urandom(8).hex()}.vectors"
             number, count, nearest = self._sorted_by(packed)
             path = os.path.join(self.folder, name)
@@ -148,11 +149,14 @@ class Meaning:
         state = self._state
         segments = [Segment(os.path.join(self.folder, name)) for name in files]
         alive = np.array(sorted(state.in_use()), dtype=np.uint64)
-        owners = np.concatenate([segment.owners for segment in segments])
-        packed = np.concatenate([segment.vectors for segment in segments])
-        scales = np.concatenate([segment.scales for segment in segments])
-        kept = np.isin(owners >> np.uint64(32), alive)
-        owners, packed, scales = owners[kept], packed[kept], scales[kept]
+        kept = [np.flatnonzero(np.isin(segment.owners >> np.uint64(32), alive)) for segment in segments]
+        owners = np.concatenate([segment.owners[rows] for segment, rows in zip(segments, kept, strict=True)])
+        scales = np.concatenate([segment.scales[rows] for segment, rows in zip(segments, kept, strict=True)])
+        packed = np.empty((len(owners), segments[0].vectors.shape[1]), dtype=np.int8)
+        end = 0
+        for segment, rows in zip(segments, kept, strict=True):  # one copy of them all: they are most of what there is
+            np.take(segment.vectors, rows, axis=0, out=packed[end : end + len(rows)], mode="clip")
+            end += len(rows)
         facts: dict[str, str] = {}
         if train:
             count = clusters.how_many(len(owners))
@@ -183,18 +187,19 @@ class Meaning:
 
 
 class _Making:
-    """Texts on their way to becoming vectors."""
+    """Texts on their way to becoming vectors. A lot is packed as soon as it is made: that is a quarter of its size."""
 
     def __init__(self, meaning: Meaning, model: Model) -> None:
         self._meaning, self._model = meaning, model
         self._texts: list[str] = []
+        self._waiting: list[int] = []  # whose texts these are
         self._owners: list[int] = []
-        self._done: list[NDArray[np.float32]] = []
+        self._done: list[Packed] = []
         self._reached: list[tuple[int, int]] = []
         self._written = time.monotonic()
 
     def add(self, whose: int, text: str) -> None:
-        self._owners.append(whose)
+        self._waiting.append(whose)
         self._texts.append(text)
         if len(self._texts) == BATCH:
             self._embed()
@@ -202,22 +207,23 @@ class _Making:
     def reached(self, key: int, end: int) -> None:
         """All of a session's messages before `end` were added."""
         self._reached.append((key, end))
-        if len(self._owners) >= LOT or time.monotonic() - self._written > AT_RISK:
+        if len(self._owners) + len(self._waiting) >= LOT or time.monotonic() - self._written > AT_RISK:
             self.write()
 
     def _embed(self) -> None:
-        if self._texts:
-            self._done.append(self._model.embed(self._texts))
-            self._texts = []
+        if not self._texts:
+            return
+        vectors = self._model.embed(self._texts)
+        says: NDArray[np.bool_] = np.any(vectors != 0, axis=1)  # a text without a known word has no meaning to compare
+        self._owners += [whose for whose, there in zip(self._waiting, says.tolist(), strict=True) if there]
+        self._done.append(pack(vectors[says]))
+        self._texts, self._waiting = [], []
 
     def write(self) -> None:
         """What there is becomes a file."""
         self._embed()
         if not self._reached:
             return
-        vectors = np.concatenate(self._done) if self._done else np.zeros((0, self._model.dimension), np.float32)
-        says: NDArray[np.bool_] = np.any(vectors != 0, axis=1)  # a text without a known word has no meaning to compare
-        owners = [whose for whose, there in zip(self._owners, list(says), strict=True) if there]
-        self._meaning.save(owners, vectors[says], self._reached)
+        self._meaning.save(self._owners, self._done, self._reached)
         self._owners, self._done, self._reached = [], [], []
         self._written = time.monotonic()

@@ -16,7 +16,7 @@ from cortext.index.arrays import np
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _HEAD = struct.Struct("<8sQIIQ")  # magic, vectors, dimension, clusters, which centroids
 _MAGIC = b"ctxvec1\n"
 LOOKED_AT = 24_000  # vectors that a query compares with, about
+WRITTEN = 1 << 12  # vectors that are written at a time
 SHARE = 1 << 11  # vectors that are turned into floats at a time: so many stay in the processor's own memory
 
 
@@ -48,23 +49,26 @@ def write(
     count: int, centroids: int,
 ) -> None:  # fmt: skip
     """Write a segment: in the order of its clusters, where it has some."""
+    order = np.arange(len(owners)) if clusters is None else np.argsort(clusters, kind="stable")
     if clusters is not None:
-        order = np.argsort(clusters, kind="stable")
-        owners, scales, packed = owners[order], scales[order], packed[order]
         starts = np.searchsorted(clusters[order], np.arange(count + 1)).astype(np.uint32)
     else:
         count, starts = 0, np.zeros(1, dtype=np.uint32)
+    owners, scales = owners[order], scales[order]
     by_owner = np.argsort(owners, kind="stable")
-    pieces = [
-        _HEAD.pack(_MAGIC, len(owners), packed.shape[1], count, centroids),
-        np.ascontiguousarray(owners[by_owner]).tobytes(),
-        np.ascontiguousarray(owners).tobytes(),
-        by_owner.astype(np.uint32).tobytes(),
-        np.ascontiguousarray(scales).tobytes(),
-        starts.tobytes(),
-        np.ascontiguousarray(packed).tobytes(),
-    ]
-    fsio.replace_file(path, pieces)
+
+    def pieces() -> Iterator[bytes]:
+        yield _HEAD.pack(_MAGIC, len(owners), packed.shape[1], count, centroids)
+        yield owners[by_owner].tobytes()
+        yield owners.tobytes()
+        yield by_owner.astype(np.uint32).tobytes()
+        yield scales.tobytes()
+        yield starts.tobytes()
+        # The vectors are nearly all there is: they are put in order a few at a time, never all of them once more.
+        for start in range(0, len(order), WRITTEN):
+            yield packed[order[start : start + WRITTEN]].tobytes()
+
+    fsio.replace_file(path, pieces())
 
 
 class Segment:

@@ -1,0 +1,94 @@
+"""How much memory making vectors and merging their files takes at most, in a process of its own each time.
+
+python -m bench.vectors_memory [--vectors 200000]
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench.common import arguments, print_table
+from cortext.index import clusters
+from cortext.index.meaning import Meaning, _Making
+from cortext.index.state import State
+from cortext.index.vectors import owner
+
+DIMENSION = 256
+SESSION = 100  # messages of one
+MADE, MERGED = 1, 2  # what a process of its own does
+
+
+class RandomModel:
+    """Vectors that cost nothing, as long as those of the built-in model."""
+
+    name = "random"
+    dimension = DIMENSION
+    quick = True
+
+    def __init__(self) -> None:
+        self._chance = np.random.default_rng(0)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """A vector a text."""
+        made = self._chance.standard_normal((len(texts), DIMENSION), dtype=np.float32)
+        return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
+
+
+def make(folder: str, count: int, *, merge: bool) -> None:
+    """So many vectors of made-up sessions, as an update makes them."""
+    state = State(folder)
+    meaning = Meaning(folder, state, RandomModel.name)
+    os.makedirs(meaning.folder)
+    making = _Making(meaning, RandomModel())
+    for number in range(count // SESSION):
+        state.begin()
+        key = state.new_key("store", f"session-{number}")
+        for place in range(SESSION):
+            making.add(owner(key, place), "")
+        state.commit()
+        making.reached(key, SESSION)
+    making.write()
+    if merge:
+        meaning.merge()
+    state.close()
+
+
+def peak() -> float:
+    """The most memory that this process ever had, in MB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
+
+
+def measured(count: int, what: int) -> float:
+    """What a new process takes beyond what it has when everything is imported."""
+    command = [sys.executable, "-m", "bench.vectors_memory", "--vectors", str(count), "--only", str(what)]
+    return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+
+
+def main() -> None:
+    options = arguments(__doc__ or "", vectors=200_000, only=0)
+    if options.only:
+        RandomModel().embed([""])
+        before = peak()
+        with tempfile.TemporaryDirectory() as folder:
+            make(folder, options.vectors, merge=options.only == MERGED)
+        print(peak() - before)
+        return
+    size = options.vectors * DIMENSION / 1e6
+    rows = [
+        ("made, in files of 65,536", f"{measured(options.vectors, MADE):.0f} MB"),
+        ("and merged into one, in clusters", f"{measured(options.vectors, MERGED):.0f} MB"),
+    ]
+    print(f"\n{options.vectors:,} vectors, {size:.0f} MB on disk; clusters from {clusters.WORTH:,} on.\n")
+    print_table(("what", "at most, beyond the start"), rows)
+
+
+if __name__ == "__main__":
+    main()
