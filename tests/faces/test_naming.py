@@ -260,3 +260,9 @@ def test_alfred_and_telegram_take_the_same_names(workspace: Path) -> None:
             assert own in commands.run(chat, f"/restore {own[:9]}").text
         assert API in commands.run(chat, "/resume 001").text, "a conversation of a workspace, by its own number"
         commands.run(chat, f"/resume {own}")
+
+
+def test_a_command_that_takes_no_words_says_so(workspace: Path) -> None:
+    done = cortext("delete", "design", cwd=workspace)
+    assert done.code == 1 and "give its number or its id, not words" in done.err and API in done.err
+    assert cortext("show", "design", cwd=workspace).code == 0

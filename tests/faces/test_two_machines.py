@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ai_programs import PROGRAMS
+from cortext.tools.claude_code import ClaudeCode
+from cortext.tools.codex import Codex
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, git, run
 
@@ -424,13 +425,14 @@ def test_a_formatting_hook_does_not_damage_a_session(desk: Machine, ends: str) -
 def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    for name, program in (("claude", "claude-code"), ("codex", "codex")):
-        (programs / name).write_text(f"#!/bin/sh\necho {PROGRAMS[program].version}\n", encoding="utf-8")
+    for name, version in (("claude", ClaudeCode.tested_version), ("codex", Codex.tested_version)):
+        (programs / name).write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     assert desk.cortext("init", "--ai", "claude,codex").code == 0
     told = desk.cortext("doctor")
     assert told.code == 0 and "Codex does not run our hooks yet" in told.out and "Trust all" in told.out
+    assert "Nothing is damaged; see the warnings above." in told.out and "All is well" not in told.out
     assert "merge driver" not in told.out and "PATH" not in told.out and "Claude" not in told.out
     _trust_codex(desk)
     assert "Codex" not in desk.cortext("doctor").out

@@ -315,7 +315,9 @@ def remove_type(root: str, name: str) -> list[str]:
     known = registry.load(root)
     if name in types.BUILT_IN:
         raise ConfigError(
-            f"{name} is built in", kept="it is unchanged", hint=f'"sessions": false in {registry.RELATIVE} quiets it'
+            f"{name} is built in",
+            kept="it is unchanged",
+            hint=f'"sessions": false in its entry in {registry.RELATIVE} stops keeping sessions of it',
         )
     if name not in known.types:
         own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))

@@ -78,4 +78,5 @@ def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
         return 0
     rows = [(item.session_id, clock.ago(item.deleted_at), place.label, item.key) for place, item in items]
     print(table(("SESSION", "DELETED", "STORE", "KEY"), rows, styles=("cyan", "", "", "dim")))
+    print("Bring one back with `cortext restore` and its number or its id.")
     return 0
