@@ -498,3 +498,14 @@ def test_the_demo_inside_another_repository_leaves_that_one_alone(tmp_path: Path
     assert cortext("demo", "--quiet", cwd=tmp_path).code == 0
     assert git(tmp_path, "log", "--format=%s").split() == ["mine"]
     assert git(tmp_path / "cortext-demo", "log", "--format=%s").strip() == "A dozen conversations (session state saved)"
+
+
+@pytest.mark.req("LOOK-01")
+@pytest.mark.parametrize("wide", [40, 80])
+def test_an_error_breaks_between_words_on_a_screen_and_not_at_all_in_a_pipe(wide: int, tmp_path: Path) -> None:
+    words = ("show", "999")
+    plain = cortext(*words, cwd=tmp_path).err
+    narrow = cortext(*words, cwd=tmp_path, env={"COLUMNS": str(wide)}).err
+    assert max(map(len, plain.splitlines())) > 80, "long enough to be broken"
+    assert max(map(len, narrow.splitlines())) <= wide
+    assert narrow.split() == plain.split(), "no word is cut, none is lost"

@@ -16,7 +16,7 @@ from cortext.model.ids import looks_like_id
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.chat_commands import Commands
-from cortext.services.choose import choose
+from cortext.services.choose import Ways, choose
 from cortext.store.workspace import WorkspaceStore
 from cortext.wiring import Wiring
 from tests.aur.kit import Aur
@@ -141,10 +141,10 @@ def test_a_number_of_its_own_is_that_of_the_workspace_here(workspace: Path, tmp_
     other = tmp_path / "other"
     rows = [_row(str(workspace), API), _row(str(other), "007-plan-elsewhere")]
     with pytest.raises(SessionNotFound) as told:
-        choose(rows, "007", here=str(workspace))
+        choose(rows, "007", Ways(str(workspace)))
     assert "007-plan-elsewhere" in told.value.hint and "whole id" in told.value.hint
-    assert choose(rows, "007", here=str(other)).id == choose(rows, "007").id == "007-plan-elsewhere"
-    assert choose(rows, "007-plan", here=str(workspace)).id == "007-plan-elsewhere"
+    assert choose(rows, "007", Ways(str(other))).id == choose(rows, "007").id == "007-plan-elsewhere"
+    assert choose(rows, "007-plan", Ways(str(workspace))).id == "007-plan-elsewhere"
 
 
 def _row(root: str, session_id: str, title: str = "") -> Row:
@@ -154,13 +154,14 @@ def _row(root: str, session_id: str, title: str = "") -> Row:
 
 def test_what_could_be_two_things_is_refused_and_both_are_named() -> None:
     rows = [_row("/w", f"{number:03d}-plan-talk") for number in range(300, 0, -1)]
-    assert choose(rows, "12", here="/w").id == "289-plan-talk", "the twelfth row"
-    assert choose(rows, "012", here="/w").id == "012-plan-talk", "its own number"
+    assert choose(rows, "12", Ways("/w")).id == "289-plan-talk", "the twelfth row"
+    assert choose(rows, "012", Ways("/w")).id == "012-plan-talk", "its own number"
     with pytest.raises(AmbiguousId) as told:
-        choose(rows, "120", here="/w")
+        choose(rows, "120", Ways("/w"))
     assert "120-plan-talk" in told.value.message and "181-plan-talk" in told.value.message
-    assert choose(rows[:50], "290", here="/w").id == "290-plan-talk", "the list has no such row"
-    assert choose([_row("/w", "x")] * 149 + [_row("/w", "150-plan")], "150", here="/w").id == "150-plan", "both are one"
+    assert choose(rows[:50], "290", Ways("/w")).id == "290-plan-talk", "the list has no such row"
+    long = [_row("/w", "x")] * 149 + [_row("/w", "150-plan")]
+    assert choose(long, "150", Ways("/w")).id == "150-plan", "both are one"
 
 
 @pytest.mark.parametrize(

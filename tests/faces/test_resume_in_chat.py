@@ -13,7 +13,7 @@ from cortext.model.message import Message, thread
 from cortext.wiring import Wiring
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
-from tests.support.cli import cortext, git
+from tests.support.cli import committed_workspace, cortext, git
 
 FIRST = "001-brainstorm-api-design"
 SECOND = "002-plan-a-pond"
@@ -22,14 +22,7 @@ SECOND = "002-plan-a-pond"
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace with two conversations that were held in chats which ended."""
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
-    folder = tmp_path / "w"
-    folder.mkdir()
-    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "workspace")
+    folder = committed_workspace(tmp_path / "w", monkeypatch)
     for command, question, answer in (
         ("/workspace.brainstorm API design", "REST or GraphQL?", "REST, because it is simple."),
         ("/workspace.plan A pond", "How deep?", "One metre, for the herons."),

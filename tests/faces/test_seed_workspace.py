@@ -11,21 +11,13 @@ from pathlib import Path
 import pytest
 
 from tests.support.claude_talk import ClaudeTalk
-from tests.support.cli import Ran, cortext, git
+from tests.support.cli import Ran, committed_workspace, cortext, git
 
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A workspace for Claude Code, committed."""
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
-    folder = tmp_path / "w"
-    folder.mkdir()
-    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "workspace")
-    return folder
+    return committed_workspace(tmp_path / "w", monkeypatch)
 
 
 def _session(workspace: Path, part: str = "") -> Path:

@@ -9,6 +9,8 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 SCRIPTS = Path(sys.executable).parent
 
 
@@ -46,6 +48,18 @@ def run(command: list[str], *, cwd: Path | None = None, stdin: str = "", env: di
         errors="surrogateescape",
     )
     return Ran(done.returncode, done.stdout, done.stderr)
+
+
+def committed_workspace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A new workspace for Claude Code in this folder, committed; git knows who commits."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
+    folder.mkdir()
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "workspace")
+    return folder
 
 
 def git(folder: Path, *words: str) -> str:

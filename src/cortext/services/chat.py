@@ -18,7 +18,7 @@ from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services import shown
 from cortext.services.chat_adopt import adopt
-from cortext.services.choose import by_id, choose, is_number
+from cortext.services.choose import Ways, by_id, choose, is_number
 from cortext.services.listing import Listing, Row
 from cortext.store.assistant import Chats
 from cortext.store.base import Store, Trashed
@@ -133,10 +133,10 @@ class ChatSessions:
         ways = [(own, False), (everything, False), (own, True)] if not is_number(wanted.strip()) else []
         for rows, by_words in ways:
             try:
-                return choose(rows, wanted, shown=last, words=words and by_words)
+                return choose(rows, wanted, Ways(shown=last, words=words and by_words))
             except SessionNotFound:
                 continue
-        return choose(everything, wanted, shown=last, words=words, see="/sessions")
+        return choose(everything, wanted, Ways(shown=last, words=words, see="/sessions"))
 
     # ── leaving ──────────────────────────────────────────────────────────────────────────────────────
 

@@ -9,19 +9,14 @@
 Numbers and ids are matched exactly or not at all. What could be two sessions is refused, with both names.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, TypeVar
 
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError
 from cortext.index.sessions import Row
 from cortext.model.ids import looks_like_id, number_of
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from typing import TypeVar
-
-    Thing = TypeVar("Thing")
+Thing = TypeVar("Thing")
 
 NEAR = 0.74  # how alike two words must be: one wrong letter in five
 NEAR_SHORT = 0.66  # or in three, of a word of up to four letters
@@ -31,62 +26,48 @@ Said = Callable[[Row, Sequence[str]], bool]
 Key = tuple[str, str]  # the store's root, and the id
 
 
-def choose(
-    rows: Sequence[Row],
-    wanted: str,
-    *,
-    here: str = "",
-    shown: Sequence[Key] | None = None,
-    words: bool = True,
-    said: Said | None = None,
-    see: str = "`cortext list`",
-) -> Row:
-    """The one that is meant; AmbiguousId, or SessionNotFound with the nearest. See `candidates`."""
-    matches = candidates(rows, wanted, here=here, shown=shown, words=words, said=said)
-    return only(matches, rows, wanted, here=here, shown=shown, words=words, see=see)
-
-
-def candidates(
-    rows: Sequence[Row],
-    wanted: str,
-    *,
-    here: str = "",
-    shown: Sequence[Key] | None = None,
-    words: bool = True,
-    said: Said | None = None,
-) -> list[Row]:
-    """The sessions that could be meant, by the first of the ways that finds any.
+class Ways(NamedTuple):
+    """What a name may mean where it is used.
 
     `here` is the workspace that the user stands in, `shown` what the last list showed. Where none was shown, rows are
-    counted as they are given; but not without `words`, which is for commands that must not hit another session.
+    counted as they are given; but not without `words`, which is for commands that must not hit another session. `see`
+    names the command that lists the sessions.
     """
+
+    here: str = ""
+    shown: Sequence[Key] | None = None
+    words: bool = True
+    see: str = "`cortext list`"
+
+
+EVERY_WAY = Ways()
+
+
+def choose(rows: Sequence[Row], wanted: str, ways: Ways = EVERY_WAY, said: Said | None = None) -> Row:
+    """The one that is meant; AmbiguousId, or SessionNotFound with the nearest."""
+    return only(candidates(rows, wanted, ways, said), rows, wanted, ways)
+
+
+def candidates(rows: Sequence[Row], wanted: str, ways: Ways = EVERY_WAY, said: Said | None = None) -> list[Row]:
+    """The sessions that could be meant, by the first of the ways that finds any."""
     wanted = wanted.strip()
     if not wanted:
         raise UsageError(
             "which session? The name is empty", kept="nothing was changed", hint="give its number, or its id"
         )
     if is_number(wanted):
-        return _by_number(rows, wanted, here, _counted(rows, shown, words=words))
-    found = _prefer(by_id(((row.id, row) for row in rows), wanted), here)
-    if found or not words or looks_like_id(wanted.lower()):
+        return _by_number(rows, wanted, ways)
+    found = _prefer(by_id(((row.id, row) for row in rows), wanted), ways.here)
+    if found or not ways.words or looks_like_id(wanted.lower()):
         return found
     terms = wanted.casefold().split()
     named = [row for row in rows if all(holds(_text(row), term) for term in terms)]
     named = named or [row for row in rows if _alike(terms, row)]
     named = named or [row for row in rows if said is not None and said(row, terms)]
-    return _prefer_clone(named, here)
+    return _prefer_clone(named, ways.here)
 
 
-def only(
-    matches: Sequence[Row],
-    rows: Sequence[Row],
-    wanted: str,
-    *,
-    here: str = "",
-    shown: Sequence[Key] | None = None,
-    words: bool = True,
-    see: str = "`cortext list`",
-) -> Row:
+def only(matches: Sequence[Row], rows: Sequence[Row], wanted: str, ways: Ways = EVERY_WAY) -> Row:
     """The one match; AmbiguousId, or SessionNotFound that says why there is none."""
     if len(matches) == 1:
         return matches[0]
@@ -96,7 +77,7 @@ def only(
         more = f" and {len(matches) - 8} more" if len(matches) > 8 else ""
         hint = "go to the workspace that you mean" if clones else "give more of the id"
         raise AmbiguousId(f"{wanted!r} could be: {names}{more}", kept="nothing was changed", hint=hint)
-    hint = _why_not(rows, wanted.strip(), here, shown, words=words, see=see)
+    hint = _why_not(rows, wanted.strip(), ways)
     raise SessionNotFound(f"no conversation matches {wanted!r}", hint=hint)
 
 
@@ -123,21 +104,23 @@ def by_id(things: Iterable[tuple[str, Thing]], wanted: str) -> list[Thing]:
     ]
 
 
-def _by_number(rows: Sequence[Row], wanted: str, here: str, counted: Sequence[Key]) -> list[Row]:
+def _by_number(rows: Sequence[Row], wanted: str, ways: Ways) -> list[Row]:
     """By the row in the list, and by the conversation's own number: where these are two, both."""
     found = by_id(((row.id, row) for row in rows), wanted)
-    if here:  # every workspace counts from 001, and who types that means the one here
-        found = [row for row in found if row.root == here or row.id == wanted]
+    if ways.here:  # every workspace counts from 001, and who types that means the one here
+        found = [row for row in found if row.root == ways.here or row.id == wanted]
+    counted = _counted(rows, ways)
     if wanted[0] != "0" and int(wanted) <= len(counted):
         key = counted[int(wanted) - 1]
         found += [row for row in rows if (row.root, row.id) == key and row not in found]
     return found
 
 
-def _counted(rows: Sequence[Row], shown: Sequence[Key] | None, *, words: bool) -> Sequence[Key]:
-    if shown is not None:
-        return shown
-    return [(row.root, row.id) for row in rows] if words else ()
+def _counted(rows: Sequence[Row], ways: Ways) -> Sequence[Key]:
+    """The sessions that row numbers count in."""
+    if ways.shown is not None:
+        return ways.shown
+    return [(row.root, row.id) for row in rows] if ways.words else ()
 
 
 def _prefer(matches: list[Row], here: str) -> list[Row]:
@@ -151,21 +134,21 @@ def _prefer_clone(matches: list[Row], here: str) -> list[Row]:
     return _prefer(matches, here) if len({row.id for row in matches}) == 1 else matches
 
 
-def _why_not(rows: Sequence[Row], wanted: str, here: str, shown: Sequence[Key] | None, *, words: bool, see: str) -> str:
+def _why_not(rows: Sequence[Row], wanted: str, ways: Ways) -> str:
     """What to do next, where nothing matches."""
     if is_number(wanted):
         elsewhere = by_id(((row.id, row) for row in rows), wanted)
         if elsewhere:
             return f"{elsewhere[0].id} of {elsewhere[0].root} has that number: give its whole id"
-        counted = _counted(rows, shown, words=words)
+        counted = _counted(rows, ways)
         if wanted[0] != "0" and int(wanted) <= len(counted):
-            return f"that was {counted[int(wanted) - 1][1]}, which is gone; see {see}"
-        return f"1, 2, … are the rows of the last list, 001 is a conversation's own number; see {see}"
+            return f"that was {counted[int(wanted) - 1][1]}, which is gone; see {ways.see}"
+        return f"1, 2, … are the rows of the last list, 001 is a conversation's own number; see {ways.see}"
     near = ", ".join(
-        row.id if looks_like_id(wanted.lower()) or not words else row.name for row in nearest(rows, wanted)
+        row.id if looks_like_id(wanted.lower()) or not ways.words else row.name for row in nearest(rows, wanted)
     )
-    rule = "" if words or looks_like_id(wanted.lower()) else "give its number or its id, not words; "
-    return f"{rule}the nearest: {near}" if near else f"{rule}see what there is with {see}"
+    rule = "" if ways.words or looks_like_id(wanted.lower()) else "give its number or its id, not words; "
+    return f"{rule}the nearest: {near}" if near else f"{rule}see what there is with {ways.see}"
 
 
 def nearest(rows: Sequence[Row], wanted: str, count: int = 3) -> list[Row]:

@@ -247,7 +247,7 @@ def confirmation(saved: Saved) -> str:
         "Session saved.",
         "",
         f'Conversation "{session.title or session.id}" has been {word}.',
-        f"Should it go on after all: cortext resume {session.id} --force"
+        f"To reopen it: cortext resume {session.id} --force"
         if session.status == COMPLETED
         else "You can continue later with /workspace.resume",
     ]

@@ -13,7 +13,7 @@ import msgspec
 from cortext.index.words import clean, searchable
 from cortext.model.message import Message
 from cortext.safety.secrets import find, mask
-from cortext.services.choose import Key, candidates, only
+from cortext.services.choose import Key, Ways, candidates, only
 from cortext.services.decisions import Decision, decisions_in, topic_words
 from cortext.services.listing import Listing, Row
 from cortext.services.masking import mask_message, mask_messages
@@ -155,11 +155,11 @@ class Recall:
         """The session that is meant, in the ways of services/choose; of clones the one here, else the newest."""
         wanted = clip(wanted.strip(), LONGEST_NAME)
         rows = self._listing.rows()
-        matches = candidates(rows, wanted, here=workspace, shown=shown, words=words)
+        ways = Ways(workspace, shown, words, see="list_sessions or search_sessions")
+        matches = candidates(rows, wanted, ways)
         if len({row.id for row in matches}) == 1:
             matches = matches[:1]
-        see = "list_sessions or search_sessions"
-        return only(matches, rows, wanted, here=workspace, shown=shown, words=words, see=see)
+        return only(matches, rows, wanted, ways)
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
         """Every message from a number on, with its text as a model may read it, one after the other."""

@@ -118,7 +118,7 @@ def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
     """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
     from cortext.errors import SessionNotFound
     from cortext.model.ids import is_id
-    from cortext.services.choose import choose, is_number
+    from cortext.services.choose import Ways, choose, is_number
 
     if is_id(wanted) and not is_number(wanted):
         try:
@@ -127,7 +127,7 @@ def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
             pass
     rows = fresh(wiring).rows(order="created_at")
     try:
-        return choose(rows, wanted, shown=shown.recall(PROGRAM), words=words).id
+        return choose(rows, wanted, Ways(shown=shown.recall(PROGRAM), words=words)).id
     except SessionNotFound as error:
         if rows:
             print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)

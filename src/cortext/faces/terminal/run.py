@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -157,16 +157,16 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
         print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
         return
     if error.code == "no-model" and "\n" in error.message:
-        print(terminal.block(error.message), file=sys.stderr)  # a whole screen that says how to get going
-        print(f"\nKept: {terminal.line(error.kept)}", file=sys.stderr)
+        # A whole screen that says how to get going.
+        print(folded(terminal.block(error.message), sys.stderr, indent=4), file=sys.stderr)
+        print(folded(f"\nKept: {terminal.line(error.kept)}", sys.stderr), file=sys.stderr)
         return
-    print(
-        f"{program}: {paint('error', 'red', 'bold', stream=sys.stderr)}: {terminal.line(error.message)}",
-        file=sys.stderr,
-    )
+    said = folded(terminal.line(error.message), sys.stderr, first=len(f"{program}: error: "), indent=2)
+    print(f"{program}: {paint('error', 'red', 'bold', stream=sys.stderr)}: {said}", file=sys.stderr)
     for label, text in (("kept", error.kept), ("next", error.hint)):
         if text:
-            print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {terminal.line(text)}", file=sys.stderr)
+            said = folded(terminal.line(text), sys.stderr, first=len("  next: "), indent=8)
+            print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {said}", file=sys.stderr)
 
 
 def unknown_command(program: str, name: str, known: Sequence[str]) -> int:

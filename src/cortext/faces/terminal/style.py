@@ -44,11 +44,42 @@ def brush(*names: str, stream: TextIO | None = None) -> tuple[str, str]:
     return f"\x1b[{';'.join(_CODES[name] for name in names)}m", "\x1b[0m"
 
 
-def columns() -> int:
+def columns(stream: TextIO | None = None) -> int:
     """How wide the screen is; 0 where the output is no screen, and nothing needs to be cut."""
-    if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
+    stream = stream or sys.stdout
+    if not stream.isatty() and not os.environ.get("COLUMNS"):
         return 0
     try:
-        return int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.stdout.fileno()).columns)
+        return int(os.environ.get("COLUMNS") or os.get_terminal_size(stream.fileno()).columns)
     except (ValueError, OSError):
         return 80
+
+
+def folded(text: str, stream: TextIO | None = None, *, first: int = 0, indent: int = 0) -> str:
+    """A text with its lines broken between words, to fit the screen; unchanged where there is no screen.
+
+    `first` columns are taken already on the first line; the lines that are added begin with `indent` blanks more than
+    the line that they continue.
+    """
+    wide = columns(stream)
+    if not wide or all(len(line) + first <= wide for line in text.split("\n")):
+        return text
+    from textwrap import wrap
+
+    lines: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        taken = " " * first if not number else ""
+        margin = " " * (len(line) - len(line.lstrip(" ")) + indent)
+        broken = wrap(
+            taken + line,
+            max(wide, len(margin) + 20),
+            subsequent_indent=margin,
+            break_long_words=False,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+            replace_whitespace=False,
+        )
+        if broken and taken:
+            broken[0] = broken[0][first:]
+        lines += broken or [""]
+    return "\n".join(lines)

@@ -17,7 +17,7 @@ from cortext.model.message import USER
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services import chats
-from cortext.services.choose import candidates, choose, is_number, only
+from cortext.services.choose import Ways, candidates, choose, is_number, only
 from cortext.services.listing import Listing
 from cortext.services.registry import command_text
 from cortext.services.resume.digest import clip
@@ -114,12 +114,12 @@ class Desk:
         wanted = wanted.strip()
         if is_number(wanted):
             numbers = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
-            return choose(self.listing.rows(), wanted, here=self.workspace, shown=numbers, see=see)
-        rows = self.rows()
-        matches = list(self.talks(candidates(rows, wanted, here=self.workspace)))
+            return choose(self.listing.rows(), wanted, Ways(self.workspace, numbers, see=see))
+        rows, ways = self.rows(), Ways(self.workspace, see=see)
+        matches = list(self.talks(candidates(rows, wanted, ways)))
         if len({row.id for row in matches}) == 1:  # clones of one conversation: the newest
             matches = matches[:1]
-        return only(matches, rows, wanted, here=self.workspace, see=see)
+        return only(matches, rows, wanted, ways)
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 

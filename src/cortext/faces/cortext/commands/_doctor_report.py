@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 from cortext.services.detecting import detect_all, untested
 from cortext.services.doctor import Examined, examine
@@ -47,9 +47,11 @@ def _print(store: Examined) -> None:
     for finding in store.findings:
         colour = "red" if finding.level == "damage" else "yellow"
         what = f"{finding.session}: {finding.what}" if finding.session else finding.what
-        print(f"    {paint(finding.level, colour)}  {terminal.line(what)}")
+        said = folded(terminal.line(what), first=len(f"    {finding.level}  "), indent=12)
+        print(f"    {paint(finding.level, colour)}  {said}")
         if finding.todo:
-            print(f"            {paint('do:', 'dim')} {terminal.line(finding.todo)}")
+            said = folded(terminal.line(finding.todo), first=len("            do: "), indent=16)
+            print(f"            {paint('do:', 'dim')} {said}")
 
 
 def _counted(count: int, what: str) -> str:

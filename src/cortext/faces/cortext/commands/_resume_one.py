@@ -15,7 +15,7 @@ from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services import shown
-from cortext.services.choose import candidates, holds, only
+from cortext.services.choose import Ways, candidates, holds, only
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_text
 from cortext.services.resume.history import History
@@ -110,15 +110,14 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
-    here = wiring.workspace
-    last = shown.recall(PROGRAM)
-    matches = candidates(rows, wanted, here=here, shown=last, said=said) if wanted is not None else rows
+    ways = Ways(wiring.workspace, shown.recall(PROGRAM))
+    matches = candidates(rows, wanted, ways, said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not options.json:
             _print_numbers(listing, matches)
-        return only(matches, rows, wanted or "", here=here, shown=last)  # says what it could be, or the nearest
+        return only(matches, rows, wanted or "", ways)  # says what it could be, or the nearest
     from cortext.faces.terminal.picker import pick
 
     chosen = pick(matches, candidates, wiring.folder, wiring.workspace, tuple(TOOLS))

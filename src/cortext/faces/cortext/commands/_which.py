@@ -31,7 +31,7 @@ def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
 
 def which_row(wiring: Wiring, listing: Listing, wanted: str, *, words: bool = True) -> Row:
     """Its row in the list of all sessions."""
-    from cortext.services.choose import choose
+    from cortext.services.choose import Ways, choose
 
     listing.refresh()
-    return choose(listing.rows(), wanted, here=wiring.workspace, shown=shown.recall(PROGRAM), words=words)
+    return choose(listing.rows(), wanted, Ways(wiring.workspace, shown.recall(PROGRAM), words))

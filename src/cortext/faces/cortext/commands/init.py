@@ -69,7 +69,7 @@ def run(arguments: list[str]) -> int:
     if options.json:
         print(report_json(report))
         return 0
-    names = ", ".join(tool.title for tool in tools) or "no AI tool yet (none was found: add one with --ai)"
+    names = ", ".join(tool.title for tool in tools) or "no AI tool yet: none was found on PATH"
     print(f"{paint('Workspace ready', 'bold')} in {terminal.line(folder)}")
     print(f"  for {names}")
     print_report(report)
@@ -83,7 +83,7 @@ def run(arguments: list[str]) -> int:
         for number, line in enumerate(BEGIN[tool.name]):
             print(f"  {'' if number else tool.title:<12} {line}")
     if not tools:
-        print("  (with one of the tools, named by --ai)")
+        print("  (once a tool is installed: cortext init --ai claude, or gemini, opencode, codex)")
     print("`stop-conversation` in place of `brainstorm` saves it, `resume` continues one;")
     print("`cortext resume` in a terminal does so in any of the tools.")
     print("\nCommit these files, so that every clone of this repository has them too.")

@@ -9,7 +9,7 @@ from operator import attrgetter
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.style import columns
+from cortext.faces.terminal.style import columns, folded
 from cortext.faces.terminal.table import Column, columns_table, each, fitted_table, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
@@ -87,7 +87,7 @@ def run(arguments: list[str]) -> int:
         filtered = any(getattr(options, name) for name in properties)
         print("No session matches." if filtered else "No sessions yet. See it at work with `cortext demo`.")
     for line in told:
-        print(terminal.line(f"Note: {line}"), file=sys.stderr)
+        print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     return 0
 
 

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.style import paint
+from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services import shown
@@ -58,7 +58,7 @@ def run(arguments: list[str]) -> int:
     wiring = Wiring()
     listing, told = look_around(wiring)
     for line in told:
-        print(terminal.line(f"Note: {line}"), file=sys.stderr)
+        print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 

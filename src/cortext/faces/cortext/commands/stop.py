@@ -6,6 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.style import folded
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
@@ -63,7 +64,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
 
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
-    print(terminal.block(confirmation(saved)))
+    print(folded(terminal.block(confirmation(saved))))
     if saved.commit.commit:
         print(f"Committed as {saved.commit.commit}.")
     return 0
