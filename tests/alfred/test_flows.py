@@ -114,7 +114,7 @@ def test_the_phone_is_told_what_a_phone_can_do(home: Path, model: Parrot, telegr
         # One that the model's limit cut says so, and goes on.
         model.push(Reply(text="One, two,", stop="length"), "three.")
         telegram.say(ME, "count")
-        telegram.wait_for(lambda: "the answer is not whole" in _last(telegram) and telegram.sent(ME)[-1].buttons)
+        telegram.wait_for(lambda: "the answer is incomplete" in _last(telegram) and telegram.sent(ME)[-1].buttons)
         telegram.touch(telegram.sent(ME)[-1], "Go on")
         telegram.wait_for(lambda: _last(telegram) == "three.")
         # A stranger who touches a button is nobody.

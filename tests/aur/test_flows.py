@@ -43,10 +43,10 @@ def test_a_cut_answer_is_continued(aur: Aur) -> None:
     aur.server.push(Reply(text="One, two,", stop="length"), "three.")
     done = aur("spawn", "Count", "--session", "count")
     assert done.code == 8 and done.out.strip() == "One, two,"
-    assert "the answer is not whole" in done.err and 'aur spawn --resume count "go on"' in done.err
-    assert "is not whole" not in done.out
+    assert "the answer is incomplete" in done.err and 'aur spawn --resume count "go on"' in done.err
+    assert "incomplete" not in done.out
     went_on = aur("spawn", "--resume", "count", stdin="/continue\n/continue\n")
-    assert "three." in went_on.out and "not one that was cut" in went_on.err
+    assert "three." in went_on.out and "was not cut off" in went_on.err
     assert aur.turns("count") == [("user", "Count"), ("assistant", "One, two,"), ("assistant", "three.")]
     assert aur.server.turns[-1].texts("assistant") == ["One, two,"]
 

@@ -84,7 +84,7 @@ def check_space(error: Exception, folder: str) -> None:
         raise WriteFailed(
             "could not write the search index: the disk is full, or not ours to write to",
             kept="every session, and the index as it was; a rebuild goes on where it was",
-            hint="free some space and try again; `cortext list` and `cortext show` work all the same",
+            hint="free some space and try again; `cortext list` and `cortext show` still work",
         ) from error
 
 

@@ -40,7 +40,7 @@ def check_transition(old: str, new: str, *, force: bool = False) -> None:
         raise TransitionRefused(
             "the session was completed",
             kept="it is unchanged",
-            hint="resume it all the same with --force",
+            hint="use --force to reopen it",
         )
     raise TransitionRefused(
         f"a session cannot go from {old} to {new}",

@@ -106,7 +106,7 @@ class Commands:
             known = ", ".join(f"/{entry[0]}" for entry in HELP)
             raise NotFound(f"there is no command /{name}", kept="nothing was sent", hint=known)
         if name in ("retry", "continue"):  # a turn: the face has to ask the model
-            raise NotFound(f"/{name} is said on its own", kept="nothing was sent", hint=f"/{name}, and nothing else")
+            raise NotFound(f"/{name} takes no arguments", kept="nothing was sent", hint=f"send /{name} alone")
         command: Callable[..., Answer] = getattr(self, f"do_{name}")
         return command(chat, rest, seed) if name == "new" else command(chat, rest)
 

@@ -52,9 +52,7 @@ def candidates(rows: Sequence[Row], wanted: str, ways: Ways = EVERY_WAY, said: S
     """The sessions that could be meant, by the first of the ways that finds any."""
     wanted = wanted.strip()
     if not wanted:
-        raise UsageError(
-            "which session? The name is empty", kept="nothing was changed", hint="give its number, or its id"
-        )
+        raise UsageError("no session was named", kept="nothing was changed", hint="give its number, or its id")
     if is_number(wanted):
         return _by_number(rows, wanted, ways)
     found = _prefer(by_id(((row.id, row) for row in rows), wanted), ways.here)

@@ -21,7 +21,7 @@ STATE = os.path.join(".workspace", "state")
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
 _LOCK = os.path.join(STATE, "locks", ".git.lock")  # no session can have this name
 
-_UNFINISHED = Committed(problem="its commit was not finished", hint="it goes with the next save")
+_UNFINISHED = Committed(problem="its commit was not finished", hint="it is committed with the next save")
 
 
 def commit_session(place: NamedStore, session: Session) -> tuple[Session, Committed, dict[str, int]]:
@@ -40,7 +40,7 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
     try:
         lock.acquire(TIMEOUT, "the git repository of this workspace")
     except SessionBusy as error:
-        busy = Committed(problem=error.message, hint="it goes with the next save")
+        busy = Committed(problem=error.message, hint="it is committed with the next save")
         _note(place.root, session.id, busy)
         return session, busy, {}
     with lock:

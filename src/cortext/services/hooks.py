@@ -176,7 +176,7 @@ class Hook:
         reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
         chat.owed = reply.record
         chats.save(chat)
-        told = "This is the answer of cortext; do not run it again."
+        told = "cortext has answered this already; do not run the command again."
         if reply.record:
             told += (
                 " What it found is a record of the past, so it does not stand here: it comes by itself as the next "

@@ -110,14 +110,16 @@ class Git:
             if not rewritten:
                 return done
             return Committed(
-                problem=f"{_REWRITTEN}, and refused the commit", hint=f"have it leave {ours}/ alone, then save again"
+                problem=f"{_REWRITTEN}, and refused the commit", hint=f"exclude {ours}/ from that hook, then save again"
             )
         changed = [path for path in self.changed(guarded) if path in written] if guarded else []
-        if changed and self._head() == done.commit:  # the hook's version was committed: it has lived for a moment
+        if (
+            changed and self.head("--short") == done.commit
+        ):  # the hook's version was committed: it has lived for a moment
             again = self._commit_only(changed, message, "--amend", "--no-verify")
             done = again if again.commit else done
         if rewritten or changed:
-            done.note = f"{_REWRITTEN}: they were put back as they were said. Have it leave {ours}/ alone"
+            done.note = f"{_REWRITTEN}: the original text was restored. Exclude {ours}/ from that hook"
         return done
 
     def _commit_only(self, wanted: Sequence[str], message: str, *how: str) -> Committed:
@@ -133,10 +135,7 @@ class Git:
             if new:
                 self._patiently("reset", "--quiet", "--", *new)
             return _explain(done)
-        return Committed(commit=self._head())
-
-    def _head(self) -> str:
-        return self._run("rev-parse", "--short", "HEAD").stdout.decode("ascii").strip()
+        return Committed(commit=self.head("--short"))
 
     def _is_file(self, path: str) -> bool:
         return os.path.isfile(os.path.join(self.folder, path))
@@ -164,9 +163,9 @@ class Git:
         """Take a section out of the repository's settings."""
         self._run("config", "--remove-section", section)
 
-    def head(self) -> str:
+    def head(self, *how: str) -> str:
         """The last commit; empty where there is none."""
-        done = self._run("rev-parse", "--verify", "-q", "HEAD")
+        done = self._run("rev-parse", "--verify", "-q", *how, "HEAD")
         return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
 
     def added(self, since: str, folder: str) -> list[str]:
@@ -175,7 +174,7 @@ class Git:
         done = self._run(*words, f"{since}..HEAD" if since else "HEAD", "--", folder)
         if done.returncode != 0 and since:  # a commit that is gone: history was rewritten
             return self.added("", folder)
-        return [name for name in done.stdout.decode("utf-8", "surrogateescape").split("\0") if name]
+        return _names(done.stdout)
 
     def _patiently(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """The same for a command that writes: another git process at work is waited for."""
@@ -238,7 +237,7 @@ _REASONS = (
     ("gpg failed", "the commit could not be signed", "unlock your key, then save again"),
     ("failed to write commit object", "the commit could not be signed", "check your signing key, then save again"),
     ("signing", "the commit could not be signed", "unlock your key, then save again"),
-    ("git is not installed", "git is not installed", "install git; the files are saved all the same"),
+    ("git is not installed", "git is not installed", "install git; the files are saved anyway"),
 )
 
 

@@ -321,7 +321,7 @@ def remove_type(root: str, name: str) -> list[str]:
         )
     if name not in known.types:
         own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))
-        raise NotFound(f"there is no type {name}", hint=f"your own are: {own}" if own else "none is your own")
+        raise NotFound(f"there is no type {name}", hint=f"your own: {own}" if own else "you have added none")
     entry = known.types.pop(name)
     registry.save(root, known)
     kept = []

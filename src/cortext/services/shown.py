@@ -23,16 +23,20 @@ def remember(program: str, keys: Iterable[tuple[str, str]]) -> None:
     """A list was shown with these sessions, each as its store's root and its id."""
     from itertools import islice
 
+    from cortext import fsio
+    from cortext.errors import CortextError
+
     lines = [f"{session_id} {root}\n" if "\n" not in root else "\n" for root, session_id in islice(keys, MOST)]
     path = _path(program)
+    folder = os.path.dirname(path)
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
-        _forget_old(os.path.dirname(path))
-        aside = f"{path}.{os.getpid()}"
-        with open(aside, "w", encoding="utf-8", errors="surrogateescape") as file:
-            file.writelines(lines)
-        os.replace(aside, path)
-    except OSError:
+        fsio.ensure_folder(folder)
+        fsio.replace_file(path, ["".join(lines).encode("utf-8", "surrogateescape")])
+        border = time.time() - VALID
+        for entry in os.scandir(folder):
+            if entry.stat(follow_symlinks=False).st_mtime < border:
+                fsio.remove(entry.path)
+    except (OSError, CortextError):
         return  # a list is there to be read; that its numbers are kept is a convenience
 
 
@@ -51,10 +55,3 @@ def recall(program: str) -> list[tuple[str, str]] | None:
 
 def _path(program: str) -> str:
     return os.path.join(config.cache_folder(), "shown", f"{program}.{os.getsid(0)}")
-
-
-def _forget_old(folder: str) -> None:
-    border = time.time() - VALID
-    for entry in os.scandir(folder):
-        if entry.stat(follow_symlinks=False).st_mtime < border:
-            os.unlink(entry.path)

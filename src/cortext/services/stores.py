@@ -1,12 +1,12 @@
 """The stores that a command works on, and a session in one of them."""
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionNotFound
 from cortext.model.ids import is_id
 from cortext.model.session import Session
-from cortext.store.base import Store, Trashed
+from cortext.store.base import Settles, Store, Trashed
 
 __all__ = ["Found", "NamedStore", "Trashed", "exact", "settle"]
 
@@ -43,9 +43,8 @@ def settle(store: Store, session_id: str) -> None:
 
     Where that fails, or somebody else has the session, nothing is lost: the next turn does it.
     """
-    settling: Any = store
-    if hasattr(store, "settle"):
+    if isinstance(store, Settles):
         try:
-            settling.settle(session_id)
+            store.settle(session_id)
         except CortextError:
             pass

@@ -239,7 +239,7 @@ _WHY = {
 def cut_error(reason: str, hint: str) -> ModelCut:
     """An answer that is not whole, as an error of which what came is kept."""
     why = _WHY.get(reason, reason)
-    return ModelCut(f"the answer is not whole: {why}", kept="what came of it, and why it ended", hint=hint)
+    return ModelCut(f"the answer is incomplete: {why}", kept="what came of it, and why it ended", hint=hint)
 
 
 def _no_words(reason: str) -> ModelCut:

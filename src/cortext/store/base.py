@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
@@ -188,6 +188,7 @@ class Bulks(Protocol):
         """A place to build them in; close it."""
 
 
+@runtime_checkable
 class Settles(Protocol):
     """A store whose metadata holds counts that an append does not touch."""
 

@@ -13,9 +13,7 @@ from cortext.wiring import Wiring, load_msgspec
 def run(arguments: list[str]) -> int:
     """Talk, or answer what stands on the command line (`-`: on standard input)."""
     parser = argparse.ArgumentParser(prog="alfred", description="Talk with your assistant.", formatter_class=Help)
-    parser.add_argument(
-        "question", nargs="*", help="a question; what comes through a pipe stands after it, or in the place of -"
-    )
+    parser.add_argument("question", nargs="*", help="a question; piped input is added after it, or in place of -")
     parser.add_argument("--model", default="", help="provider/name; else that of the settings")
     parser.add_argument("--new", action="store_true", help="begin a new session")
     parser.add_argument("--session", metavar="ID", default="", help="continue this session (any tool's)")

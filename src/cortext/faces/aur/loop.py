@@ -183,7 +183,7 @@ class Loop:
         except CortextError as error:
             self.fail(error)
             lost = " The last reply is only on the screen." if held.talk.pending else ""
-            return not self.prompt.live or ask_which(f"Leave all the same?{lost}", ("yes", "no")) == "yes"
+            return not self.prompt.live or ask_which(f"Leave anyway?{lost}", ("yes", "no")) == "yes"
         if self.prompt.live:
             print(paint(f"Saved. Go on later: aur spawn --resume {held.session.id}", "dim"))
             self.code = 0

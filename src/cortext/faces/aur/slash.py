@@ -161,7 +161,7 @@ def _retry(loop: Loop, argument: str) -> None:
 
 def _continue(loop: Loop, argument: str) -> None:
     if not loop.held.view.cut:
-        raise UsageError("the last answer is not one that was cut", hint="just say what you want")
+        raise UsageError("the last answer was not cut off", hint="just say what you want")
     loop.held.talk.begin()
     loop.answer()
 

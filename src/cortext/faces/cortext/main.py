@@ -132,7 +132,7 @@ def adopt_here() -> None:
     except OSError:  # the folder that we stand in was removed: the command says so
         return
     if adopted:
-        print("Note: git merges conversations by cortext's rules in this clone from now on.", file=sys.stderr)
+        print("Note: set up cortext's merge driver in this clone (git config merge.cortext.driver).", file=sys.stderr)
 
 
 if __name__ == "__main__":

@@ -157,7 +157,7 @@ def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
     warnings = notes_on(found)
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
-            f"this is what {tool.title} makes of its own session; --rewrite carries everything in a new one"
+            f"this is what {tool.title} sends from its own session; --rewrite carries everything in a new one"
         )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}

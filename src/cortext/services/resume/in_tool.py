@@ -178,7 +178,7 @@ def completed_text(chosen: Found) -> str:
     """What to say of a conversation that was completed: it is not resumed unasked."""
     return (
         f"{chosen.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
-        f"whether to resume it all the same: /workspace.resume {chosen.session.id} {FORCE}"
+        f"whether to resume it anyway: /workspace.resume {chosen.session.id} {FORCE}"
     )
 
 

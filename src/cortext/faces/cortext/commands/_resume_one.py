@@ -139,11 +139,11 @@ def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
 
 
 def _sure(chosen: Found) -> bool:
-    """Ask a person whether a completed conversation is to be resumed all the same."""
+    """Ask a person whether a completed conversation is to be resumed anyway."""
     if chosen.session.status != COMPLETED or not sys.stdin.isatty():
         return False
     name = terminal.line(chosen.session.title or chosen.session.id)
-    answer = input(f'"{name}" was marked as completed. Resume it all the same? [y/N] ')
+    answer = input(f'"{name}" was marked as completed. Resume it anyway? [y/N] ')
     if answer.strip().lower() in ("y", "yes"):
         return True
     raise TransitionRefused(

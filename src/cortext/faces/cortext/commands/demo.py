@@ -72,7 +72,7 @@ def _into_git(folder: str) -> None:
         try:
             subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True)
         except (OSError, subprocess.CalledProcessError):
-            print("(git is not here or would not commit: the files are written all the same)")
+            print("(git is not here or would not commit: the files are written anyway)")
             return
 
 

@@ -100,7 +100,7 @@ def _check_home(folder: str, *, force: bool) -> None:
     raise UsageError(
         f"{folder} is your home folder: it would become a git repository and a workspace",
         kept="nothing was changed",
-        hint="cortext init FOLDER makes one of a folder in it; --force does it here all the same",
+        hint="name a folder in it: cortext init FOLDER; --force uses your home folder anyway",
     )
 
 

@@ -37,7 +37,7 @@ def parser() -> ArgumentParser:
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
     made.add_argument("--print", action="store_true", dest="print_packet", help="print what an agent would receive")
     made.add_argument("-n", "--dry-run", action="store_true", help="the receipt and the command line, nothing done")
-    made.add_argument("--force", action="store_true", help="resume a completed conversation all the same")
+    made.add_argument("--force", action="store_true", help="resume a completed conversation anyway")
     made.add_argument(
         "--rewrite",
         action="store_true",
