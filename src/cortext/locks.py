@@ -68,6 +68,18 @@ def _own_record() -> bytes:
 
 def read_holder(path: str) -> Holder | None:
     """Who holds this lock now; None where nobody alive does. Never blocks, never takes the lock."""
+    holder = _last_holder(path)
+    return holder if holder is not None and holder.alive() else None
+
+
+def holder_died(path: str) -> bool:
+    """Whether whoever held this lock died without letting it go."""
+    holder = _last_holder(path)
+    return holder is not None and not holder.alive()
+
+
+def _last_holder(path: str) -> Holder | None:
+    """Who holds this lock, or held it at their death; None where it was let go."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -78,8 +90,7 @@ def read_holder(path: str) -> Holder | None:
         os.close(descriptor)
     if len(words) < 5 or words[0] != "held" or not words[1].isdigit():
         return None
-    holder = Holder(int(words[1]), words[3], words[4], "" if words[2] == "-" else words[2])
-    return holder if holder.alive() else None
+    return Holder(int(words[1]), words[3], words[4], "" if words[2] == "-" else words[2])
 
 
 class Lock:

@@ -7,11 +7,13 @@ import os
 import signal
 import threading
 import time
+from collections.abc import Callable
 
 import pytest
 
 from tests.aur.kit import Aur
 from tests.aur.test_loop import WAIT, holder
+from tests.support.cli import cortext
 from tests.support.model_server import Reply
 from tests.support.screen import Screen
 
@@ -89,6 +91,26 @@ def test_a_talk_in_which_nothing_was_said_leaves_no_session(aur: Aur) -> None:
     assert aur("spawn", "--list-sessions", "--json").json == []
 
 
+@pytest.mark.req("SPAWN-01", "SPAWN-06")
+def test_a_talk_that_was_killed_before_its_first_word_leaves_no_session(aur: Aur) -> None:
+    with aur.screen("spawn", "-i", "--session", "killed") as screen:
+        screen.wait_for("assistant>", timeout=WAIT)
+        os.kill(holder(aur, "killed"), signal.SIGKILL)
+        assert screen.wait_for_end(WAIT) == 128 + signal.SIGKILL
+    assert aur("spawn", "--list-sessions", "--json").json == []
+    assert cortext("list", "--json", cwd=aur.folder).json == []
+    with aur.screen("spawn", "-i", "--session", "next", name="two") as screen:
+        screen.wait_for("assistant>", timeout=WAIT)
+        _until(lambda: not aur.file("killed").exists())
+        screen.type("Hello?")
+        screen.press("Enter")
+        _until(lambda: len(aur.turns("next")) == 2)
+        os.kill(holder(aur, "next"), signal.SIGKILL)  # after its first word it is kept
+        screen.wait_for_end(WAIT)
+    [kept] = aur("spawn", "--list-sessions", "--json").json
+    assert (kept["session_id"], kept["status"], kept["turn_count"]) == ("next", "interrupted", 2)
+
+
 @pytest.mark.req("SPAWN-10", "SPAWN-03")
 def test_ctrl_c_right_after_enter_stops_the_turn_and_loses_no_word(aur: Aur) -> None:
     hold = threading.Event()
@@ -106,6 +128,13 @@ def test_ctrl_c_right_after_enter_stops_the_turn_and_loses_no_word(aur: Aur) -> 
     said = [text for role, text in aur.turns("quick") if role == "user"]
     assert said == [f"question {place}" for place in range(1, 7)]
     assert all(line.get("partial") for line in aur.lines("quick")[1:] if line["role"] == "assistant")
+
+
+def _until(happened: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + WAIT
+    while not happened():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.05)  # the pause between two looks
 
 
 def _wait_for_stops(screen: Screen, count: int) -> None:

@@ -179,6 +179,11 @@ class SessionIndex:
         conditions, values = _conditions(roots, where)
         return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
 
+    def unspoken(self, root: str) -> list[str]:
+        """The sessions of a store that are active, and in which nothing was said yet."""
+        nothing = "root = ? AND status = 'active' AND message_count = 0 AND damage = 0"
+        return [row[0] for row in self._database.execute(f"SELECT id FROM session WHERE {nothing}", (root,))]
+
     def counter(self) -> tuple[str, int]:
         """Which database this is, and how many lots of changes it has seen."""
         changed, name = self._database.execute("SELECT changed, name FROM counter").fetchone()

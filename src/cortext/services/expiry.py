@@ -1,4 +1,7 @@
-"""Old sessions go to the trash: when somebody asks, and by themselves where a setting says so."""
+"""Old sessions go to the trash: when somebody asks, and by themselves where a setting says so.
+
+So do those that were killed before their first word, without being asked for.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ import time
 
 import msgspec
 
-from cortext.errors import SessionBusy, SessionNotFound
+from cortext.errors import CortextError, SessionBusy, SessionNotFound
 from cortext.model import clock
 from cortext.services.listing import Listing
 from cortext.store.base import Store
@@ -42,3 +45,13 @@ def clean(listing: Listing, store: Store, days: float, *, now: float | None = No
         except SessionBusy:
             cleaned.in_use.append(row.id)
     return cleaned
+
+
+def drop_abandoned(listing: Listing, store: Store) -> None:
+    """Delete the sessions whose process was killed before anything was said. `store` must not wait for locks."""
+    for _, session_id in listing.abandoned(listing.sources):
+        try:
+            if store.get(session_id).message_count == 0:
+                store.delete(session_id)
+        except (CortextError, OSError):
+            continue  # somebody goes on with it, or it cannot be deleted: it is shown nowhere as long as it is empty

@@ -17,7 +17,7 @@ __all__ = ["Listing", "Row", "row_json"]
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any, TypedDict, Unpack
 
     from cortext.model.message import Message
@@ -133,7 +133,11 @@ class Listing:
         needed = ("id", "root", "status", order) if served or mortal or status else (order,)
         taken = tuple(dict.fromkeys((*columns, *needed)))
         at = {name: place for place, name in enumerate(taken)}
-        found = self._index.cells(taken, roots, [*times, *wanted], limit=0 if status else limit, order=order)
+        dead = set(self.abandoned(mortal)) if mortal else set()
+        most = limit + len(dead) if limit > 0 and not status else 0
+        found = self._index.cells(taken, roots, [*times, *wanted], limit=most, order=order)
+        if dead:
+            found = [cells for cells in found if (cells[at["root"]], cells[at["id"]]) not in dead]
         for server in served:
             theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
             inside = [row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)]
@@ -160,9 +164,21 @@ class Listing:
             if cells[status] == ACTIVE and cells[root] in mortal and not self._held(cells[root], cells[session_id]):
                 found[place] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
 
+    def abandoned(self, roots: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """(store, id) of sessions whose process was killed before the first word: they are in no list.
+
+        `roots` are stores in which a session lives with its process.
+        """
+        for root in roots:
+            for session_id in self._index.unspoken(root):
+                if locks.holder_died(self._lock(root, session_id)):
+                    yield root, session_id
+
     def _held(self, root: str, session_id: str) -> bool:
-        control = self.sources[root].control
-        return locks.read_holder(os.path.join(control, "locks", f"{session_id}.lock")) is not None
+        return locks.read_holder(self._lock(root, session_id)) is not None
+
+    def _lock(self, root: str, session_id: str) -> str:
+        return os.path.join(self.sources[root].control, "locks", f"{session_id}.lock")
 
     def place(self, root: str) -> NamedStore:
         """The store of a row."""

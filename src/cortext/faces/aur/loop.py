@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sqlite3
 import threading
 from argparse import Namespace
 from collections.abc import Callable
@@ -110,9 +111,21 @@ class Loop:
     def _begun(self) -> None:
         """The first prompt is on the screen: now there is time for what is slow."""
         self.held.talk.warm()
+        self._drop_abandoned()
         child = expire(self.held.wiring)
         if child:
             threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
+
+    def _drop_abandoned(self) -> None:
+        """Tidy up after talks that were killed before their first word."""
+        from cortext.faces.aur.sessions import fresh
+        from cortext.services.expiry import drop_abandoned
+
+        wiring = self.held.wiring
+        try:
+            drop_abandoned(fresh(wiring), wiring.spawn_store(timeout=0.0).store)
+        except (CortextError, OSError, sqlite3.Error):
+            pass  # the next start tries again
 
     def turn(self, words: str) -> None:
         """Store the words, then the answer. Ctrl-C since Enter stops the turn, and nothing else."""
