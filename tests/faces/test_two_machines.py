@@ -134,6 +134,53 @@ def test_after_any_save_the_tree_is_clean(desk: Machine) -> None:
 
 
 @pytest.mark.req("FLOW-05")
+def test_what_sync_takes_into_a_paused_conversation_is_committed(desk: Machine) -> None:
+    talk = _begin(desk)
+    assert desk.cortext("stop").code == 0
+    talk.write("One that no hook told of.", "Still kept.")
+    done = desk.cortext("sync")
+    assert done.code == 0, done.err
+    desk.save_is_clean()
+    assert desk.metadata()["status"] == "paused"
+    assert "Still kept." in desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
+    # One that is under way is committed when its talk ends; one that was completed stays completed.
+    talk.prompt("Back again.")
+    talk.write("", "Without a hook.")
+    assert desk.cortext("sync").code == 0
+    assert desk.metadata()["status"] == "active"
+    assert desk.cortext("complete").code == 0
+    talk.write("Really the end?", "Yes.")
+    assert desk.cortext("import").code == 0
+    desk.save_is_clean()
+    assert desk.metadata()["status"] == "completed"
+    # Where the workspace keeps its commits to itself, nothing is committed.
+    before = desk.git("rev-parse", "HEAD")
+    (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
+    talk.write("Not for git.", "No.")
+    assert desk.cortext("sync").code == 0
+    assert desk.said()[-1] == "No."
+    assert desk.git("rev-parse", "HEAD") == before
+
+
+@pytest.mark.req("FLOW-05", "SAFE-02")
+def test_a_foreign_file_with_a_secret_stays_out_of_the_commit(desk: Machine) -> None:
+    talk = _begin(desk)
+    folder = desk.session().parent
+    (folder / "plan.txt").write_text("nothing secret\n", encoding="utf-8")
+    (folder / "deploy.sh").write_text(f"export GITHUB_TOKEN={SECRET}\n", encoding="utf-8")
+    (folder / "brainstorm.md").write_text(f"# Notes\n{SECRET}\n", encoding="utf-8")
+    talk.say("Which colour?", "Green.")
+    done = desk.cortext("stop")
+    assert done.code == 0, done.err
+    assert "deploy.sh was not committed: it holds a secret" in done.out
+    kept = desk.git("show", "--stat", "--format=", "HEAD")
+    assert "plan.txt" in kept
+    assert "deploy.sh" not in kept
+    assert SECRET not in desk.git("log", "-p", "--all")
+    assert SECRET in (folder / "deploy.sh").read_text(encoding="utf-8"), "a file that is not ours is left as it is"
+
+
+@pytest.mark.req("FLOW-05")
 def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop: Machine, tmp_path: Path) -> None:
     talk = _begin(desk)
     assert desk.cortext("stop").code == 0

@@ -68,6 +68,10 @@ class ClaudeTalk:
 
     def answer(self, text: str) -> Ran:
         """The model answers, and the turn ends."""
+        self._answered(text)
+        return self.hook("Stop", stop_hook_active=False, last_assistant_message=text)
+
+    def _answered(self, text: str) -> None:
         content = [{"type": "text", "text": text}]
         self._record(
             "assistant",
@@ -81,7 +85,6 @@ class ClaudeTalk:
                 "usage": {"input_tokens": 10, "output_tokens": 5},
             },
         )
-        return self.hook("Stop", stop_hook_active=False, last_assistant_message=text)
 
     def end(self) -> Ran:
         """The program is closed."""
@@ -91,6 +94,12 @@ class ClaudeTalk:
         """User and assistant in turn."""
         for place, text in enumerate(turns):
             (self.prompt if place % 2 == 0 else self.answer)(text)
+
+    def write(self, said: str, answered: str) -> None:
+        """A turn of which no hook tells; where nothing is said, only the answer."""
+        if said:
+            self._record("user", {"role": "user", "content": said})
+        self._answered(answered)
 
     def _record(self, kind: str, message: dict[str, object]) -> None:
         name = str(uuid.uuid4())

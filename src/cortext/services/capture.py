@@ -78,6 +78,7 @@ class Capture:
         self.catalogue = catalogue
         self._places = {place.root: place for place in (*stores, home)}
         self.trouble = ""  # why the catalogue does not know what was taken in
+        self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces that got words: store and id
         self._entries: dict[tuple[str, str], Entry] | None = None
         self._origins: dict[tuple[str, str], Entry] | None = None
 
@@ -171,9 +172,12 @@ class Capture:
 
     def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False) -> Captured:
         try:
-            return self._more(tool, transcript, entry, store, wake=wake)
+            done = self._more(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
-            return self._first(tool, transcript, entry, store)
+            done = self._first(tool, transcript, entry, store)
+        if done.added and entry.root != self.home.root:
+            self.grown[entry.root, entry.session_id] = None
+        return done
 
     def words(self, reading: TranscriptReading, entry: Entry, before: Message | None = None) -> Iterator[Message]:
         """What was said and can be stored, without what we ourselves put in; on its way into git without secrets.

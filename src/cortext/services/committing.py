@@ -13,7 +13,7 @@ from cortext.errors import CortextError, SessionBusy, SessionNotFound
 from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.services.publish import TIMEOUT, Committed, Git
-from cortext.services.secrecy import mask_notes, mask_session
+from cortext.services.secrecy import mask_notes, mask_session, secrets_in
 from cortext.services.stores import NamedStore
 from cortext.store.merge import unite
 
@@ -59,6 +59,8 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
     changed = git.changed([folder])
     notes = [path for path in changed if not path.startswith(inside + os.sep)]
     masked = mask_notes(place.root, [path for path in notes if path.endswith(".md")])
+    # A file of somebody else's making is not ours to change: with a secret in it, it stays out of git as it is.
+    secret = secrets_in(place.root, [path for path in notes if not path.endswith(".md")])
     if changed and not notes:
         message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
     else:
@@ -74,7 +76,11 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
             else:
                 fsio.replace_file(target, [contents])
 
-    done = git.commit([folder], message, ours=inside, put_back=put_back)
+    done = git.commit([folder], message, ours=inside, put_back=put_back, without=secret)
+    if secret and not done.problem:
+        kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
+        told = f"{kept}. Take the secret out of it, or list it in .gitignore"
+        done.note = f"{done.note}. {told}" if done.note else told
     _note(place.root, session.id, done)
     return session, done, masked
 

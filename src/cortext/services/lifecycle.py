@@ -19,7 +19,7 @@ from cortext.safety.secrets import mask
 from cortext.services import committing, pausing, registry
 from cortext.services.listing import Listing
 from cortext.services.numbering import take_number
-from cortext.services.publish import Committed
+from cortext.services.publish import Committed, Git
 from cortext.services.secrecy import marks_in
 from cortext.services.stores import Found, NamedStore
 from cortext.services.summarise import summarise, title, where_it_stopped
@@ -178,6 +178,27 @@ def sweep(
                 told.append(f'"{row.name}" could not be paused: {error}')
             continue
         told.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
+        told += [saved.commit.note] if saved.commit.note else []
+    return told
+
+
+def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
+    """Save conversations that got words while nobody held them (an import); what to tell the user.
+
+    They keep their status. One that is active is saved when its talk ends. Each workspace by its own settings.
+    """
+    told = []
+    for place, session_id in grown:
+        try:
+            status = place.store.peek(session_id).status
+            if status == ACTIVE or place.kind != "workspace":
+                continue
+            saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
+        except (CortextError, OSError) as error:
+            told.append(f"{session_id} could not be saved: {error}")
+            continue
+        if saved.commit.problem and Git(place.root).is_repository():
+            told.append(f"{session_id} is saved, but not committed to git yet: {saved.commit.problem}")
         told += [saved.commit.note] if saved.commit.note else []
     return told
 

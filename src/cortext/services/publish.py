@@ -12,7 +12,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
@@ -87,13 +87,14 @@ class Git:
         *,
         ours: str = "",
         put_back: Callable[[str, bytes], None] | None = None,
+        without: Collection[str] = (),
     ) -> Committed:
-        """Commit these paths as they are in the work tree, and only them.
+        """Commit these paths as they are in the work tree, and only them; those in `without` stay out.
 
         What lies below the folder `ours` is committed as it is now, whatever a hook makes of it; `put_back` gets the
         path and the contents of each such file that a hook rewrote.
         """
-        wanted = self.changed(paths)
+        wanted = [path for path in self.changed(paths) if path not in without]
         if not wanted:
             return Committed(nothing_new=True)
         guarded = [path for path in wanted if ours and path.startswith(f"{ours}/") and self._is_file(path)]

@@ -11,7 +11,7 @@ from cortext import fsio
 from cortext.errors import UnsafePath
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.safety.secrets import mask
+from cortext.safety.secrets import find, mask
 from cortext.store.base import Store
 
 LARGEST_NOTES = 16 << 20
@@ -43,21 +43,39 @@ def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
     kinds: dict[str, int] = {}
     for name in names:
         path = os.path.join(folder, name)
-        try:
-            descriptor = fsio.open_file(path, os.O_RDONLY)
-        except (OSError, UnsafePath):  # deleted, or a link: git keeps where it points to, not what is there
-            continue
-        try:
-            size = os.fstat(descriptor).st_size
-            raw = b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else b""
-        finally:
-            os.close(descriptor)
-        masked = mask(raw.decode("utf-8", "surrogateescape"))
+        masked = mask((_contents(path) or b"").decode("utf-8", "surrogateescape"))
         if masked.findings:
             fsio.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
         for finding in masked.findings:
             kinds[finding.kind] = kinds.get(finding.kind, 0) + 1
     return kinds
+
+
+def secrets_in(folder: str, names: Iterable[str]) -> dict[str, str]:
+    """Which of these files must not be committed as they are, and why. Nothing is changed; what is no text is fine."""
+    found: dict[str, str] = {}
+    for name in names:
+        raw = _contents(os.path.join(folder, name))
+        if raw is None:
+            found[name] = f"it has over {LARGEST_NOTES >> 20} MB, too much to look through for secrets"
+        elif b"\0" not in raw:
+            kinds = dict.fromkeys(finding.kind for finding in find(raw.decode("utf-8", "surrogateescape")))
+            if kinds:
+                found[name] = f"it holds a secret ({', '.join(kinds)})"
+    return found
+
+
+def _contents(path: str) -> bytes | None:
+    """What a file holds; nothing where it was deleted or is a link, None where it is too large to look at."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except (OSError, UnsafePath):  # of a link git keeps where it points to, not what is there
+        return b""
+    try:
+        size = os.fstat(descriptor).st_size
+        return b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else None
+    finally:
+        os.close(descriptor)
 
 
 def mask_json(value: Any) -> Any:

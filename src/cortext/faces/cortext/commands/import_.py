@@ -13,7 +13,7 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services.capture import ToolReport
+from cortext.services.capture import Capture, ToolReport
 from cortext.services.intake import capture_all
 from cortext.services.storable import WITHOUT_CONTENT
 from cortext.services.transcripts import in_folder, work_for
@@ -54,8 +54,8 @@ def run(arguments: list[str]) -> int:
                     bar.step(max(1, done.size))
         except KeyboardInterrupt:
             stopped = True
-    if capture.trouble:
-        print(terminal.line(f"cortext: {capture.trouble}"), file=sys.stderr)
+    for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(wiring, capture)]:
+        print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
         import msgspec
 
@@ -63,6 +63,16 @@ def run(arguments: list[str]) -> int:
     else:
         print_reports(list(reports.values()), stopped=stopped)
     return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
+
+
+def _save_grown(wiring: Wiring, capture: Capture) -> list[str]:
+    """Save the conversations of workspaces that went on while no hook of ours ran; what to tell the user."""
+    if not capture.grown:
+        return []
+    from cortext.services.lifecycle import save_grown
+
+    grown = [(place, name) for root, name in capture.grown if (place := capture.place_at(root)) is not None]
+    return save_grown(grown, wiring.settings_of)
 
 
 def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
