@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +107,51 @@ def test_a_chat_outside_conversations_is_resumed_and_stopped_like_one(workspace:
     assert "In trees, wet." in cortext("show", name, cwd=workspace).out
     assert "Session saved." in chat.prompt("/workspace.stop-conversation").out
     assert _row(workspace, name)["status"] == "paused"
+
+
+@pytest.mark.req("FLOW-01", "FLOW-07")
+def test_chats_that_only_ran_our_commands_are_in_no_list(workspace: Path) -> None:
+    asking = _chat(workspace)
+    asking.resume()
+    asking.end()
+    lost = _chat(workspace)
+    lost.say("/workspace.stop-conversation", "Nothing is held here.")
+    lost.end()
+    talk = _chat(workspace)
+    talk.resume()
+    talk.say("Never mind. What is a heron?", "A bird.")
+    talk.end()
+    talked = f"claude-{talk.key}"
+    hidden = {f"claude-{asking.key}", f"claude-{lost.key}"}
+
+    def listed(*words: str) -> set[str]:
+        return {row["id"] for row in cortext(*words, "--json", cwd=workspace).json}
+
+    assert listed("list") == listed("resume", "--list") == {FIRST, SECOND, talked}
+    assert listed("list", "--all") == {FIRST, SECOND, talked} | hidden
+    assert listed("list", "--limit", "1") == {talked}
+    shown = cortext("list", cwd=workspace).out
+    assert "heron" in cortext("show", talked, cwd=workspace).out
+    assert talked in shown and not any(name in shown for name in hidden)
+    # Whoever names one means it; and once something is said in it, it is a chat like any other.
+    assert "/workspace.stop-conversation" in cortext("show", f"claude-{lost.key}", cwd=workspace).out
+    lost.say("By the way: how deep is the pond?", "One metre.")
+    assert f"claude-{lost.key}" in listed("list")
+
+
+@pytest.mark.req("FLOW-08")
+def test_the_list_of_the_version_before_is_taken_over(workspace: Path) -> None:
+    chat = _chat(workspace)
+    chat.resume(FIRST)
+    cortext("list", cwd=workspace)
+    path = Path(os.environ["HOME"]) / ".cache" / "cortext" / "catalogue.db"
+    if not path.exists():
+        path = Path(os.environ["XDG_CACHE_HOME"]) / "cortext" / "catalogue.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.executescript("ALTER TABLE session DROP COLUMN asked; PRAGMA user_version = 8;")
+    assert f"claude-{chat.key}" not in cortext("list", cwd=workspace).out
+    chat.say("And versioning?", "In the path.")  # the chat is still known to be part of the conversation
+    assert "In the path." in _words(workspace, FIRST)
 
 
 @pytest.mark.req("FLOW-01")

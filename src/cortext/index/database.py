@@ -8,7 +8,7 @@ import sqlite3
 from cortext import fsio
 from cortext.errors import WriteFailed
 
-SCHEMA = 8
+SCHEMA = 9
 _REFUSED = (
     sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL,
     sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM,
@@ -21,11 +21,12 @@ CREATE TABLE IF NOT EXISTS transcript (
     PRIMARY KEY (tool, key)
 ) WITHOUT ROWID;
 -- Every session of every known store, as lists show it; `signs` are sizes and times of its files; `changed` counts up
--- with every lot of sessions that were read again (see `counter`), so that search finds what is new to it.
+-- with every lot of sessions that were read again (see `counter`), so that search finds what is new to it; `asked` is 1
+-- for a chat that only ran our own commands (`model/asking`).
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
-    straight INTEGER, signs TEXT, changed INTEGER,
+    straight INTEGER, signs TEXT, changed INTEGER, asked INTEGER DEFAULT 0,
     PRIMARY KEY (root, id)
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS session_by_tool ON session (tool, type, status, agent, last_active);
@@ -103,6 +104,8 @@ def _open(path: str) -> Database:
         if fresh:
             os.chmod(path, fsio.FILE_MODE)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
+        if version == 8:
+            version = _without_asked(connection)
         if version not in (0, SCHEMA):
             raise sqlite3.DatabaseError("of another version")
         if version == 0:
@@ -115,3 +118,16 @@ def _open(path: str) -> Database:
         connection.close()
         raise
     return connection
+
+
+def _without_asked(connection: Database) -> int:
+    """Bring the database of the version before up to date: what it knows of transcripts is worth keeping."""
+    connection.execute("BEGIN IMMEDIATE")
+    version: int = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version == 8:  # nobody was quicker
+        connection.execute("ALTER TABLE session ADD COLUMN asked INTEGER DEFAULT 0")
+        connection.execute("UPDATE session SET signs = '' WHERE kind = 'home'")  # these are read again
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+        version = SCHEMA
+    connection.execute("COMMIT")
+    return version

@@ -184,6 +184,10 @@ class SessionIndex:
         nothing = "root = ? AND status = 'active' AND message_count = 0 AND damage = 0"
         return [row[0] for row in self._database.execute(f"SELECT id FROM session WHERE {nothing}", (root,))]
 
+    def asking(self, roots: Sequence[str]) -> list[tuple[str, str]]:
+        """(store, id) of chats that only ran our own commands."""
+        return self.pairs(roots, [("asked", "1")])
+
     def counter(self) -> tuple[str, int]:
         """Which database this is, and how many lots of changes it has seen."""
         changed, name = self._database.execute("SELECT changed, name FROM counter").fetchone()
@@ -318,14 +322,22 @@ class _Refresh:
             for place, session_id in enumerate(ids[start : start + 200], start + 1):
                 try:
                     session = self.source.store.get(session_id)
-                    rows.append(_row(root, kind, session))
+                    rows.append((*_row(root, kind, session), self._only_asks(session)))
                 except (UnsafePath, OSError):
-                    rows.append(_unreadable(root, kind, session_id))
+                    rows.append((*_unreadable(root, kind, session_id), 0))
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
                     self.progress(place, len(ids))
             self._put(rows, gone)
+
+    def _only_asks(self, session: Session) -> int:
+        """1 for a chat in which our own commands were used and nothing else was said."""
+        from cortext.model import asking
+
+        if session.agent_config.command not in asking.COMMANDS or session.message_count > asking.LONGEST:
+            return 0
+        return int(self.source.kind == "home" and asking.only_asks(self.source.store.read(session.id)))
 
     def _put(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
         """One lot, at once: with the number that tells search what is new."""
@@ -335,7 +347,8 @@ class _Refresh:
         self.database.executemany("INSERT OR REPLACE INTO gone VALUES (?, ?, ?)", ((*pair, changed) for pair in gone))
         self.database.executemany("DELETE FROM gone WHERE root = ? AND id = ?", ((row[0], row[1]) for row in rows))
         self.database.executemany(
-            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 18)})", ((*row, changed) for row in rows)
+            f"INSERT OR REPLACE INTO session VALUES ({','.join('?' * 19)})",
+            ((*row[:-1], changed, row[-1]) for row in rows),
         )
         self.database.execute("COMMIT")
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         roots: Sequence[str] | None
         after: str
         before: str
+        asking: bool
 
 
 class Listing:
@@ -114,11 +115,12 @@ class Listing:
         roots: Sequence[str] | None = None,
         after: str = "",
         before: str = "",
+        asking: bool = True,
     ) -> list[tuple[Any, ...]]:
         """The same sessions, of each these fields of a row only: for tables, which can be very long.
 
         A status that is only shown is looked up here. `roots` are the stores to list (None: all), `after` and
-        `before` timestamps of the last activity.
+        `before` timestamps of the last activity; without `asking`, chats that only ran our own commands are left out.
         """
         times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
         wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
@@ -130,14 +132,15 @@ class Listing:
             roots = [root] if root else [*self.sources, *self.servers]
         served = [server for server in self.servers.values() if server.root in roots]
         mortal = {source.root for source in self.sources.values() if source.kind == "spawn" and source.root in roots}
-        needed = ("id", "root", "status", order) if served or mortal or status else (order,)
+        hidden = set(self.abandoned(mortal)) if mortal else set()
+        hidden |= set() if asking else set(self._index.asking(roots))
+        needed = ("id", "root", "status", order) if served or mortal or status or hidden else (order,)
         taken = tuple(dict.fromkeys((*columns, *needed)))
         at = {name: place for place, name in enumerate(taken)}
-        dead = set(self.abandoned(mortal)) if mortal else set()
-        most = limit + len(dead) if limit > 0 and not status else 0
+        most = limit + len(hidden) if limit > 0 and not status else 0
         found = self._index.cells(taken, roots, [*times, *wanted], limit=most, order=order)
-        if dead:
-            found = [cells for cells in found if (cells[at["root"]], cells[at["id"]]) not in dead]
+        if hidden:
+            found = [cells for cells in found if (cells[at["root"]], cells[at["id"]]) not in hidden]
         for server in served:
             theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
             inside = [row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)]

@@ -112,7 +112,8 @@ def list_sessions(world: World, given: Given) -> Answer:
     status = given.text("status").lower()
     if status and status not in STATUSES:
         raise UsageError(f"{ascii(status)[:60]} is no status", hint=f"one of {', '.join(STATUSES)}")
-    rows = world.listing.rows(kind=given.text("type") or None, status=status or None, tool=given.text("tool") or None)
+    kind, tool = given.text("type") or None, given.text("tool") or None
+    rows = world.listing.rows(kind=kind, status=status or None, tool=tool, asking=False)
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.text("cursor"))

@@ -114,7 +114,12 @@ class Finder:
 
     def _newest(self, listing: Listing, question: Question) -> list[Entry]:
         rows = listing.rows(
-            root=question.root, kind=question.type, status=question.status, tool=question.tool, limit=MOST
+            root=question.root,
+            kind=question.type,
+            status=question.status,
+            tool=question.tool,
+            limit=MOST,
+            asking=False,
         )
         return [Entry(row) for row in rows]
 

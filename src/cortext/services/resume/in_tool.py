@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.errors import AmbiguousId, CortextError, NotFound
 from cortext.index.sessions import Row
-from cortext.model import clock
-from cortext.model.message import USER
+from cortext.model import asking, clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services import chats
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
 LARGEST = 9_500
 LISTED = 12
 FORCE = "--force"
-# What only asks for a conversation is none: in each tool's own spelling.
-_ASKING = ("/workspace.resume", "/workspace.stop-conversation", "$workspace-resume", "$workspace-stop-conversation")
-_SHORT = 40  # messages; a chat that only asked is never longer
 
 
 class Reply(NamedTuple):
@@ -104,10 +100,9 @@ class Desk:
         return (row for row in rows if not self._only_asked(row))
 
     def _only_asked(self, row: Row) -> bool:
-        if row.root != self.capture.home.root or row.message_count > _SHORT:
+        if row.root != self.capture.home.root or row.message_count > asking.LONGEST:
             return False
-        said = [message.content for message in self.listing.messages(row) if message.role == USER and not message.aside]
-        return bool(said) and all(text.lstrip().split(None, 1)[:1] in ([name] for name in _ASKING) for text in said)
+        return asking.only_asks(self.listing.messages(row))
 
     def choose(self, wanted: str, see: str = "this list") -> Row:
         """The one that is meant, named as everywhere (services/choose); numbers are those of the last list."""

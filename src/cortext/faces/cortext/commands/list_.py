@@ -46,6 +46,8 @@ def parser() -> ArgumentParser:
     made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="by what (default: last activity)")
     made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N of them")
     made.add_argument("--here", action="store_true", help="only this workspace")
+    about = "also chats in which nothing was said but /workspace.resume or /workspace.stop-conversation"
+    made.add_argument("--all", action="store_true", help=about)
     made.add_argument("--json", action="store_true", help="a JSON array of sessions")
     return made
 
@@ -68,6 +70,7 @@ def run(arguments: list[str]) -> int:
         "roots": listing.roots(options.workspace) if options.workspace else None,
         "after": after,
         "before": before,
+        "asking": options.all,
     }
     if by_title or options.json:
         rows = listing.rows(**wanted)

@@ -62,13 +62,14 @@ def run(arguments: list[str]) -> int:
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
 
-        found = listing.cells(SHOWN, kind=options.type, status=options.status)
+        found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False)
         if found:
             print_table(found, listing, wiring.workspace)
         else:
             print(_nothing(options))
         return 0
-    rows = listing.rows(kind=options.type, status=options.status)
+    # A chat that only asked for a conversation is none, but whoever names it means it.
+    rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what))
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
         return _list(rows, options)
