@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +17,8 @@ from tests.support.cli import SCRIPTS
 from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer, Reply
 from tests.support.screen import Screen
+from tests.support.tool_runner import MODEL, Tool
+from tests.tools.codex.test_real import ask
 
 OFTEN = 6  # in a used home Gemini CLI first has the model name its earlier talk: more answers than turns do no harm
 
@@ -195,6 +201,69 @@ def test_the_receipt_of_a_compacted_session_says_what_the_model_gets(desk: Desk)
         screen.wait_for("Picked up whole.", timeout=120)
     request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
     assert all(words in str(request.body) for words in said), "every word arrives"
+
+
+@pytest.mark.real_tool
+@pytest.mark.req("FLOW-06", "SESS-004d")
+@pytest.mark.parametrize("name", ["codex", "opencode"])
+def test_a_session_that_codex_or_opencode_compacted_is_carried_whole_and_the_receipt_says_so(
+    desk: Desk, name: str
+) -> None:
+    folder = desk.project("p")
+    tool = desk.tools[name]
+    said = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
+    desk.server.push(said[1])
+    assert tool.run(said[0], cwd=folder).returncode == 0
+    key = tool.sessions()[-1]
+    desk.server.push("Birds were talked about.")
+    (_compact_codex if name == "codex" else _compact_opencode)(tool, folder, key)
+    desk.server.push(said[3])
+    assert tool.run(said[2], cwd=folder, resume=key).returncode == 0
+    assert said[1] not in str(desk.server.turns[-1].body), "the program itself does not send it any more"
+    assert desk.cortext("import", "--from", name, cwd=folder).code == 0
+
+    told = _receipt(desk, folder)
+    assert (told["how"], told["receipt"]["messages"], told["receipt"]["of_messages"]) == ("a new native session", 4, 4)
+    assert any("compacted its own session" in note for note in told["warnings"])
+    desk.server.push(*["Picked up whole."] * OFTEN)
+    with _resumed(desk, folder, "1") as screen:
+        screen.wait_for("Picked up whole.", timeout=120)
+    request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
+    assert all(words in str(request.body) for words in said), "every word arrives"
+
+
+def _compact_codex(tool: Tool, folder: Path, key: str) -> None:
+    """What `/compact` does on its screen."""
+    resumed = {"method": "thread/resume", "params": {"threadId": key}}
+    compact = {"method": "thread/compact/start", "params": {"threadId": key}}
+    ask(tool, folder, resumed, compact, until="turn/completed")
+
+
+def _compact_opencode(tool: Tool, folder: Path, key: str) -> None:
+    """What `/compact` does on its screen, asked of its own server."""
+    command = [tool.program, "serve", "--port", "0", "--hostname", "127.0.0.1"]
+    process = subprocess.Popen(
+        command, cwd=folder, env=tool.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+    )
+    late = threading.Timer(120, process.kill)
+    late.start()
+    try:
+        assert process.stdout is not None
+        address = next(line.split()[-1] for line in process.stdout if "http://127.0.0.1" in line)
+        request = urllib.request.Request(
+            f"{address}/session/{key}/summarize",
+            data=json.dumps({"providerID": "test", "modelID": MODEL}).encode(),
+            headers={"content-type": "application/json"},
+        )
+        direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+        with direct.open(request, timeout=90) as answer:
+            assert answer.read() == b"true"
+    finally:
+        late.cancel()
+        process.kill()
+        process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
 
 
 @pytest.mark.real_tool

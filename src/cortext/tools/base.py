@@ -159,7 +159,9 @@ class Tool(Protocol):
         """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
-        """What the model would not get of this session if the tool opened it; None where that cannot be said."""
+        """What the model would not get of this session if the tool opened it; None where that cannot be said: after a
+        compaction, for the tools that keep no more of what came before than a summary.
+        """
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages (key and path empty); nothing is written."""

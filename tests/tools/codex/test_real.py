@@ -368,8 +368,8 @@ def approve(program: Tool, project: Path) -> None:
         config.write("\n" + "\n".join(notes))
 
 
-def ask(program: Tool, project: Path, *requests: dict[str, Any]) -> list[Any]:
-    """The answers of the program to its screen's own requests, without a screen."""
+def ask(program: Tool, project: Path, *requests: dict[str, Any], until: str = "") -> list[Any]:
+    """The answers of the program to its screen's own requests, without a screen; then `until` it tells of an event."""
     hello: dict[str, Any] = {"method": "initialize", "params": {"clientInfo": {"name": "test", "version": "1"}}}
     hello["params"]["capabilities"] = {"experimentalApi": True}
     process = subprocess.Popen(
@@ -393,6 +393,8 @@ def ask(program: Tool, project: Path, *requests: dict[str, Any]) -> list[Any]:
             answer = next(found for line in process.stdout if (found := json.loads(line)).get("id") == number)
             assert "error" not in answer, answer
             answers.append(answer["result"])
+        if until:
+            next(line for line in process.stdout if json.loads(line).get("method") == until)
         process.stdin.close()
     late.cancel()
     return answers[1:]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
@@ -36,6 +36,15 @@ PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
 SILENT = "messages without a word or a call"
 BEGUN = "a new session that begins with the command and the context block"
+
+
+class _Own(NamedTuple):
+    """What of a tool's own session can be used: it, or (withheld is None) only a new one. `why` is for the user."""
+
+    how: str = NEW
+    key: str = ""
+    withheld: Withheld | None = None
+    why: str = ""
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -90,11 +99,11 @@ def make_plan(
         receipt.changed[kind] = receipt.changed.get(kind, 0) + 1
     if earlier:
         receipt.left_out["older messages (the facts in them are in the block)"] = earlier
-    how, key, withheld = (NEW, "", None) if earlier or rewrite else _own_session(found, tool, carried, project)
+    own = _Own() if earlier or rewrite else _own_session(found, tool, carried, project)
     if not carried:
-        how = BEGUN
-    elif withheld is not None:
-        _count_own(receipt, carried, withheld)
+        own = own._replace(how=BEGUN)
+    elif own.withheld is not None:
+        _count_own(receipt, carried, own.withheld)
     else:
         _count_new(receipt, carried, tool.preview(carried).changed)
     return Plan(
@@ -103,8 +112,9 @@ def make_plan(
         carried=carried,
         prompt=prompt,
         receipt=receipt,
-        how=how,
-        key=key,
+        how=own.how,
+        key=own.key,
+        warnings=[own.why] if own.why else [],
     )
 
 
@@ -225,9 +235,7 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
     return written
 
 
-def _own_session(
-    found: Found, tool: Tool, messages: Sequence[Message], project: str
-) -> tuple[str, str, Withheld | None]:
+def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project: str) -> _Own:
     """Whether the tool itself, or our copy of its file, holds exactly these messages, for this very folder.
 
     The tools find a session only in the folder that it was held in; a project may have been moved since, or cloned.
@@ -236,7 +244,7 @@ def _own_session(
     session = found.session
     key = session.origin.session_id
     if session.origin.tool != tool.name or not key:
-        return NEW, "", None
+        return _Own()
     wanted = [message.id for message in messages]
     for transcript in tool.transcripts(project):
         if transcript.key == key:
@@ -245,18 +253,23 @@ def _own_session(
 
     held_in = session.extra.get("project")
     if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
-        return NEW, "", None
+        return _Own()
     copy = copy_path(session)
     kept = tool.transcript_at(copy) if os.path.exists(copy) else None
-    return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else (NEW, "", None)
+    return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
 
 
-def _as_it_is(how: str, tool: Tool, transcript: Transcript, wanted: list[str]) -> tuple[str, str, Withheld | None]:
+def _as_it_is(how: str, tool: Tool, transcript: Transcript, wanted: list[str]) -> _Own:
     """A session of the tool's own, if it holds these messages and is understood; else a new one."""
     if [message.id for message in thread(tool.read(transcript))] != wanted:
-        return NEW, "", None
+        return _Own()
     withheld = tool.withheld(transcript)
-    return (NEW, "", None) if withheld is None else (how, transcript.key, withheld)
+    if withheld is None:
+        return _Own(
+            why=f"{tool.title} compacted its own session and would send a summary in place of what came before; "
+            "the new one carries the messages themselves"
+        )
+    return _Own(how, transcript.key, withheld)
 
 
 def _newest_that_fit(history: History, budget: int) -> list[Message]:

@@ -49,7 +49,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     budget = options.tokens or wiring.settings["resume.native_tokens"]
     plan = make_plan(chosen, tool, command=command, budget=budget, rewrite=options.rewrite)
-    plan.warnings = warnings_for(chosen, tool, plan)
+    plan.warnings += warnings_for(chosen, tool, plan)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
