@@ -12,6 +12,8 @@ import pytest
 
 from cortext.tools.claude_code import ClaudeCode
 from cortext.tools.codex import Codex
+from cortext.tools.gemini_cli import GeminiCli
+from cortext.tools.opencode import OpenCode
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, git, run
 
@@ -478,7 +480,11 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     assert desk.cortext("init", "--ai", "claude,codex").code == 0
     told = desk.cortext("doctor")
-    assert told.code == 0 and "Codex does not run our hooks yet" in told.out and "Trust all" in told.out
+    assert (
+        told.code == 0
+        and "Codex does not run our hooks: they are not trusted yet" in told.out
+        and "Trust all" in told.out
+    )
     assert "Nothing is damaged; see the warnings above." in told.out and "All is well" not in told.out
     assert "merge driver" not in told.out and "PATH" not in told.out and "Claude" not in told.out
     _trust_codex(desk)
@@ -498,6 +504,56 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
     assert "`cortext` is not on PATH" in elsewhere.out
     assert desk.cortext("upgrade").code == 0
     assert "warning" not in desk.cortext("doctor").out
+
+
+@pytest.mark.req("FLOW-05", "TOOL-01")
+def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
+    desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    tested = {"claude": ClaudeCode, "gemini": GeminiCli, "opencode": OpenCode}
+    for name, adapter in tested.items():
+        (programs / name).write_text(f"#!/bin/sh\necho {adapter.tested_version}\n", encoding="utf-8")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    assert desk.cortext("init", "--ai", ",".join(tested)).code == 0
+    trusted = desk.home / ".gemini" / "trustedFolders.json"
+
+    def told(*, fine: bool = False) -> str:
+        done = desk.cortext("doctor")
+        assert done.code == 0, done.err
+        assert ("warning" not in done.out) is fine, done.out
+        return " ".join(done.out.split())
+
+    def write(path: Path, value: object) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(value), encoding="utf-8")
+
+    assert "Gemini CLI does not run our hooks: it was not told yet to trust this folder" in told()
+    write(trusted, {str(desk.workspace): "DO_NOT_TRUST", str(desk.workspace.parent): "TRUST_FOLDER"})
+    assert "told not to trust this folder" in told()
+    write(trusted, {str(desk.workspace.parent): "TRUST_FOLDER"})
+    told(fine=True)
+    settings = desk.home / ".gemini" / "settings.json"
+    write(settings, {"hooksConfig": {"enabled": False, "disabled": ["other"]}})
+    assert "`hooksConfig.enabled` is false" in told()
+    write(settings, {"hooksConfig": {"disabled": ["cortext"]}})
+    assert "/hooks enable cortext" in told()
+    write(settings, {})
+
+    off = desk.home / ".claude" / "settings.json"
+    write(off, {"disableAllHooks": True})
+    assert f"Claude Code does not run our hooks: `disableAllHooks` is true in {off}" in told()
+    local = desk.workspace / ".claude" / "settings.local.json"
+    write(local, {"disableAllHooks": False})
+    told(fine=True)
+
+    (plugin,) = (desk.workspace / ".opencode").glob("plugin*/*.js")
+    plugin.unlink()
+    assert f"are missing, and so are the commands or hooks in them: {plugin.relative_to(desk.workspace)}" in told()
+    assert desk.cortext("upgrade").code == 0
+    told(fine=True)
 
 
 def _trust_codex(machine: Machine) -> None:

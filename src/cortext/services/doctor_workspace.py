@@ -37,6 +37,13 @@ def workspace_findings(place: NamedStore, tools: Sequence[Tool], program: Sequen
             "put the folder that it is installed in on PATH, for the AI tools too",
         )
     yield from (warn(*found) for found in _git_findings(place.root))
+    missing = [path for path in manifest.files if not os.path.lexists(os.path.join(place.root, path))]
+    if missing:
+        names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
+        yield warn(
+            f"files that `cortext init` put here are missing, and so are the commands or hooks in them: {names}",
+            f"cortext upgrade, in {place.root}",
+        )
     for tool in tools:
         if tool.name in manifest.tools and tool.detect() is not None:
             yield from (warn(*found) for found in _tool_findings(place.root, tool, program))
@@ -71,7 +78,5 @@ def _tool_findings(root: str, tool: Tool, program: Sequence[str]) -> Iterator[tu
         names = ", ".join(os.path.relpath(path, root) for path in missing)
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
-    untrusted = getattr(tool, "untrusted_hooks", None)  # a tool that asks its user first, and says whether it was told
-    todo = untrusted(root) if untrusted is not None else ""
-    if todo:
-        yield f"{tool.title} does not run our hooks yet: nothing that is said there is kept by itself", todo
+    for why, todo in tool.hooks_off(root):
+        yield f"{tool.title} does not run our hooks: {why}. What is said there is kept only by `cortext sync`", todo

@@ -200,6 +200,9 @@ class Tool(Protocol):
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that this tool would have in this project."""
 
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Why the tool would not run our hooks in this project although they are in place, and what to do, each."""
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
 

@@ -254,6 +254,26 @@ class ClaudeCode:
         shared = names_in(os.path.join(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
         return shared | names_in(user, "projects", project, "mcpServers")
 
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """`disableAllHooks`, in any of the settings that count here: the last word is the narrowest's."""
+        import msgspec
+
+        user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+        folders = (user, os.path.join(project, ".claude"))
+        off = ""
+        for path in (
+            *(os.path.join(folder, "settings.json") for folder in folders),
+            os.path.join(project, ".claude", "settings.local.json"),
+        ):
+            try:
+                with open(path, "rb") as file:
+                    said = msgspec.json.decode(file.read())
+            except (OSError, ValueError, UnicodeDecodeError, RecursionError):
+                continue  # nothing can be said of it: the tool itself will
+            if isinstance(said, dict) and "disableAllHooks" in said:
+                off = path if said["disableAllHooks"] is True else ""
+        return [(f"`disableAllHooks` is true in {off}", "set it to false, or take it out")] if off else []
+
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:

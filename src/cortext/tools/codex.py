@@ -240,11 +240,12 @@ class Codex:
 
         return codex_config.unmerge(project, dry_run=dry_run)
 
-    def untrusted_hooks(self, project: str) -> str:
-        """What the user has to do before Codex runs our hooks in this project; empty where it was done."""
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """It runs hooks once its user has trusted them."""
         from cortext.tools import codex_config
 
-        return codex_config.untrusted(os.path.join(self.folder, "config.toml"), project)
+        todo = codex_config.untrusted(os.path.join(self.folder, "config.toml"), project)
+        return [("they are not trusted yet", todo)] if todo else []
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""

@@ -220,6 +220,12 @@ class GeminiCli:
         paths = [os.path.join(self._store.folder, "settings.json"), os.path.join(project, ".gemini", "settings.json")]
         return {name for path in paths for name in _servers_in(path)}
 
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Hooks that are turned off, and a folder that is not trusted."""
+        from cortext.tools.gemini_cli_off import hooks_off
+
+        return list(hooks_off(self._store.folder, project, self._environ))
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
         kind = _KINDS.get(_text(payload, "hook_event_name"))

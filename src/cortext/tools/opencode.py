@@ -215,6 +215,10 @@ class OpenCode:
         """The names of the MCP servers that OpenCode would have in this project: the user's and the project's."""
         return opencode_start.mcp_servers(project, self.folders)
 
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Nothing: our plugin is a whole file, and what is there is loaded."""
+        return []
+
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """What our plugin reports, in our words."""
         from cortext.tools.opencode_messages import RESUME_BLOCK

@@ -344,9 +344,9 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
     assert dump.calls("hook") == []
     assert next(message.content for message in adapter.read(only(adapter))) == "nobody is told of this"
 
-    assert "review" in adapter.untrusted_hooks(str(project)), "doctor says what is to be done"
+    assert "review" in str(adapter.hooks_off(str(project))), "doctor says what is to be done"
     approve(program, project)
-    assert adapter.untrusted_hooks(str(project)) == ""
+    assert adapter.hooks_off(str(project)) == []
     adapter.merge(str(project), dump.program)  # done again, it costs no second approval
     program.run("but of this we are", cwd=project)
 
