@@ -512,9 +512,13 @@ def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
 ) -> None:
     programs = tmp_path / "programs"
     programs.mkdir()
-    tested = {"claude": ClaudeCode, "gemini": GeminiCli, "opencode": OpenCode}
-    for name, adapter in tested.items():
-        (programs / name).write_text(f"#!/bin/sh\necho {adapter.tested_version}\n", encoding="utf-8")
+    tested = {
+        "claude": ClaudeCode.tested_version,
+        "gemini": GeminiCli.tested_version,
+        "opencode": OpenCode.tested_version,
+    }
+    for name, version in tested.items():
+        (programs / name).write_text(f"#!/bin/sh\necho {version}\n", encoding="utf-8")
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     assert desk.cortext("init", "--ai", ",".join(tested)).code == 0
