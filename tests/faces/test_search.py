@@ -142,6 +142,20 @@ def test_a_snippet_is_folded_at_blanks_and_loses_nothing(columns: int, monkeypat
 
 
 @pytest.mark.req("FIND-02")
+@pytest.mark.parametrize("columns", [60, 80, 100])
+def test_the_lines_of_a_hit_are_broken_between_words(world: World, columns: int) -> None:
+    name = "claude-0a1b2c3d-4e5f-6789-abcd-ef0123456789"
+    title = "A heron, two storks and forty geese at the pond behind the old mill, counted in spring"
+    world.store.create(Session(id=name, title=title))
+    world.store.append(name, Message(role="user", content="Seventeen herons."))
+    done = cortext("search", "seventeen", cwd=world.root, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
+    lines = done.out.splitlines()
+    assert all(len(line) <= columns for line in lines), done.out
+    assert any(name in line for line in lines), "whole, to be copied"
+    assert title in " ".join(done.out.split())
+
+
+@pytest.mark.req("FIND-02")
 def test_words_that_nobody_said_are_told_before_what_is_near_in_meaning(world: World) -> None:
     world.store.create(Session(id="three", title="Pets"))
     world.store.append(

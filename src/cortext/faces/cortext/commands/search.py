@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
 from cortext.faces.terminal.args import Help, count
-from cortext.faces.terminal.style import columns, paint
+from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
@@ -91,9 +91,13 @@ def print_found(found: Sequence[Found]) -> None:
     """For people: the session, then its messages with the words lit."""
     for number, item in enumerate(found, 1):
         row = item.session
-        print(f"{number}. {paint(terminal.line(row.name), 'bold')}")
+        before = f"{number}. "
+        print(before + paint(folded(terminal.line(row.name), first=len(before), indent=len(INDENT)), "bold"))
         facts = [row.id, row.type or row.kind, row.tool, row.status, clock.ago(row.last_active)]
-        print(f"   {paint(terminal.line(' · '.join(fact for fact in facts if fact)), 'dim')}")
+        told = terminal.line(" · ".join(fact for fact in facts if fact))
+        print(
+            "   " + paint(folded(told, first=3, indent=len(INDENT)), "dim")
+        )  # an id is not broken: it is to be copied
         for match in item.matches:
             role = terminal.line(match.role)
             first = len(f"   {role} #{match.seq}  ")
