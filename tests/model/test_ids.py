@@ -75,6 +75,8 @@ def test_a_prefix_that_is_not_legal_makes_no_id() -> None:
         ("../../etc/passwd", "etc-passwd"),
         ("ﬁne ½", "fine-12"),
         ("漢字", ""),
+        ("Große Straße, STRAẞE", "grosse-strasse-strasse"),
+        ("Ærø, Łódź, Đà Nẵng, Œuvre, Þór, kırmızı", "aero-lodz-da-nang-oeuvre-thor-kirmizi"),
         ("", ""),
         ("a" * 60, "a" * 48),
         ("one two three four five six seven eight nine ten", "one-two-three-four-five-six-seven-eight-nine-ten"),

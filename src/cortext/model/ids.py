@@ -16,6 +16,10 @@ _NUMBER = re.compile(r"(\d{3,})-")
 SHORTEST = 4  # characters of an id that is shown short
 # Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+# Letters that Unicode does not take apart into one of a to z and a mark.
+_LETTERS = str.maketrans(
+    {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
+)
 
 
 def is_id(text: str) -> bool:
@@ -78,7 +82,8 @@ def slug(text: str, longest: int = 48) -> str:
     """A text as part of an id: `Café & API design` becomes `cafe-api-design`; may be empty."""
     import unicodedata  # a big library, and only new names are made of texts
 
-    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode("ascii").lower()
+    decomposed = unicodedata.normalize("NFKD", text.lower()).translate(_LETTERS)
+    plain = decomposed.encode("ascii", "ignore").decode("ascii").lower()
     words = re.findall(r"[a-z0-9]+", plain)
     short = ""
     for word in words:
