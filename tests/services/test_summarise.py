@@ -282,3 +282,12 @@ def test_sentences_are_split_where_they_end() -> None:
         "Second item",
         "A long line that was broken by an editor because it had become too wide to fit, goes on here.",
     ]
+
+
+@pytest.mark.parametrize("command", ["/workspace.brainstorm", "$workspace-brainstorm", " /plan"])
+def test_the_name_of_a_command_is_no_part_of_a_summary(command: str) -> None:
+    asked = [Message(role="user", content=f"{command} Which paths of the public API need versions?", id="1", seq=0)]
+    assert where_it_stopped(asked) == summarise(asked) == "Which paths of the public API need versions?"
+    assert where_it_stopped([Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]) == (
+        "/usr/bin/python is not found here."
+    )

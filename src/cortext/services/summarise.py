@@ -54,7 +54,8 @@ _NEXT = re.compile(
     r"|次は|次回|残り|下一步|接下来|还需",
     re.IGNORECASE,
 )
-_COMMAND = re.compile(r"^/[A-Za-z][\w.:-]*\s*")
+# As each tool spells it; a path is none.
+_COMMAND = re.compile(r"^\s*(?:/[A-Za-z][\w.:-]*|\$workspace-[\w-]+)(?:\s+|$)")
 _GREETING = re.compile(
     r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo"
     r"|ok(?:ay)?|yes|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
@@ -156,12 +157,10 @@ def where_it_stopped(messages: Sequence[Message]) -> str:
 
 
 def _talk(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Who said what, without tools, side talk and cut replies."""
-    return [
-        (message.role, text)
-        for message in thread(messages)
-        if message.role in (USER, ASSISTANT) and (text := _words_of(message))
-    ]
+    """Who said what, without tools, side talk, cut replies and the names of commands."""
+    talk = [(message.role, _words_of(message)) for message in thread(messages) if message.role in (USER, ASSISTANT)]
+    plain = [(role, _COMMAND.sub("", text) if role == USER else text) for role, text in talk]
+    return [(role, text) for role, text in plain if text]
 
 
 def _words_of(message: Message) -> str:
@@ -200,7 +199,7 @@ def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
             text = f"{text[:most]}\n\n{text[-most:]}"
         # A whole message is asked first: most hold nothing of the kind, and their sentences need not be asked.
         settles, weighs = bool(_SETTLED.search(text)), decides(text) or bool(_NEXT.search(text))
-        for sentence in sentences(_COMMAND.sub("", text), most):
+        for sentence in sentences(text, most):
             words = _terms(sentence)
             if len(words) < 3 or sentence in seen or sentence.endswith((":", "：")):
                 continue
