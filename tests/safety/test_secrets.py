@@ -229,6 +229,16 @@ def _call(given: object) -> Message:
     return Message(role=ASSISTANT, content="running it", parts=parts, id="m1", seq=4)
 
 
+@pytest.mark.parametrize("apart", [0, 7, 20, 26, 31, 40, 52, 90])
+def test_of_two_azure_keys_in_one_another_nothing_stays(apart: int) -> None:
+    letters = "t7Kqzr3Vn5xWld2pMyc4Hs6jFb9Ga1Eu8Zo" * 3
+    text = letters[:52] + "JQQJ99" + letters[:apart] + "JQQJ99" + letters[5:31]
+    left = secrets.mask(f"key: {text} end").text
+    assert "JQQJ99" not in left
+    assert letters[21:31] not in left
+    assert left.endswith(" end")
+
+
 def test_a_message_is_masked_in_content_output_and_nested_input() -> None:
     message = _call({"command": f"curl -H 'X: {GITHUB}' x", "env": [{"DB_PASSWORD": PASSWORD}], "n": 3})
     message.content = f"with {GITHUB}"

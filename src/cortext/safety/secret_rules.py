@@ -99,7 +99,11 @@ RULES: tuple[Rule, ...] = (
         f"AccountName=shop;AccountKey={_MIX[:86]}==;EndpointSuffix=core.windows.net",
     ),
     Rule(
-        "azure-key", ("JQQJ99",), rf"JQQJ99(?<=(?P<b>{_A}{{52}})JQQJ99){_A}{{20,32}}+", f"{_MIX[:52]}JQQJ99{_MIX[:26]}"
+        "azure-key",
+        ("JQQJ99",),
+        # Where one key runs into the next, the whole of both.
+        rf"JQQJ99(?<=(?P<b>{_A}{{52}})JQQJ99)(?:{_A}{{0,32}}?JQQJ99)*{_A}{{20,32}}+",
+        f"{_MIX[:52]}JQQJ99{_MIX[:26]}",
     ),
     Rule(
         "azure-sas",
