@@ -168,7 +168,8 @@ class ClaudeCode(Tool):
         # Without these three the first screen asks for a theme, for the key, and for trust in the folder.
         onboarded = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {}}
         key = {"customApiKeyResponses": {"approved": [API_KEY[-20:]], "rejected": []}}
-        _write_json(self.home / ".claude.json", {**onboarded, **key})
+        if not (self.home / ".claude.json").exists():  # a home in which it was used keeps what it noted there
+            _write_json(self.home / ".claude.json", {**onboarded, **key})
 
     def trust(self, project: Path) -> None:
         path = self.home / ".claude.json"

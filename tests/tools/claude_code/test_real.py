@@ -19,6 +19,7 @@ from cortext.tools.claude_code_install import EVENTS
 from cortext.tools.claude_code_plan import NOT_RECORDED, essence
 
 pytestmark = pytest.mark.real_tool
+in_any_home = pytest.mark.parametrize("home", ["", "claude-code"], ids=["fresh", "used"], indirect=True)
 
 
 @pytest.fixture
@@ -36,9 +37,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def program(tmp_path: Path, server: ModelServer) -> Tool:
+def program(tmp_path: Path, home: Path, server: ModelServer) -> Tool:
     """The real program with a home of its own, under its own name on the path."""
-    tool = make_tool("claude-code", tmp_path / "home", server.url)
+    tool = make_tool("claude-code", home, server.url)
     folder = tmp_path / "bin"
     folder.mkdir()
     (folder / "claude").symlink_to(tool.program)
@@ -147,6 +148,7 @@ AWKWARD = [
 
 
 @pytest.mark.req("TOOL-01", "TOOL-02", "SESS-004d", "SAFE-03")
+@in_any_home
 def test_a_session_of_ours_is_taken_whole(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
@@ -219,19 +221,20 @@ def test_a_session_of_ours_is_taken_whole(
 
 
 @pytest.mark.req("SESS-004d", "TOOL-03")
+@in_any_home
 def test_only_what_is_new_is_read_after_a_resume(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
     talk = [Message(role="user", content="one", id="1"), Message(role="assistant", content="two", id="2")]
     written = adapter.write(talk, project=str(project))
-    (transcript,) = adapter.transcripts()
+    (transcript,) = adapter.transcripts(str(project))
     before = adapter.read(transcript)
     assert len(list(before)) == 2
 
     server.push(program.shell("cat note.txt"), "four")
     resume(program, adapter, written.key, project, "three")
 
-    (transcript,) = adapter.transcripts()
+    (transcript,) = adapter.transcripts(str(project))
     after = adapter.read(transcript, before.cursor)
     assert shorts(list(after)) == [
         ("user", "three"),
@@ -243,7 +246,7 @@ def test_only_what_is_new_is_read_after_a_resume(
 
     fork = program.run("five", cwd=project, resume=written.key, extra_args=["--fork-session"])
     assert fork.returncode == 0, fork.stderr
-    (other,) = [found for found in adapter.transcripts() if found.key != written.key]
+    (other,) = [found for found in adapter.transcripts(str(project)) if found.key != written.key]
     assert [message.id for message in adapter.read(other)][:2] == ["1", "2"]
 
 
@@ -301,12 +304,13 @@ def _wait_until(happened: Callable[[], bool], seconds: float = 60.0) -> None:
 
 
 @pytest.mark.req("SESS-001d")
+@in_any_home
 def test_a_compacted_talk_keeps_its_beginning(
     program: Tool, adapter: ClaudeCode, server: ModelServer, project: Path
 ) -> None:
     server.push("First answer.")
     program.run("First question.", cwd=project)
-    (transcript,) = adapter.transcripts()
+    (transcript,) = adapter.transcripts(str(project))
     server.push("<summary>They talked.</summary>")
     resume(program, adapter, transcript.key, project, "/compact")
     server.push("Second answer.")

@@ -20,6 +20,7 @@ from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.codex import Codex
 
 pytestmark = pytest.mark.real_tool
+in_any_home = pytest.mark.parametrize("home", ["", "codex"], ids=["fresh", "used"], indirect=True)
 # Hooks that were not approved do not run; this is how automation says that it looked at them.
 APPROVED = "--dangerously-bypass-hook-trust"
 
@@ -39,9 +40,9 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def program(tmp_path: Path, server: ModelServer, project: Path) -> Tool:
+def program(home: Path, server: ModelServer, project: Path) -> Tool:
     """The real program with a home of its own, found on the path."""
-    tool = make_tool("codex", tmp_path / "home", server.url)
+    tool = make_tool("codex", home, server.url)
     tool.env["PATH"] = f"{os.path.dirname(tool.program)}:{tool.env['PATH']}"
     tool.trust(project)
     return tool
@@ -52,8 +53,8 @@ def adapter(program: Tool) -> Codex:
     return Codex(environ=program.env)
 
 
-def only(adapter: Codex) -> Transcript:
-    (found,) = adapter.transcripts()
+def only(adapter: Codex, project: Path) -> Transcript:
+    (found,) = adapter.transcripts(str(project))
     return found
 
 
@@ -87,7 +88,7 @@ def test_conversation_of_the_real_program_is_read_whole(
     calls = (ToolCall("exec_command", {"cmd": "cat note.txt"}), ToolCall("exec_command", {"cmd": "cat missing.txt"}))
     server.push(Reply(text="Let me look.", thinking="I should read it first.", tool_calls=calls), "The heron. Ünï 答え")
     assert program.run("Read note.txt, 答え", cwd=project).returncode == 0
-    found = only(adapter)
+    found = only(adapter, project)
 
     reading = adapter.read(found)
     messages = list(reading)
@@ -116,18 +117,19 @@ def test_conversation_of_the_real_program_is_read_whole(
 
 
 @pytest.mark.req("TOOL-02", "TOOL-03")
+@in_any_home
 def test_second_turn_is_all_that_is_new(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
     program.run("The boat is green.", cwd=project)
-    first = adapter.read(only(adapter))
+    first = adapter.read(only(adapter, project))
     before = list(first)
-    go_on(program, adapter, only(adapter).key, project, "Which colour?")
+    go_on(program, adapter, only(adapter, project).key, project, "Which colour?")
 
-    second = adapter.read(only(adapter), json.loads(json.dumps(first.cursor)))
+    second = adapter.read(only(adapter, project), json.loads(json.dumps(first.cursor)))
     after = list(second)
 
     assert [message.content for message in after] == ["Which colour?", "Hello from the test model. (#2)"]
-    assert [*before, *after] == list(adapter.read(only(adapter)))
-    assert list(adapter.read(only(adapter), second.cursor)) == []
+    assert [*before, *after] == list(adapter.read(only(adapter, project)))
+    assert list(adapter.read(only(adapter, project), second.cursor)) == []
 
 
 @pytest.mark.req("TOOL-02", "TOOL-03", "SESS-001d")
@@ -135,9 +137,9 @@ def test_going_back_and_forking_in_the_real_program(
     program: Tool, server: ModelServer, adapter: Codex, project: Path
 ) -> None:
     program.run("one", cwd=project)
-    key = only(adapter).key
+    key = only(adapter, project).key
     go_on(program, adapter, key, project, "two")
-    first = adapter.read(only(adapter))
+    first = adapter.read(only(adapter, project))
     before = list(first)
     turns = [record["payload"]["turn_id"] for record in program.records() if record["type"] == "turn_context"]
     resumed = {"method": "thread/resume", "params": {"threadId": key}}
@@ -170,6 +172,7 @@ AWKWARD = [
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d", "STORE-13", "SAFE-03")
+@in_any_home
 def test_written_thread_reaches_the_model_as_real_turns(
     program: Tool, server: ModelServer, adapter: Codex, project: Path
 ) -> None:
@@ -239,9 +242,10 @@ def test_written_thread_reaches_the_model_as_real_turns(
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
+@in_any_home
 def test_put_back_and_archived_threads_go_on(program: Tool, server: ModelServer, adapter: Codex, project: Path) -> None:
     program.run("The boat is green.", cwd=project)
-    found = only(adapter)
+    found = only(adapter, project)
     copy = project / "kept" / "native"
     adapter.copy(found, str(copy))
     os.unlink(found.path)
@@ -251,11 +255,11 @@ def test_put_back_and_archived_threads_go_on(program: Tool, server: ModelServer,
     archived = program.execute([program.program, "archive", found.key], cwd=project)
     assert archived.returncode == 0, archived.stderr
 
-    assert only(adapter).key == found.key
+    assert only(adapter, project).key == found.key
     go_on(program, adapter, found.key, project, "Again?")
 
     assert [words for _, kind, words in asked(server.turns[-1]) if kind == "text"][-1] == "Again?"
-    assert len(list(adapter.read(only(adapter)))) == 6
+    assert len(list(adapter.read(only(adapter, project)))) == 6
 
 
 # ── hooks, commands, the server ──────────────────────────────────────────────────────────────────────
@@ -313,7 +317,7 @@ def test_hooks_command_and_server_that_we_install_work(
     assert done.returncode == 0, done.stderr
     events = [adapter.hook_event(event) for event in dump.calls("hook")]
     assert [event.kind for event in events if event] == ["started", "command", "answered", "ended"]
-    found = only(adapter)
+    found = only(adapter, project)
     assert {(event.key, event.path, event.project) for event in events if event} == {
         (found.key, found.path, str(project))
     }
@@ -342,7 +346,7 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
 ) -> None:
     program.run("nobody is told of this", cwd=project)
     assert dump.calls("hook") == []
-    assert next(message.content for message in adapter.read(only(adapter))) == "nobody is told of this"
+    assert next(message.content for message in adapter.read(only(adapter, project))) == "nobody is told of this"
 
     assert "review" in str(adapter.hooks_off(str(project))), "doctor says what is to be done"
     approve(program, project)
@@ -414,4 +418,4 @@ def test_project_that_is_not_trusted_still_has_our_commands(
 
     assert any("Think about" in text for text in server.turns[-1].texts("user"))
     assert (dump.calls("hook"), dump.calls("mcp")) == ([], [])
-    assert next(message.content for message in adapter.read(only(adapter))) == "$workspace-brainstorm x"
+    assert next(message.content for message in adapter.read(only(adapter, project))) == "$workspace-brainstorm x"

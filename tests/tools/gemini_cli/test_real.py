@@ -17,6 +17,7 @@ from cortext.tools.gemini_cli import GeminiCli
 
 pytestmark = pytest.mark.real_tool
 
+in_any_home = pytest.mark.parametrize("home", ["", "gemini-cli"], ids=["fresh", "used"], indirect=True)
 WHEN = "2026-11-01T10:00:00.000Z"
 
 
@@ -35,8 +36,8 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def program(tmp_path: Path, server: ModelServer) -> Tool:
-    return make_tool("gemini-cli", tmp_path / "home", server.url)
+def program(home: Path, server: ModelServer) -> Tool:
+    return make_tool("gemini-cli", home, server.url)
 
 
 @pytest.fixture
@@ -135,6 +136,7 @@ def conversation() -> list[Message]:
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
+@in_any_home
 def test_written_session_is_resumed_as_real_turns_each_time(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path
 ) -> None:
@@ -234,6 +236,7 @@ def test_hooks_and_commands_that_we_install_work(
 
 
 @pytest.mark.req("TOOL-03", "SESS-004d")
+@in_any_home
 def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:
@@ -265,6 +268,7 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
 
 
 @pytest.mark.req("TOOL-02", "SESS-004d")
+@in_any_home
 def test_its_own_screen_opens_with_the_conversation(
     tool: GeminiCli, program: Tool, server: ModelServer, project: Path, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from cortext.tools.opencode import OpenCode
 from cortext.tools.opencode_write import delete
 
 pytestmark = pytest.mark.real_tool
+in_any_home = pytest.mark.parametrize("home", ["", "opencode"], ids=["fresh", "used"], indirect=True)
 
 THINK = CommandFile(name="workspace.brainstorm", description="Think", text="Think widely.\n\nTopic: {arguments}\n")
 
@@ -77,25 +78,26 @@ class World:
         return messages, reading.cursor
 
 
-def make_world(folder: Path, server: ModelServer) -> World:
+def make_world(folder: Path, home: Path, server: ModelServer) -> World:
     project = folder / "project"
     project.mkdir()
-    real = make_tool("opencode", folder / "home", server.url)
+    real = make_tool("opencode", home, server.url)
     real.env["PATH"] = f"{Path(real.program).parent}:{real.env['PATH']}"
     return World(server, real, OpenCode(environ=real.env), project, folder / "events")
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path, home: Path) -> Iterator[World]:
     with ModelServer() as server:
-        yield make_world(tmp_path, server)
+        yield make_world(tmp_path, home, server)
 
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     """A world with all that we install, in which a conversation was held: a start of OpenCode takes seconds."""
     with ModelServer() as server:
-        world = make_world(tmp_path_factory.mktemp("held"), server)
+        folder = tmp_path_factory.mktemp("held")
+        world = make_world(folder, folder / "home", server)
         world.install()
         (world.project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
         look = world.real.shell("cat note.txt").tool_calls
@@ -206,6 +208,7 @@ def test_a_command_and_the_events(held: World) -> None:
 
 
 @pytest.mark.req("SESS-004d", "TOOL-02", "SAFE-03")
+@in_any_home
 def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
     foreign = Part("tool_call", id="toolu_1", name="mcp__boat__read", input={"path": "boät.txt", "deep": [{"a": None}]})
     marker = world.project / "ran"
@@ -272,6 +275,7 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
 
 
 @pytest.mark.req("SESS-004d", "TOOL-02")
+@in_any_home
 def test_the_screen_opens_with_the_conversation_and_sends_the_prompt(world: World, tmp_path: Path) -> None:
     messages = [
         Message(role="user", content="The boat is green.", id="m1"),
