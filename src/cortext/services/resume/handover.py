@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -38,13 +38,11 @@ SILENT = "messages without a word or a call"
 BEGUN = "a new session that begins with the command and the context block"
 
 
-class _Own(NamedTuple):
+class _Own:
     """What of a tool's own session can be used: it, or (withheld is None) only a new one. `why` is for the user."""
 
-    how: str = NEW
-    key: str = ""
-    withheld: Withheld | None = None
-    why: str = ""
+    def __init__(self, how: str = NEW, key: str = "", withheld: Withheld | None = None, why: str = "") -> None:
+        self.how, self.key, self.withheld, self.why = how, key, withheld, why
 
 
 class Plan(msgspec.Struct, kw_only=True):
@@ -101,7 +99,7 @@ def make_plan(
         receipt.left_out["older messages (the facts in them are in the block)"] = earlier
     own = _Own() if earlier or rewrite else _own_session(found, tool, carried, project)
     if not carried:
-        own = own._replace(how=BEGUN)
+        own.how = BEGUN
     elif own.withheld is not None:
         _count_own(receipt, carried, own.withheld)
     else:
