@@ -70,3 +70,39 @@ def test_a_title_and_a_status_that_another_program_changed_are_shown_at_once(tmp
     found = cortext("search", "murmuration", "--exact", "--json", cwd=work, env=env)
     assert found.code == 0 and oldest["id"] in found.out, found.out + found.err
     assert not cortext("search", "quincunx", "--exact", "--json", cwd=work, env=env).json
+
+
+@pytest.mark.req("FLOW-08", "FIND-03")
+def test_a_session_that_another_program_puts_into_a_plain_folder_is_found_at_once(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    (work / ".workspace").mkdir(parents=True)
+    for number in range(1, FEW + 21):
+        session(work, number)
+    plain = work / "conversations" / "2026-01-05" / "900-brainstorm-plain"
+    plain.mkdir()
+    (plain / "brainstorm.md").write_text("# Only notes, so far\n", encoding="utf-8")
+    env = {"HOME": str(tmp_path)}
+
+    def listed() -> set[str]:
+        done = cortext("list", "--json", cwd=work, env=env)
+        assert done.code == 0, done.err
+        return {row["id"] for row in done.json}
+
+    assert len(listed()) == FEW + 20
+    made = session(work, 901).parent  # written elsewhere, then put in place
+    made.rename(plain / ".session")
+    made.parent.rmdir()
+    assert plain.name in listed()
+    # Taken out and put back: its folder stays, so nothing but the folder itself tells of it.
+    (plain / ".session").rename(tmp_path / "aside")
+    assert plain.name not in listed()
+    (tmp_path / "aside").rename(plain / ".session")
+    assert plain.name in listed()
+    # Written in place, file by file, with a look in between.
+    other = work / "conversations" / "2026-01-06" / "902-brainstorm-slow"
+    other.mkdir()
+    assert other.name not in listed()
+    (other / ".session").mkdir()
+    assert other.name not in listed()
+    (other / ".session" / "messages.jsonl").write_text(line("slowly", "2026-01-06T10:00:00Z", 0), encoding="utf-8")
+    assert other.name in listed()

@@ -127,6 +127,7 @@ def _without_asked(connection: Database) -> int:
     if version == 8:  # nobody was quicker
         connection.execute("ALTER TABLE session ADD COLUMN asked INTEGER DEFAULT 0")
         connection.execute("UPDATE session SET signs = '' WHERE kind = 'home'")  # these are read again
+        connection.execute("UPDATE store SET signs = '{}'")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA
     connection.execute("COMMIT")

@@ -1,10 +1,9 @@
 """The list of all sessions, kept up to date by itself: what a list costs does not depend on how much there is.
 
 Our own writers note in their store which session they changed. What others change (git, an editor, a tool) is seen
-by cheap signs: the times of folders, git's own files, and those of every session (a look at all of one's takes ten
-millionths of a second: `bench/noticing`). Only what changed is read again. Where there are many sessions, one thing is
-looked for now and then only, by a process that nobody waits for: a session that somebody puts into a conversation's
-folder that was there without one.
+by cheap signs: the times of folders (also of conversations that have no session yet), git's own files, and those of
+every session (a look at all of one's takes ten millionths of a second: `bench/noticing`). Only what changed is read
+again. Where there are many sessions, everything is compared now and then too, by a process that nobody waits for.
 
 This module imports nothing heavy: a list that finds nothing changed answers from the database alone.
 """
@@ -35,6 +34,7 @@ FEW = 400  # of so many sessions all folders are gone through every time; of mor
 AT_ONCE = 500  # sessions that are asked for by name
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
 IN_USE = ("status", "active")
+PLAIN = "plain:"  # before the name of a folder without a session, among the signs
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
@@ -241,24 +241,27 @@ class _Refresh:
             return False
         noted, old, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
-        signs = self._signs()
-        same = signs == old
+        signs = self._signs() | self._plain_signs(_plain(old))
+        same = (text := _as_json(signs)) == old
         # Not how many there are, only whether they are few: that costs the same however many there are.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
-        everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(signs) != _git(old))
+        everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(text) != _git(old))
         due = not everything and time.time() - scanned > PATIENCE
-        if everything:
-            changed |= self._files_changed() | self._new_and_gone()
-            scanned = time.time()
-        else:
-            changed |= self._files_changed() | (set() if same else self._new_and_gone())
-        if changed:
-            self._read_again(sorted(changed))
+        changed |= self._files_changed()
+        if everything or not same:
+            came, plain = self._new_and_gone()
+            changed |= came
+            signs = {name: sign for name, sign in signs.items() if not name.startswith(PLAIN)} | plain
+            scanned = time.time() if everything else scanned
+        lost = self._read_again(sorted(changed)) if changed else 0
+        if lost and not everything and same:  # their folders may be there still, without a session
+            signs |= self._new_and_gone()[1]
+        text = _as_json(signs)
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
             self.database.execute(
                 "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
-                (self.source.root, self.source.kind, max(0, now_noted), signs, scanned),
+                (self.source.root, self.source.kind, max(0, now_noted), text, scanned),
             )
         return due
 
@@ -279,8 +282,8 @@ class _Refresh:
         whole = raw.rfind(b"\n") + 1
         return offset + whole, {line.decode("ascii", "replace") for line in raw[:whole].split(b"\n") if line}
 
-    def _signs(self) -> str:
-        """Times of the folders in which sessions come and go, and of git's own files, as JSON."""
+    def _signs(self) -> dict[str, int]:
+        """Times of the folders in which sessions come and go, and of git's own files."""
         root = self.source.root
         folders = [root]
         if self.source.kind in ("workspace", "home"):
@@ -297,13 +300,35 @@ class _Refresh:
                 signs[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
             except OSError:
                 continue
-        return _as_json(signs)
+        return signs
 
-    def _new_and_gone(self) -> set[str]:
-        """Sessions that came or went."""
+    def _plain_signs(self, folders: Iterable[str]) -> dict[str, int]:
+        """Times of these folders, and of what is in them where a session would be."""
+        signs = {}
+        for folder in folders:
+            for name in (folder, f"{folder}/.session"):
+                try:
+                    signs[f"{PLAIN}{name}"] = os.stat(os.path.join(self.source.root, name)).st_mtime_ns
+                except OSError:
+                    continue
+        return signs
+
+    def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
+        """Sessions that came or went; and the signs of conversations without one, in which somebody may begin it."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
         there = set(shapes.session_ids(self.source.kind, self.source.root))
-        return (known - there) | (there - known)
+        plain: dict[str, int] = {}
+        if self.source.kind in ("workspace", "home"):
+            for path in shapes.conversations(self.source.root):
+                name = os.path.basename(path)
+                if name in there:
+                    continue
+                signs = self._plain_signs([path[len(self.source.root) + 1 :]])
+                if shapes.is_workspace_session(path):  # since the look: the signs do not tell of it any more
+                    there.add(name)
+                else:
+                    plain |= signs
+        return (known - there) | (there - known), plain
 
     def _files_changed(self) -> set[str]:
         """Every session whose files are not as they were: a look at each, no reading."""
@@ -311,11 +336,12 @@ class _Refresh:
         files = shapes.FILES[self.source.kind]
         return {name for name, path, signs in rows if not _as_before(files, path, signs)}
 
-    def _read_again(self, ids: Sequence[str]) -> None:
-        """Read these sessions and put them into the list; in lots, so that others need not wait."""
+    def _read_again(self, ids: Sequence[str]) -> int:
+        """Read these sessions and put them into the list; in lots, so that others need not wait. How many are gone."""
         from cortext.errors import CortextError, UnsafePath
 
         kind, root = self.source.kind, self.source.root
+        lost = 0
         for start in range(0, len(ids), 200):
             rows = []
             gone = []
@@ -330,6 +356,8 @@ class _Refresh:
                 if self.progress:
                     self.progress(place, len(ids))
             self._put(rows, gone)
+            lost += len(gone)
+        return lost
 
     def _only_asks(self, session: Session) -> int:
         """1 for a chat in which our own commands were used and nothing else was said."""
@@ -383,6 +411,16 @@ def _as_json(signs: dict[str, int]) -> str:
     import json
 
     return json.dumps(signs)
+
+
+def _plain(signs: str) -> list[str]:
+    """Of these signs, the folders that had no session."""
+    if f'"{PLAIN}' not in signs:
+        return []
+    import json
+
+    names = [name.removeprefix(PLAIN) for name in json.loads(signs) if name.startswith(PLAIN)]
+    return [name for name in names if not name.endswith("/.session")]
 
 
 def _git(signs: str) -> dict[str, int]:

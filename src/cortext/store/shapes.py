@@ -23,14 +23,17 @@ FILES = {
 def session_ids(kind: str, root: str) -> Iterator[str]:
     """The names of all sessions of a store, by its folders alone. They are not checked."""
     if kind in ("workspace", "home"):
-        for day in folders(os.path.join(root, "conversations")):
-            for path in folders(day):
-                if is_workspace_session(path):
-                    yield os.path.basename(path)
+        yield from (os.path.basename(path) for path in conversations(root) if is_workspace_session(path))
     elif kind == "spawn":
         yield from (name[:-6] for name in _names(root) if name.endswith(".jsonl"))
     else:
         yield from (name for path in folders(root) if not (name := os.path.basename(path)).startswith("."))
+
+
+def conversations(root: str) -> Iterator[str]:
+    """The folders of all conversations of a workspace, with a session or without."""
+    for day in folders(os.path.join(root, "conversations")):
+        yield from folders(day)
 
 
 def is_workspace_session(folder: str) -> bool:
