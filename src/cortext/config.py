@@ -68,6 +68,9 @@ SETTINGS = {
         Setting("workspace.commit", True, "commit a conversation when it is paused or completed", anywhere=True),
         Setting("workspace.mask", True, "mask secrets in what is kept in a workspace, and so in git"),
         Setting("workspace.keep_unmasked", False, "keep the unmasked words too, in the home store"),
+        Setting(
+            "workspace.safe_folders", "", "workspaces of other users that may be used, separated by commas; *: all"
+        ),
         Setting("workspace.pause_words", "", "more words that mean a pause, separated by commas", anywhere=True),
         Setting("workspace.offer_after", 40, "messages without a save until one is offered", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),

@@ -169,6 +169,15 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
             print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {said}", file=sys.stderr)
 
 
+def note_strangers_workspace() -> None:
+    """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
+    from cortext.wiring import strangers_workspace_here
+
+    why = strangers_workspace_here()
+    if why:
+        print(folded(terminal.line(f"Note: {why}"), sys.stderr), file=sys.stderr)
+
+
 def unknown_command(program: str, name: str, known: Sequence[str]) -> int:
     """An unknown command, with the nearest known ones."""
     from difflib import get_close_matches
