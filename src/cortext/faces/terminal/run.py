@@ -135,6 +135,9 @@ def _open_streams() -> None:
     if "--json" in sys.argv:
         out: Any = sys.stdout
         out.reconfigure(encoding="utf-8")
+        if out.isatty():
+            write = out.write
+            out.write = lambda text: write(terminal.json_text(text))
 
 
 def _unsaid(error: OSError) -> int:
