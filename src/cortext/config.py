@@ -68,6 +68,9 @@ SETTINGS = {
         Setting("workspace.commit", True, "commit a conversation when it is paused or completed", anywhere=True),
         Setting("workspace.mask", True, "mask secrets in what is kept in a workspace, and so in git"),
         Setting("workspace.keep_unmasked", False, "keep the unmasked words too, in the home store"),
+        Setting(
+            "workspace.safe_folders", "", "workspaces of other users that may be used, separated by commas; *: all"
+        ),
         Setting("workspace.pause_words", "", "more words that mean a pause, separated by commas", anywhere=True),
         Setting("workspace.offer_after", 40, "messages without a save until one is offered", anywhere=True),
         Setting("spawner.sessions_dir", "", "where aur keeps its sessions", env="AUR_SESSIONS_DIR"),
@@ -118,7 +121,7 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
     _take(_read(user_file()), user_file(), values, lambda setting: True, ignored)
     if workspace:
         path = workspace_file(workspace)
-        _take(_read(path), path, values, lambda setting: trusted or setting.anywhere, ignored, unknown)
+        _take(_read(_inside(workspace)), path, values, lambda setting: trusted or setting.anywhere, ignored, unknown)
     for setting in SETTINGS.values():
         name = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
         if os.environ.get(name):
@@ -184,9 +187,19 @@ def workspace_file(workspace: str) -> str:
     return os.path.join(workspace, ".workspace", "config.toml")
 
 
+def _inside(workspace: str) -> str:
+    """The real path of the same; UnsafePath where a link in the workspace leads out of it."""
+    path = workspace_file(workspace)
+    if not os.path.lexists(path):
+        return path
+    from cortext.inside import inside
+
+    return inside(workspace, path)
+
+
 def written(workspace: str) -> dict[str, Any]:
     """What the settings file of a workspace says, by dotted names."""
-    pairs = _flatten(_read(workspace_file(workspace)))
+    pairs = _flatten(_read(_inside(workspace)))
     return {"store.url" if name == "store" else name: value for name, value in pairs}
 
 
@@ -204,7 +217,7 @@ def trust_mark(workspace: str) -> str:
     import hashlib
 
     try:
-        with open(workspace_file(workspace), "rb") as file:
+        with open(_inside(workspace), "rb") as file:
             digest = hashlib.sha256(file.read()).hexdigest()
     except OSError:
         digest = "none"

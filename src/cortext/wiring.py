@@ -201,8 +201,9 @@ class Wiring:
     def here(self) -> str:
         """The folder of the workspace that we stand in."""
         if not self.workspace:
+            refused = strangers_workspace(_nearest_workspace(self.folder))
             raise NotFound(
-                f"no workspace here ({self.folder})",
+                f"no workspace here ({self.folder})" + (f": {refused}" if refused else ""),
                 kept="nothing was changed",
                 hint="go to one, make this folder one with `cortext init`, or see it at work with `cortext demo`",
             )
@@ -418,10 +419,60 @@ def server_place(address: str, kind: str, label: str) -> StorePlace:
 
 
 def find_workspace(folder: str) -> str:
-    """The nearest folder upwards that is a workspace (it has `.workspace/`); empty where there is none."""
+    """The nearest folder upwards that is a workspace; empty where there is none, or it belongs to another user.
+
+    Who can put `.workspace/` into a folder above ours could otherwise choose our settings, and have our words kept
+    where he reads them: in /tmp, say. A workspace that is named (`CORTEXT_WORKSPACE`) was chosen by the user.
+    """
     chosen = os.environ.get("CORTEXT_WORKSPACE")
     if chosen:
         return os.path.abspath(chosen)
+    found = _nearest_workspace(folder)
+    return "" if strangers_workspace(found) else found
+
+
+def strangers_workspace(root: str) -> str:
+    """Why a workspace is not used, and how to allow it; empty where it is the user's own, or allowed."""
+    if not root:
+        return ""
+    owner = next((owner for owner in _owners(root) if owner not in _own_ids()), None)
+    if owner is None:
+        return ""
+    allowed = config.load()["workspace.safe_folders"].split(",")
+    real = os.path.realpath(root)
+    if any(
+        name.strip() == "*" or os.path.realpath(os.path.expanduser(name.strip())) == real
+        for name in allowed
+        if name.strip()
+    ):
+        return ""
+    return (
+        f"the workspace {root} belongs to another user (uid {owner}) and is not used; if you trust it, add it to "
+        f"workspace.safe_folders in {config.user_file()}"
+    )
+
+
+def strangers_workspace_here() -> str:
+    """The same for the workspace that we stand in."""
+    try:
+        return "" if os.environ.get("CORTEXT_WORKSPACE") else strangers_workspace(_nearest_workspace(os.getcwd()))
+    except (OSError, CortextError):  # no such folder any more, or settings that cannot be used: the command says so
+        return ""
+
+
+def _own_ids() -> set[int]:
+    """The users whose folders are our own: ourselves, and with sudo the one who called it."""
+    called = os.environ.get("SUDO_UID", "")
+    return {os.geteuid()} | ({int(called)} if os.geteuid() == 0 and called.isdigit() else set())
+
+
+def _owners(root: str) -> list[int]:
+    """Whom a workspace belongs to: its folder, and the one that makes it a workspace. Tests replace it."""
+    return [os.stat(root).st_uid, os.lstat(os.path.join(root, ".workspace")).st_uid]
+
+
+def _nearest_workspace(folder: str) -> str:
+    """The nearest folder upwards that has `.workspace/`, whoever made it; empty where there is none."""
     while True:
         if os.path.isdir(os.path.join(folder, ".workspace")):
             return folder

@@ -79,3 +79,136 @@ def test_a_strangers_workspace_cannot_have_files_outside_written_or_removed(
     if command == "upgrade" or way != "command":
         assert done.code in (2, 6), done
         assert _tree(workspace) == before
+
+
+# What init, upgrade and uninstall manage in a project, for all four tools: files and the folders that they lie in.
+MANAGED = [
+    ".gitattributes",
+    "opencode.json",
+    ".mcp.json",
+    ".codex",
+    ".codex/hooks.json",
+    ".codex/config.toml",
+    ".claude",
+    ".claude/settings.json",
+    ".claude/commands",
+    ".claude/commands/workspace.plan.md",
+    ".gemini",
+    ".gemini/settings.json",
+    ".gemini/commands/workspace.plan.toml",
+    ".opencode",
+    ".opencode/plugin/cortext.js",
+    ".agents",
+    ".agents/skills/workspace-plan/SKILL.md",
+    ".workspace",
+    ".workspace/registry.json",
+    ".workspace/installed.json",
+    ".workspace/commands/plan.md",
+    ".workspace/templates",
+    ".workspace/state",
+]
+
+
+def _private(folder: Path) -> Path:
+    """The user's own files, each name of which a link may point to."""
+    folder.mkdir()
+    for name in ("hooks.json", "settings.json", "registry.json", "installed.json"):
+        (folder / name).write_text(json.dumps({"private": SECRET}), encoding="utf-8")
+    (folder / "config.toml").write_text(f'private = "{SECRET}"\n', encoding="utf-8")
+    (folder / "id_rsa").write_text(SECRET, encoding="utf-8")
+    return folder
+
+
+def _point_out(path: Path, private: Path) -> None:
+    """Put a link to the user's own files in place of a file or folder of the repository."""
+    is_folder = path.is_dir() or (not path.exists() and "." not in path.name[1:])
+    if path.is_dir():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    there = private / path.name
+    path.symlink_to(private if is_folder else there if there.exists() else private / "id_rsa")
+
+
+def _held_by(folder: Path) -> bytes:
+    """Everything that a repository holds itself: what its links point to is not in it."""
+    files = (path for path in sorted(folder.rglob("*")) if ".git" not in path.relative_to(folder).parts)
+    return b"".join(path.read_bytes() for path in files if path.is_file() and not path.is_symlink())
+
+
+@pytest.mark.req("SAFE-10", "SESS-007")
+@pytest.mark.parametrize("name", MANAGED)
+def test_init_upgrade_and_uninstall_follow_no_link_out_of_the_repository(tmp_path: Path, name: str) -> None:
+    private = _private(tmp_path / "private")
+    fresh = tmp_path / "fresh"
+    fresh.mkdir()
+    _point_out(fresh / name, private)
+    used = tmp_path / "used"
+    assert cortext("init", str(used), "--ai", "claude,gemini,opencode,codex").code == 0
+    _point_out(used / name, private)
+    before = _tree(private)
+    for folder, words in (
+        (fresh, ("init", "--ai", "claude,gemini,opencode,codex")),
+        (used, ("upgrade",)),
+        (used, ("type", "add", "own")),
+        (used, ("uninstall",)),
+    ):
+        listed = sorted(path.relative_to(folder) for path in folder.rglob("*") if ".git" not in path.parts)
+        contents = _held_by(folder)
+        done = cortext(*words, cwd=folder)
+        assert _tree(private) == before, words
+        assert SECRET.encode() not in _held_by(folder), words
+        assert SECRET not in done.out + done.err
+        if words[0] == "type":
+            continue  # refused or not by what it touches; an added type is the user's own
+        assert done.code in (6, 7), (words, done)
+        assert "nothing was changed" in " ".join(done.err.split()), done.err
+        assert "link" in done.err and "replace the link" in " ".join(done.err.split()), done.err
+        assert _held_by(folder) == contents, words
+        assert sorted(path.relative_to(folder) for path in folder.rglob("*") if ".git" not in path.parts) == listed
+
+
+@pytest.mark.req("SAFE-10", "SESS-007")
+def test_a_link_that_stays_in_the_repository_is_followed_and_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    (folder / "shared/claude").mkdir(parents=True)
+    (folder / "shared/attributes").write_text("*.png binary\n", encoding="utf-8")
+    (folder / ".claude").symlink_to("shared/claude")
+    (folder / ".gitattributes").symlink_to("shared/attributes")
+    done = cortext("init", "--ai", "claude", cwd=folder)
+    assert done.code == 0, done.err
+    assert (folder / ".claude").is_symlink() and (folder / ".gitattributes").is_symlink()
+    assert (folder / "shared/claude/settings.json").is_file()
+    attributes = (folder / "shared/attributes").read_text(encoding="utf-8")
+    assert attributes.startswith("*.png binary\n") and "merge=cortext" in attributes
+    assert cortext("uninstall", cwd=folder).code == 0
+    assert (folder / "shared/attributes").read_text(encoding="utf-8") == "*.png binary\n"
+
+
+@pytest.mark.req("SAFE-10", "SESS-007")
+@pytest.mark.parametrize("way", ["registry", "manifest", "link"])
+def test_the_files_of_git_itself_are_no_part_of_a_workspace(workspace: Path, way: str) -> None:
+    token = "https://user:hunter2hunter2@example.org/repository"
+    config = workspace / ".git/config"
+    config.write_text(f'{config.read_text(encoding="utf-8")}[remote "origin"]\n\turl = {token}\n', encoding="utf-8")
+    hook = workspace / ".git/hooks/pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\n", encoding="utf-8")
+    if way == "registry":
+        _register(workspace, "spy", command_file=".git/config")
+    elif way == "manifest":
+        path = workspace / ".workspace/installed.json"
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+        manifest["files"][".git/hooks/pre-commit"] = hashlib.sha256(b"#!/bin/sh\n").hexdigest()
+        path.write_text(json.dumps(manifest), encoding="utf-8")
+    else:
+        (workspace / ".gitattributes").unlink()
+        (workspace / ".gitattributes").symlink_to(".git/config")
+    before = config.read_bytes()
+    for command in ("upgrade", "uninstall"):
+        done = cortext(command, cwd=workspace)
+        assert done.code in (6, 7) or (way, command) == ("registry", "uninstall"), done
+        assert b"hunter2" not in _held_by(workspace)
+        assert hook.exists()
+        if way == "link":
+            assert config.read_bytes() == before

@@ -218,3 +218,14 @@ def test_completion_offers_no_word_that_the_shell_would_show_raw(hostile_store: 
     for words in (["show", ""], ["new", ""]):
         done = run(["cortext", "complete-words", *words], cwd=hostile_store)
         assert not RAW.search(done.out), ascii(done.out)
+
+
+@pytest.mark.req("SAFE-01")
+def test_json_for_a_terminal_has_the_same_values_and_nothing_unsafe() -> None:
+    import json
+
+    value = {"title": "\x9b31m \u202egnp \u2066x 日本 \U000e0041 é \x1b]0;x\x07"}
+    shown = terminal.json_text(json.dumps(value, ensure_ascii=False, indent=2))
+    assert json.loads(shown) == value
+    assert terminal.block(shown) == shown
+    assert "日本" in shown and "é" in shown

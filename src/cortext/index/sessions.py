@@ -268,19 +268,28 @@ class _Refresh:
     def _notes(self, offset: int) -> tuple[int, set[str]]:
         """What our own writers noted since: the new end of their notes (-1: they are not what we knew), and the ids."""
         path = os.path.join(self.source.control, shapes.CHANGES)
+        nothing = (-1 if offset else 0), set[str]()
         try:
-            size = os.stat(path).st_size
-            if size == offset:
-                return offset, set()
-            if size < offset:
-                return -1, set()
-            with open(path, "rb") as file:
-                file.seek(offset)
-                raw = file.read()
-        except FileNotFoundError:
-            return (0, set()) if not offset else (-1, set())
+            size = os.lstat(path).st_size
+        except (FileNotFoundError, NotADirectoryError):
+            return nothing
+        if size <= offset:
+            return (offset if size == offset else -1), set()
+        from cortext import fsio
+        from cortext.errors import UnsafePath
+        from cortext.inside import inside
+        from cortext.model.ids import is_id
+
+        try:
+            # A workspace may be a stranger's: what a link leads to is none of our notes.
+            descriptor = fsio.open_file(inside(self.source.root, path), os.O_RDONLY)
+        except (FileNotFoundError, UnsafePath):
+            return nothing
+        with os.fdopen(descriptor, "rb") as file:
+            file.seek(offset)
+            raw = file.read(2 * fsio.HINTS)
         whole = raw.rfind(b"\n") + 1
-        return offset + whole, {line.decode("ascii", "replace") for line in raw[:whole].split(b"\n") if line}
+        return offset + whole, set(filter(is_id, raw[:whole].decode("ascii", "replace").split("\n")))
 
     def _signs(self) -> dict[str, int]:
         """Times of the folders in which sessions come and go, and of git's own files."""

@@ -40,6 +40,16 @@ def block(text: str) -> str:
     return text if rest.isprintable() or not _pattern().search(rest) else _pattern().sub(_mark, text)
 
 
+def json_text(text: str) -> str:
+    """JSON for a terminal: the same values, with what is unsafe spelled as escapes."""
+    return text if text.isascii() else _pattern().sub(_escape, text)
+
+
+def _escape(match: re.Match[str]) -> str:
+    units = match.group().encode("utf-16-be", "surrogatepass")
+    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+
+
 def line(text: str) -> str:
     """A text for one line, a title or a name: newlines and tabs become blanks."""
     # Nothing unsafe is printable, in Python's sense; compiling the pattern takes longer than most commands' words.

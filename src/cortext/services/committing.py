@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 
-from cortext import fsio, locks
-from cortext.errors import CortextError, SessionBusy, SessionNotFound
+from cortext import fsio, inside, locks
+from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
 from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.services.publish import TIMEOUT, Committed, Git
@@ -36,7 +36,7 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
         return session, why, {}
     # Noted first: a tool may not wait for us, and end us while others are at work on the repository.
     _note(place.root, session.id, _UNFINISHED)
-    lock = locks.Lock(os.path.join(place.root, _LOCK))
+    lock = locks.Lock(inside.inside(place.root, _LOCK))
     try:
         lock.acquire(TIMEOUT, "the git repository of this workspace")
     except SessionBusy as error:
@@ -97,21 +97,19 @@ def _commit_again(place: NamedStore, git: Git, session_id: str) -> None:
 
 def uncommitted(root: str) -> dict[str, str]:
     """The conversations of a workspace that could not be committed, and why."""
-    folder = os.path.join(root, UNCOMMITTED)
     found = {}
     try:
-        for name in sorted(filter(is_id, os.listdir(folder))):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                found[name] = file.read(1000).strip()
-    except OSError:
-        pass  # none, or made by the next save just now
+        for name in sorted(filter(is_id, os.listdir(inside.inside(root, UNCOMMITTED)))):
+            why = inside.read(root, os.path.join(UNCOMMITTED, name)) or b""
+            found[name] = why.decode("utf-8", "replace")[:1000].strip()
+    except (OSError, UnsafePath):
+        pass  # none, or made by the next save just now; or not ours to read: the next save says so
     return found
 
 
 def _note(root: str, session_id: str, done: Committed) -> None:
-    path = os.path.join(root, UNCOMMITTED, session_id)
+    path = os.path.join(UNCOMMITTED, session_id)
     if done.problem:
-        fsio.ensure_folder(os.path.dirname(path))
-        fsio.replace_file(path, [f"{done.problem}; {done.hint}\n".encode("utf-8", "surrogateescape")])
+        inside.write(root, path, f"{done.problem}; {done.hint}\n".encode("utf-8", "surrogateescape"))
     else:
-        fsio.remove(path)
+        inside.remove(root, path)

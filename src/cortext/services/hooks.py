@@ -51,7 +51,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise UsageError(f"the event of {name} is not JSON: {error}") from error
     if not isinstance(fields, dict):
         raise UsageError(f"the event of {name} is not an object")

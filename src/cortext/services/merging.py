@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from cortext import inside
+from cortext.errors import UnsafePath
 from cortext.services.publish import Git
 from cortext.store.base import GIT_MARKS, Damage
 from cortext.store.lines import BadLine
@@ -37,10 +39,10 @@ def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
 def has_attributes(root: str) -> bool:
     """Whether the repository says which files are merged by the driver."""
     try:
-        with open(os.path.join(root, ".gitattributes"), encoding="utf-8", errors="replace") as file:
-            return set(ATTRIBUTES) <= set(file.read().splitlines())
-    except OSError:
+        raw = inside.read(root, ".gitattributes") or b""
+    except (OSError, UnsafePath):
         return False
+    return set(ATTRIBUTES) <= set(raw.decode("utf-8", "replace").splitlines())
 
 
 def unset_driver(git: Git, *, dry_run: bool = False) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from cortext import fsio, locks
+from cortext import fsio, inside, locks
 from cortext.model.ids import number_of
 from cortext.services.publish import Git
 from cortext.services.stores import NamedStore
+from cortext.store import shapes
 
 KINDS = ("workspace", "home")
 MARK = "last-number"  # the highest number ever given out here, and the commit up to which history was read
@@ -27,12 +28,12 @@ def take_number(place: NamedStore) -> int:
     if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
         taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
         return _highest(taken) + 1
-    state = os.path.join(place.root, ".workspace", "state")
+    state = inside.inside(place.root, os.path.join(".workspace", "state"))
     fsio.ensure_folder(state, place.root)
     lock = locks.Lock(os.path.join(state, LOCK))
     lock.acquire(TIMEOUT, "the number of the next conversation")
     with lock:
-        given, seen = _read(os.path.join(state, MARK))
+        given, seen = _read(place.root, os.path.join(state, MARK))
         git = Git(place.root)
         head = git.head()
         names = [item.session_id for item in place.store.trash()]
@@ -40,7 +41,7 @@ def take_number(place: NamedStore) -> int:
         if head != seen:
             names += [path.split("/")[2] for path in git.added(seen, CONVERSATIONS) if path.count("/") >= 3]
         number = max(given, _highest(names)) + 1
-        fsio.replace_file(os.path.join(state, MARK), [f"{number} {head}\n".encode("ascii")])
+        inside.write(place.root, os.path.join(state, MARK), f"{number} {head}\n".encode("ascii"))
     return number
 
 
@@ -48,10 +49,9 @@ def _highest(names: Iterable[str]) -> int:
     return max((int(digits) for digits in map(number_of, names) if digits and len(digits) <= LONGEST), default=0)
 
 
-def _read(path: str) -> tuple[int, str]:
+def _read(root: str, path: str) -> tuple[int, str]:
     try:
-        with open(path, encoding="ascii") as file:
-            number, _, head = file.read().strip().partition(" ")
+        number, _, head = (inside.read(root, path) or b"").decode("ascii").strip().partition(" ")
         return int(number), head
     except (OSError, ValueError):
         return 0, ""
@@ -60,5 +60,4 @@ def _read(path: str) -> tuple[int, str]:
 def _folders(workspace: str) -> list[str]:
     """The names of all conversations, also of those that are plain markdown."""
     top = os.path.join(workspace, CONVERSATIONS)
-    days = [os.path.join(top, day) for day in os.listdir(top)] if os.path.isdir(top) else []
-    return [name for day in days if os.path.isdir(day) for name in os.listdir(day)]
+    return [os.path.basename(path) for day in shapes.folders(top) for path in shapes.folders(day)]

@@ -177,6 +177,24 @@ class Git:
             return self.added("", folder)
         return _names(done.stdout)
 
+    def _planted(self) -> str:
+        """A folder that git would take for a repository without `.git`: perhaps a stranger's, with hooks of its own.
+
+        Git looks upwards from the folder, and takes what has HEAD and objects for a bare repository. A clone can bring
+        such folders along, but no `.git`. (`safe.bareRepository` says the same, to a git of 2022 or later.)
+        """
+        folder = os.path.realpath(self.folder)
+        while not os.path.lexists(os.path.join(folder, ".git")):
+            if os.path.lexists(f"{folder}/HEAD") and any(
+                map(os.path.lexists, (f"{folder}/objects", f"{folder}/commondir"))
+            ):
+                return folder
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                break
+            folder = parent
+        return ""
+
     def _patiently(self, *words: str) -> subprocess.CompletedProcess[bytes]:
         """The same for a command that writes: another git process at work is waited for."""
         deadline = time.monotonic() + PATIENCE
@@ -196,6 +214,9 @@ class Git:
         if literal:
             environ["GIT_LITERAL_PATHSPECS"] = "1"
         command = ["git", "-C", self.folder, *words]
+        if words[0] != "init" and (planted := self._planted()):
+            said = f"{planted} is a repository among the files of another: git would run what it brought along"
+            return subprocess.CompletedProcess(command, 128, b"", os.fsencode(said))
         try:
             return subprocess.run(
                 command, env=environ, input=given or b"", capture_output=True, timeout=TIMEOUT, check=False

@@ -4,8 +4,8 @@ import os
 
 import msgspec
 
-from cortext import fsio
-from cortext.errors import ConfigError
+from cortext import inside
+from cortext.errors import ConfigError, UnsafePath
 from cortext.safety.paths import is_plain_name
 
 
@@ -36,11 +36,9 @@ def path_of(workspace: str) -> str:
 
 def load(workspace: str) -> Registry:
     """The registry; an empty one where there is none."""
+    raw = inside.read(workspace, RELATIVE)
     try:
-        with open(path_of(workspace), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Registry)
-    except FileNotFoundError:
-        return Registry()
+        return Registry() if raw is None else msgspec.json.decode(raw, type=Registry)
     except msgspec.DecodeError as error:
         raise ConfigError(
             f"{path_of(workspace)} cannot be used: {error}",
@@ -51,25 +49,25 @@ def load(workspace: str) -> Registry:
 
 def save(workspace: str, registry: Registry) -> None:
     """Write the registry, atomically."""
-    fsio.ensure_folder(os.path.dirname(path_of(workspace)))
-    fsio.replace_file(path_of(workspace), [msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n"])
+    inside.write(workspace, RELATIVE, msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n")
 
 
-def own_file(workspace: str, relative: str) -> str:
-    """Where a file of a type is. ConfigError where that is not in the workspace, by its name or by way of a link.
+def read_own(workspace: str, relative: str) -> bytes | None:
+    """A file of a type. ConfigError where that is not in the workspace, by its name or by way of a link.
 
     The registry comes from a repository, maybe a stranger's: it must not have us show or keep other files of the user.
     """
-    parts = relative.split("/")
-    path = os.path.join(workspace, *parts)
-    inside = os.path.realpath(workspace) + os.sep
-    if not all(is_plain_name(part) for part in parts) or not os.path.realpath(path).startswith(inside):
-        raise ConfigError(
-            f"{RELATIVE} names a file outside the workspace: {ascii(relative)[:120]}",
-            kept="it was not read",
-            hint="put the file into the workspace, and its path into the registry",
-        )
-    return path
+    why, hint = "its name leads out of it", "put the file into the workspace, and its path into the registry"
+    try:
+        if all(is_plain_name(part) for part in relative.split("/")):
+            return inside.read(workspace, relative)
+    except UnsafePath as error:
+        why, hint = error.message, error.hint
+    raise ConfigError(
+        f"{RELATIVE} names a file outside the workspace: {ascii(relative)[:120]} ({why})",
+        kept="it was not read, and nothing was changed",
+        hint=hint,
+    )
 
 
 def command_text(workspace: str, kind: str, topic: str = "") -> str:
@@ -89,9 +87,7 @@ def _command(workspace: str, kind: str) -> bytes:
     entry = load(workspace).types.get(kind)
     if entry is None or not entry.command_file:
         return b""
-    path = own_file(workspace, entry.command_file)
     try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20)
+        return (read_own(workspace, entry.command_file) or b"")[: 1 << 20]
     except OSError:
         return b""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from cortext import __version__, fsio, locks
+from cortext import __version__, fsio, inside, locks
 from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.safety.paths import is_plain_name
 from cortext.services import merging, numbering, registry, types
@@ -22,6 +22,7 @@ from cortext.services.registry import ConversationType, Registry
 from cortext.tools.base import CommandFile, Tool
 
 MANIFEST = ".workspace/installed.json"
+_STATE = ".workspace/state"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
 # What a store leaves in .workspace/state, all of it derived.
 _IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.MARK, numbering.LOCK})
@@ -51,11 +52,9 @@ class Report(msgspec.Struct, kw_only=True):
 
 def load_manifest(root: str) -> Manifest:
     """The manifest; an empty one where there is none."""
+    raw = inside.read(root, MANIFEST)
     try:
-        with open(os.path.join(root, MANIFEST), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Manifest)
-    except FileNotFoundError:
-        return Manifest()
+        return Manifest() if raw is None else msgspec.json.decode(raw, type=Manifest)
     except msgspec.DecodeError as error:
         raise ConfigError(f"{MANIFEST} cannot be used: {error}", kept="nothing was changed") from error
 
@@ -76,9 +75,11 @@ class Setup:
         wanted = self._files(known)
         self._check_paths(wanted)
         self._parts(".gitattributes")
+        for tool in self.tools:
+            tool.merge(self.root, self.program, dry_run=True)
         self._merge()
         if not self.dry_run:
-            fsio.ensure_folder(os.path.join(self.root, ".workspace"))
+            fsio.ensure_folder(inside.inside(self.root, ".workspace"))
         self._registry(known, added=added)
         for path, contents in wanted.items():
             self._put(path, contents)
@@ -92,15 +93,15 @@ class Setup:
 
     def _check_paths(self, wanted: Iterable[str]) -> None:
         """Refuse paths that lead out of the workspace: registry and manifest may come with a stranger's repository."""
-        root = os.path.realpath(self.root)
         for path in (*wanted, *self.manifest.files):
-            folder = os.path.realpath(os.path.join(root, *path.split("/")[:-1]))
-            if not all(map(is_plain_name, path.split("/"))) or not f"{folder}/".startswith(f"{root}/"):
+            if not all(map(is_plain_name, path.split("/"))):
                 raise UnsafePath(
                     f"this would be outside the workspace: {ascii(path)[:120]}",
                     kept="nothing was changed",
-                    hint=f"see {registry.RELATIVE} and {MANIFEST}, and links among the folders",
+                    hint=f"see {registry.RELATIVE} and {MANIFEST}",
                 )
+            inside.read(self.root, path)
+        inside.inside(self.root, _STATE)
 
     def _merge(self) -> None:
         """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
@@ -137,6 +138,9 @@ class Setup:
         """Take out what install put in; conversations and whatever the user edited stay."""
         self._check_paths(())
         self._parts(".gitattributes")
+        registry.load(self.root)
+        for tool in self.tools:
+            tool.unmerge(self.root, dry_run=True)
         for tool in self.tools:
             self.report.merged += _relative(self.root, tool.unmerge(self.root, dry_run=self.dry_run))
         for path in sorted(self.manifest.files, reverse=True):
@@ -149,23 +153,21 @@ class Setup:
         if os.path.exists(os.path.join(self.root, MANIFEST)):
             self.report.removed.append(MANIFEST)
         if not self.dry_run:
-            fsio.remove(os.path.join(self.root, MANIFEST))
-            _remove_idle_state(os.path.join(self.root, ".workspace", "state"))
+            inside.remove(self.root, MANIFEST)
+            _remove_idle_state(inside.inside(self.root, _STATE))
             _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
         return self.report
 
     def _take_out_registry(self) -> None:
         """The registry goes where it holds nothing but our own types; the user's stay, and it with them."""
-        path = os.path.join(self.root, *registry.RELATIVE.split("/"))
-        there = _read(path)
-        if there is None:
+        if inside.read(self.root, registry.RELATIVE) is None:
             return
         if registry.load(self.root).types != {name: _entry(name, text) for name, text in types.BUILT_IN.items()}:
             self.report.kept.append(registry.RELATIVE)
             return
         self.report.removed.append(registry.RELATIVE)
         if not self.dry_run:
-            fsio.remove(path)
+            inside.remove(self.root, registry.RELATIVE)
 
     def _files(self, known: Registry) -> dict[str, bytes]:
         """Every whole file that belongs to us, for the types and tools of this workspace."""
@@ -192,8 +194,8 @@ class Setup:
     def _text(self, path: str, shipped: bytes | None) -> str:
         """What a command's file will say in the end: the user's words, else those that come with us."""
         try:
-            there = _read(registry.own_file(self.root, path)) if path else None
-        except OSError:  # a folder, or one that we may not read
+            there = registry.read_own(self.root, path) if path else None
+        except OSError:  # one that we may not read
             there = None
         unedited = there is None or self.manifest.files.get(path) == _hash(there)
         raw = shipped if shipped is not None and unedited else there
@@ -214,8 +216,7 @@ class Setup:
 
     def _put(self, path: str, contents: bytes) -> None:
         """Write one whole file, unless the user's hand is in it."""
-        target = os.path.join(self.root, *path.split("/"))
-        there = _read(target)
+        there = inside.read(self.root, path)
         if there == contents:
             self.manifest.files[path] = _hash(contents)
             self.report.unchanged.append(path)
@@ -226,8 +227,7 @@ class Setup:
         self.report.written.append(path)
         self.manifest.files[path] = _hash(contents)
         if not self.dry_run:
-            fsio.ensure_folder(os.path.dirname(target))
-            fsio.replace_file(target, [contents])
+            inside.write(self.root, path, contents)
 
     def _retire(self, wanted: dict[str, bytes]) -> None:
         """Take out unedited files of an earlier version that this one does not have."""
@@ -237,8 +237,7 @@ class Setup:
                 self._take_out(path)
 
     def _take_out(self, path: str) -> None:
-        target = os.path.join(self.root, *path.split("/"))
-        there = _read(target)
+        there = inside.read(self.root, path)
         if there is None:
             self.manifest.files.pop(path, None)
             return
@@ -248,12 +247,12 @@ class Setup:
         self.report.removed.append(path)
         self.manifest.files.pop(path, None)
         if not self.dry_run:
+            target = inside.inside(self.root, path)
             fsio.remove(target)
             _remove_if_empty(os.path.dirname(target), stop=self.root)
 
     def _lines(self, name: str, lines: Sequence[str]) -> None:
         """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
-        path = os.path.join(self.root, name)
         old, before, after = self._parts(name)
         if lines and before and not before.endswith("\n"):
             before += "\n"
@@ -268,14 +267,14 @@ class Setup:
         if self.dry_run:
             return
         if new:
-            fsio.replace_file(path, [new.encode("utf-8", "surrogateescape")])
+            inside.write(self.root, name, new.encode("utf-8", "surrogateescape"))
         else:
-            fsio.remove(path)
+            inside.remove(self.root, name)
 
     def _parts(self, name: str) -> tuple[str, str, str]:
         """A file of the user's: the whole of it, and what is before and after our lines."""
         path = os.path.join(self.root, name)
-        old = (_read(path) or b"").decode("utf-8", "surrogateescape")
+        old = (inside.read(self.root, name) or b"").decode("utf-8", "surrogateescape")
         before, begin, rest = old.partition(_BEGIN + "\n")
         _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
         if begin and not end:
@@ -283,12 +282,11 @@ class Setup:
         return old, before, after
 
     def _save_manifest(self) -> None:
-        path = os.path.join(self.root, MANIFEST)
         raw = msgspec.json.format(msgspec.json.encode(self.manifest, order="sorted"), indent=2) + b"\n"
-        if _read(path) != raw:
+        if inside.read(self.root, MANIFEST) != raw:
             self.report.written.append(MANIFEST)
             if not self.dry_run:
-                fsio.replace_file(path, [raw])
+                inside.write(self.root, MANIFEST, raw)
 
 
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
@@ -297,11 +295,9 @@ def add_type(root: str, name: str, description: str, *, sessions: bool = True) -
     if name in known.types:
         raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
     files = _first_files(name, description)
-    for path, text in files.items():
-        target = os.path.join(root, *path.split("/"))
-        fsio.ensure_folder(os.path.dirname(target))
-        if not os.path.exists(target):
-            fsio.replace_file(target, [text.encode("utf-8")])
+    missing = [path for path in files if inside.read(root, path) is None]
+    for path in missing:
+        inside.write(root, path, files[path].encode("utf-8"))
     known.types[name] = msgspec.structs.replace(_entry(name, description), sessions=sessions)
     registry.save(root, known)
     return list(files)
@@ -326,10 +322,10 @@ def remove_type(root: str, name: str) -> list[str]:
     registry.save(root, known)
     kept = []
     for path, text in _first_files(name, entry.description).items():
-        target = os.path.join(root, *path.split("/"))
-        if _read(target) == text.encode("utf-8"):
-            fsio.remove(target)
-        elif os.path.lexists(target):
+        there = inside.read(root, path)
+        if there == text.encode("utf-8"):
+            inside.remove(root, path)
+        elif there is not None:
             kept.append(path)
     return kept
 
@@ -352,14 +348,6 @@ def _entry(name: str, description: str) -> ConversationType:
     )
 
 
-def _read(path: str) -> bytes | None:
-    try:
-        with open(path, "rb") as file:
-            return file.read()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def _hash(contents: bytes) -> str:
     return hashlib.sha256(contents).hexdigest()
 
@@ -374,6 +362,8 @@ def _remove_idle_state(folder: str) -> None:
         names = set(os.listdir(folder))
         held = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
     except (FileNotFoundError, NotADirectoryError):
+        return
+    if os.path.islink(os.path.join(folder, "locks")):
         return
     if names <= _IDLE and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
         fsio.remove_tree(folder)

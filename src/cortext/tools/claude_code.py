@@ -248,10 +248,11 @@ class ClaudeCode:
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
+        from cortext.inside import if_inside
         from cortext.tools.servers import names_in
 
         user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
-        shared = names_in(os.path.join(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
+        shared = names_in(if_inside(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
         return shared | names_in(user, "projects", project, "mcpServers")
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from cortext import fsio
 from cortext.errors import ConfigError
+from cortext.inside import inside
 from cortext.tools.base import CommandFile
 from cortext.tools.claude_code_json import JsonText
 
@@ -75,7 +76,7 @@ def _edit(project: str, settings: _Edit, mcp: _Edit, *, create: bool, dry_run: b
     """Work out all the new texts before the first is written: a broken file changes nothing anywhere."""
     planned: list[tuple[str, str | None]] = []
     for name, edit in ((SETTINGS, settings), (MCP, mcp)):
-        path = os.path.join(project, name)
+        path = inside(project, name)
         old = _read(path)
         if old is None and not create:
             continue

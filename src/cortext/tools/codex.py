@@ -249,10 +249,11 @@ class Codex:
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
+        from cortext.inside import if_inside
         from cortext.tools.servers import names_in
 
-        places = (os.path.join(project, ".codex"), self.folder)
-        return set().union(*(names_in(os.path.join(place, "config.toml"), "mcp_servers") for place in places))
+        paths = (if_inside(project, os.path.join(".codex", "config.toml")), os.path.join(self.folder, "config.toml"))
+        return set().union(*(names_in(path, "mcp_servers") for path in paths))
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words."""

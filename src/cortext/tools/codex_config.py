@@ -20,7 +20,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from cortext import fsio
-from cortext.errors import ConfigError
+from cortext.errors import ConfigError, UnsafePath
+from cortext.inside import inside
 
 # What we ask for with each event. Without a limit of its own, an answer of more than 10,000 characters
 # would reach the model cut in the middle.
@@ -61,9 +62,9 @@ def untrusted(settings: str, project: str) -> str:
     """What the user has to do before Codex runs our hooks; empty where its settings say that it was done."""
     hooks = os.path.realpath(_paths(project)[0])
     try:
-        state = _toml(settings, _read(settings) or "").get("hooks", {}).get("state", {})
+        state = _toml(settings, _read(os.path.realpath(settings)) or "").get("hooks", {}).get("state", {})
         keys = [os.path.realpath(key.partition("hooks.json:")[0] + "hooks.json") for key in state]
-    except (AttributeError, TypeError, ConfigError):
+    except (AttributeError, TypeError, ConfigError, UnsafePath):
         return ""  # its settings are not as we know them: nothing can be said
     if keys.count(hooks) >= len(_EVENTS):
         return ""
@@ -71,8 +72,10 @@ def untrusted(settings: str, project: str) -> str:
 
 
 def _paths(project: str) -> tuple[str, str]:
-    folder = os.path.join(project, ".codex")
-    return os.path.join(folder, "hooks.json"), os.path.join(folder, "config.toml")
+    return (
+        inside(project, os.path.join(".codex", "hooks.json")),
+        inside(project, os.path.join(".codex", "config.toml")),
+    )
 
 
 def _carry_out(planned: list[tuple[str, str | None]], *, dry_run: bool) -> list[str]:
@@ -89,14 +92,10 @@ def _carry_out(planned: list[tuple[str, str | None]], *, dry_run: bool) -> list[
 
 def _read(path: str) -> str | None:
     """The text of a config file; None where there is none."""
-    if os.path.islink(path):
-        raise ConfigError(
-            f"{path} is a symbolic link", kept="it was not followed", hint="put our entries in by hand where it points"
-        )
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with os.fdopen(fsio.open_file(path, os.O_RDONLY), encoding="utf-8", newline="") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8 text") from error

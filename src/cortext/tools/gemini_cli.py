@@ -217,7 +217,10 @@ class GeminiCli:
 
     def mcp_servers(self, project: str) -> set[str]:
         """The servers of the user and of the project."""
-        paths = [os.path.join(self._store.folder, "settings.json"), os.path.join(project, ".gemini", "settings.json")]
+        from cortext.inside import if_inside
+
+        own = os.path.join(self._store.folder, "settings.json")
+        paths = [own, if_inside(project, os.path.join(".gemini", "settings.json"))]
         return {name for path in paths for name in _servers_in(path)}
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:

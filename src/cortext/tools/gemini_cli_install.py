@@ -16,6 +16,7 @@ from typing import Any
 
 from cortext import fsio
 from cortext.errors import ConfigError, UsageError
+from cortext.inside import inside
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli_gate import COMMAND as GATE
 from cortext.tools.gemini_cli_settings import SettingsText
@@ -35,9 +36,9 @@ class ProjectConfig:
 
     def __init__(self, project: str, *, dry_run: bool = False) -> None:
         self.dry_run = dry_run  # then `touched` is what would be
-        self.folder = os.path.join(project, ".gemini")
-        self.settings_path = os.path.join(self.folder, "settings.json")
-        self.note_path = os.path.join(self.folder, "cortext.json")
+        self.folder = inside(project, ".gemini")
+        self.settings_path = inside(project, os.path.join(".gemini", "settings.json"))
+        self.note_path = inside(project, os.path.join(".gemini", "cortext.json"))
         self.touched: list[str] = []
 
     def merge(self, program: Sequence[str]) -> list[str]:
@@ -150,12 +151,10 @@ class ProjectConfig:
 
     def _read(self, path: str) -> str | None:
         """A file's text; None where there is none. One that we must not touch is an error that names it."""
-        if os.path.islink(path):
-            raise ConfigError(f"{path} is a symbolic link", kept="it is unchanged", hint="put a file in its place")
         try:
-            with open(path, encoding="utf-8", newline="") as file:
+            with os.fdopen(fsio.open_file(path, os.O_RDONLY), encoding="utf-8", newline="") as file:
                 return file.read()
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         except (UnicodeDecodeError, IsADirectoryError, PermissionError) as error:
             raise ConfigError(f"{path} cannot be read: {error}", kept="it is unchanged") from error

@@ -14,6 +14,7 @@ from typing import Any
 
 from cortext import fsio
 from cortext.errors import ConfigError
+from cortext.inside import inside
 from cortext.tools import opencode_config as config
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode_start import FOLDER
@@ -112,7 +113,7 @@ def _own_file(entry: Any) -> str:
 def _config_files(project: str) -> list[str]:
     """The config files of a project that OpenCode reads, all of them."""
     names = ("opencode.json", "opencode.jsonc")
-    return [os.path.join(project, *folder, name) for folder in ((), (FOLDER,)) for name in names]
+    return [inside(project, os.path.join(*folder, name)) for folder in ((), (FOLDER,)) for name in names]
 
 
 def _config_file(project: str) -> str:
@@ -148,9 +149,9 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", newline="") as file:
+        with os.fdopen(fsio.open_file(path, os.O_RDONLY), encoding="utf-8", newline="") as file:
             return file.read()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8") from error

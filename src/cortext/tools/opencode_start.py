@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import ConfigError
+from cortext.inside import if_inside
 from cortext.tools import opencode_config as config
 from cortext.tools.base import Launch
 from cortext.tools.opencode_store import Folders, connection, is_database
@@ -97,15 +98,16 @@ def mcp_servers(project: str, folders: Folders) -> set[str]:
 def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
     """The config files that OpenCode reads, the strongest first."""
     found = []
-    for folder in (os.path.join(project, FOLDER), project, folders.config):
-        for name in ("opencode.jsonc", "opencode.json"):
-            try:
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    value = config.parse(file.read())
-            except (OSError, ValueError, RecursionError):
-                continue  # OpenCode itself will complain about it
-            if isinstance(value, dict):
-                found.append(value)
+    names = ("opencode.jsonc", "opencode.json")
+    own = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
+    for path in (*own, *(os.path.join(folders.config, name) for name in names)):
+        try:
+            with open(path, encoding="utf-8") as file:
+                value = config.parse(file.read())
+        except (OSError, ValueError, RecursionError):
+            continue  # OpenCode itself will complain about it
+        if isinstance(value, dict):
+            found.append(value)
     return found
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cortext.errors import ConfigError, UsageError
+from cortext.errors import ConfigError, UnsafePath, UsageError
 from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli import GeminiCli
@@ -230,7 +230,7 @@ def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: P
     target.write_text("{}", encoding="utf-8")
     (project / ".gemini").mkdir()
     (project / ".gemini" / "settings.json").symlink_to(target)
-    with pytest.raises(ConfigError, match="link"):
+    with pytest.raises(UnsafePath, match="link"):
         tool.merge(str(project), PROGRAM)
     assert target.read_text(encoding="utf-8") == "{}"
     (project / ".gemini" / "settings.json").unlink()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext import __version__
-from cortext.faces.terminal.run import run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_strangers_workspace, run_command, unknown_command, whole_process
 
 PACKAGE = "cortext.faces.cortext.commands"
 
@@ -125,11 +125,13 @@ def adopt_here() -> None:
     import os
     import sys
 
+    from cortext.errors import CortextError
     from cortext.wiring import adopt_workspace, find_workspace
 
+    note_strangers_workspace()
     try:
         adopted = adopt_workspace(find_workspace(os.getcwd()))
-    except OSError:  # the folder that we stand in was removed: the command says so
+    except (OSError, CortextError):  # the folder that we stand in was removed, or bad settings: the command says so
         return
     if adopted:
         print("Note: set up cortext's merge driver in this clone (git config merge.cortext.driver).", file=sys.stderr)

@@ -135,6 +135,9 @@ def _open_streams() -> None:
     if "--json" in sys.argv:
         out: Any = sys.stdout
         out.reconfigure(encoding="utf-8")
+        if out.isatty():
+            write = out.write
+            out.write = lambda text: write(terminal.json_text(text))
 
 
 def _unsaid(error: OSError) -> int:
@@ -167,6 +170,15 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
         if text:
             said = folded(terminal.line(text), sys.stderr, first=len("  next: "), indent=8)
             print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {said}", file=sys.stderr)
+
+
+def note_strangers_workspace() -> None:
+    """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
+    from cortext.wiring import strangers_workspace_here
+
+    why = strangers_workspace_here()
+    if why:
+        print(folded(terminal.line(f"Note: {why}"), sys.stderr), file=sys.stderr)
 
 
 def unknown_command(program: str, name: str, known: Sequence[str]) -> int:

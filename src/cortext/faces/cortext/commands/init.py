@@ -6,7 +6,7 @@ import os
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
-from cortext.errors import UsageError
+from cortext.errors import UnsafePath, UsageError
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
@@ -14,7 +14,7 @@ from cortext.safety import terminal
 from cortext.services.detecting import detect_all, untested
 from cortext.services.setup import Setup
 from cortext.services.timer import write_timer
-from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace
+from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace, strangers_workspace
 
 if TYPE_CHECKING:
     from cortext.wiring import ToolAdapter
@@ -60,6 +60,8 @@ def run(arguments: list[str]) -> int:
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
     _check_home(folder, force=options.force)
+    if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := strangers_workspace(folder)):
+        raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
     wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = chosen_tools(wiring, options.ai)
     report = Setup(folder, tools, PROGRAM).install()
