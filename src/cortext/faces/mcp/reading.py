@@ -15,6 +15,8 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.safety.framing import field
+from cortext.safety.secrets import mask
 from cortext.services import chats
 from cortext.services.capture import catch_up
 from cortext.services.lifecycle import pause
@@ -46,7 +48,7 @@ def get_session(world: World, given: Given) -> Answer:
     lines: list[str] = []
     following, rest = -1, 0
     for message, text in recall.messages(row, start):
-        text = terminal.block(text)
+        text = safe(text)
         begin = offset if not page and message.seq == start else 0
         entry = _message(message, text[begin:])
         heading = _heading(message)
@@ -83,14 +85,20 @@ def _head_size(row: Row) -> int:
 
 
 def _message(message: Message, text: str) -> Json:
-    entry: Json = {"seq": message.seq, "role": message.role[:WORD], "timestamp": message.timestamp[:24], "text": text}
+    role, when = _said_by(message)
+    entry: Json = {"seq": message.seq, "role": role, "timestamp": when, "text": text}
     mark = "cut off" if message.partial else "aside" if message.aside else ""
     return {**entry, "mark": mark} if mark else entry
 
 
 def _heading(message: Message) -> str:
     mark = " · cut off" if message.partial else " · aside" if message.aside else ""
-    return terminal.line(f"[{message.seq}] {message.role[:WORD]} · {message.timestamp[:24]}{mark}")
+    role, when = _said_by(message)
+    return terminal.line(f"[{message.seq}] {role} · {when}{mark}")
+
+
+def _said_by(message: Message) -> tuple[str, str]:
+    return field(mask(message.role).text)[:WORD], field(mask(message.timestamp).text)[:24]
 
 
 def _cost(heading: str, entry: Json) -> int:
@@ -119,10 +127,9 @@ def resume_session(world: World, given: Given) -> Answer:
     done = "\n".join(desk.go_on(chosen, force=True))
     packet = _packet(chosen, world.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
-    text = terminal.block(packet.text())
     counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
     attached = {"attached": desk.chat is not None, "done": done}
-    return Answer(f"{done}\n\n{text}", {"packet": text, **counts, **attached})
+    return Answer(done, {**counts, **attached}, packet.text())
 
 
 def _desk(world: World) -> Desk:

@@ -18,8 +18,9 @@ from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
+from cortext.safety.framing import field
 from cortext.safety.secrets import mask
-from cortext.services.masking import mask_messages
+from cortext.services.masking import disarm, mask_messages
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
@@ -69,14 +70,14 @@ def make_plan(
     history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
-    carried, secrets = mask_messages([plain(message) for message in fitting])
+    masked, secrets = mask_messages([plain(message) for message in fitting])
+    carried = [disarm(message) for message in masked]
     before = facts_before(history, earlier)
     if carried:
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
         block = begun_block(session)
-    context = mask(block).text
-    prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
+    prompt = mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
     receipt = Receipt(
         session=session.id,
         target=tool.name,
@@ -179,7 +180,7 @@ def carry_out(
     try:
         if plan.how == BEGUN:
             plan.written, launch = tool.launch_new(
-                project=plan.project, prompt=plan.prompt, title=plan.session.title, model=model
+                project=plan.project, prompt=plan.prompt, title=_title(plan), model=model
             )
         else:
             plan.written = _bring(plan, tool, model)
@@ -214,7 +215,7 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
 
         plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
         return None
-    written = tool.write(plan.carried, project=plan.project, title=plan.session.title, model=model)
+    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model)
     if written.tool_calls != plan.receipt.tool_calls:
         tool.discard(written, project=plan.project)
         raise DamagedData(
@@ -223,6 +224,11 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
             hint="resume it with --print, and report this",
         )
     return written
+
+
+def _title(plan: Plan) -> str:
+    """What the conversation is called in the tool's own list."""
+    return field(mask(plan.session.title).text)
 
 
 def _own_session(
