@@ -17,6 +17,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from cortext import fsio
+from cortext.safety.environment import for_child
 
 TIMEOUT = 120  # a hook or a passphrase may take its time, but not for ever
 PATIENCE = 10.0  # seconds in which another git process may finish its work
@@ -189,7 +190,8 @@ class Git:
 
     def _run(self, *words: str, given: bytes | None = None, literal: bool = True) -> subprocess.CompletedProcess[bytes]:
         # Inside a git hook these point at the repository of the hook: ours is the one of the folder.
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+        given_on = for_child(os.environ)
+        environ = {name: value for name, value in given_on.items() if not name.startswith("GIT_") or name in _KEPT}
         # Looking must not lock: somebody else's git would fail on it.
         environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if literal:

@@ -13,6 +13,7 @@ import msgspec
 from cortext import fsio, newfiles
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
+from cortext.safety.environment import for_child
 from cortext.tools.base import TITLES, CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.programs import program_on
 
@@ -69,7 +70,7 @@ class ClaudeCode:
             try:
                 done = subprocess.run(
                     [program, "--version"],
-                    env=self._environ,
+                    env=for_child(self._environ),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=_VERSION_SECONDS,

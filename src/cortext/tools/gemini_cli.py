@@ -11,6 +11,7 @@ import msgspec
 from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.newfiles import Later
+from cortext.safety.environment import for_child
 from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import TITLES, CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.gemini_cli_mark import dump
@@ -66,7 +67,7 @@ class GeminiCli:
         try:
             done = subprocess.run(
                 [program, "--version"],
-                env=dict(self._environ),
+                env=for_child(self._environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,

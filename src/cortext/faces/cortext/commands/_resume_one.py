@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services import shown
+from cortext.services import handing, shown
 from cortext.services.choose import Ways, candidates, holds, only
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_text
@@ -77,6 +77,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         _print_receipt(plan)
         _become(launch.argv, launch.cwd, launch.env)
     except OSError as error:
+        handing.take_back()
         take_back(plan, tool, capture)
         raise NotFound(
             f"{tool.title} could not be started: {error.strerror or error}",
@@ -156,7 +157,7 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
-    os.execvpe(argv[0], argv, {**os.environ, **added})
+    os.execvpe(argv[0], argv, handing.environment(added))
 
 
 def _only_tool(wiring: Wiring) -> str:
