@@ -14,7 +14,20 @@ from typing import Any
 
 import msgspec
 
-from cortext.model.message import FILE, IMAGE, ROLES, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.message import (
+    ASSISTANT,
+    FILE,
+    IMAGE,
+    ROLES,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+)
 from cortext.model.session import Session
 from cortext.store.workspace import WorkspaceStore
 
@@ -63,12 +76,27 @@ def messages(word: Word) -> Iterator[Message]:
         yield made
 
 
-def plant(store: WorkspaceStore, name: str, word: Word, **fixed: Any) -> Session:
+def sound_messages(word: Word) -> Iterator[Message]:
+    """The same as a talk that every tool can take: each role has the parts that it can have, a call has its result."""
+    call = word("call")
+    kinds = {USER: (TEXT,), ASSISTANT: (TEXT, TOOL_CALL), TOOL: (TOOL_RESULT,)}
+    for number, role in enumerate((USER, ASSISTANT, TOOL, ASSISTANT)):
+        parts = [
+            planted(Part, word, f"{role}[{kind}].", type=kind, id=call, call_id=call, is_error=False)
+            for kind in (kinds[role] if number < 3 else (TEXT,))
+        ]
+        said = "\n".join(part.text for part in parts if part.type == TEXT)
+        yield planted(Message, word, f"{role}.", seq=number, role=role, parts=parts, content=said, parent="")
+
+
+def plant(
+    store: WorkspaceStore, name: str, word: Word, said: Callable[[Word], Iterator[Message]] = messages, **fixed: Any
+) -> Session:
     """A session of this id with the word in every field of its metadata and its messages, written past the store."""
     store.create(Session(id=name, type="plan", title="Planted"))
     folder = Path(store.get(name).path) / ".session"
     session = planted(Session, word, id=name, status="paused", store="", path="", **fixed)
     (folder / "session.json").write_text(json.dumps(store.fields_of(session, {})), encoding="utf-8")
-    lines = [msgspec.json.encode(message) for message in messages(word)]
+    lines = [msgspec.json.encode(message) for message in said(word)]
     (folder / "messages.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     return store.get(name)

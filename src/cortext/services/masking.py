@@ -94,7 +94,12 @@ def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tup
 
 def mask_session(session: Session) -> Session:
     """The session as it may leave: its title, its summary and everything else that somebody could have written."""
-    return _changed(session, _masking(frozenset(), []))
+    return mask_struct(session)
+
+
+def mask_struct(kept: Kept) -> Kept:
+    """Any struct without the secrets in its texts, at any depth."""
+    return _changed(kept, _masking(frozenset(), []))
 
 
 def mask_value(value: Any) -> Any:

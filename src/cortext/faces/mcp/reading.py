@@ -21,6 +21,7 @@ from cortext.services import chats
 from cortext.services.capture import catch_up
 from cortext.services.lifecycle import pause
 from cortext.services.listing import Row
+from cortext.services.masking import mask_session
 from cortext.services.recall import TITLE, WORD, without_secrets
 from cortext.services.registry import command_text
 from cortext.services.resume.digest import clip
@@ -146,11 +147,12 @@ def _desk(world: World) -> Desk:
 
 def _packet(chosen: Found, budget: int) -> Packet:
     """The packet in this many tokens, as text and as data; a command that takes half of them is only named."""
+    session = mask_session(chosen.session)  # before anything is cut: half a secret has no form
     session = replace(
-        chosen.session,
-        title=clip(terminal.line(chosen.session.title), TITLE),
-        type=clip(terminal.line(chosen.session.type), WORD),
-        summary=clip(terminal.line(chosen.session.summary), budget // 4),
+        session,
+        title=clip(terminal.line(session.title), TITLE),
+        type=clip(terminal.line(session.type), WORD),
+        summary=clip(terminal.line(session.summary), budget // 4),
     )
     command = command_text(chosen.place.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:

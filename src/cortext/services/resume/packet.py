@@ -17,6 +17,7 @@ from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_i
 from cortext.model.session import Session
 from cortext.safety.framing import BEGIN, END, disarmed, fence, field
 from cortext.safety.secrets import mask
+from cortext.services.masking import mask_messages
 from cortext.services.resume.digest import clip, digest
 from cortext.services.resume.history import History
 from cortext.services.resume.render import body, heading
@@ -126,7 +127,9 @@ def build(
     draw: Callable[[int], bytes] = os.urandom,
 ) -> Packet:
     """The packet of this history in at most about `budget` tokens. `draw` is what its fence is drawn by."""
-    summary = clip(session.summary, max(400, budget))  # a quarter of the budget: words come before words about them
+    summary = clip(
+        mask(session.summary).text, max(400, budget)
+    )  # a quarter of the budget: words come before words about them
     room = budget - tokens.estimate(command) - 300 - tokens.estimate(summary)
     history.expect(room * 3 // 2, before=DIGEST_OF)  # results will be cut, so that more fits
     carried, bodies, cut = _fit(history, max(room, 0))
@@ -156,7 +159,10 @@ def facts_before(history: History, place: int) -> str:
     """What came before this place, in few words; empty where nothing did."""
     if not place:
         return ""
-    return digest(history.messages(max(0, place - DIGEST_OF), place), first=history.messages(0, FIRST)).text()
+    # Without secrets before anything is cut: half of one has no form by which it could be known.
+    messages, _ = mask_messages(history.messages(max(0, place - DIGEST_OF), place))
+    first, _ = mask_messages(history.messages(0, FIRST))
+    return digest(messages, first=first).text()
 
 
 def _fit(history: History, room: int) -> tuple[list[Message], list[str], int]:

@@ -13,6 +13,7 @@ from cortext.safety.framing import disarmed, field
 # A tool result that had to be cut shows its beginning and its end: errors stand at the end.
 CUT_HEAD = 300
 CUT_TAIL = 100
+LEAST_CUT = 80
 
 
 def heading(message: Message, fence: str) -> str:
@@ -39,16 +40,25 @@ def _part(part: Part, *, cut_results: bool) -> str:
 
         return f"[called {field(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
     if part.type == TOOL_RESULT:
-        output = shorten(part.output) if cut_results else part.output
+        output = _shortened(part.output) if cut_results else part.output
         return f"[{field(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
     if part.type == IMAGE or part.ref:
         return f"[{field(part.type)}: {field(part.ref)}]"
     return "" if part.type == THINKING else part.text
 
 
+def _shortened(output: str) -> str:
+    """The same of a result that may hold a secret: half of one has no form by which it could be known later."""
+    if len(output) - CUT_HEAD - CUT_TAIL < LEAST_CUT:
+        return output
+    from cortext.safety.secrets import mask
+
+    return shorten(mask(output).text)
+
+
 def shorten(output: str) -> str:
     """A long tool result as its beginning and its end, with a note of what is missing."""
     missing = len(output) - CUT_HEAD - CUT_TAIL
-    if missing < 80:
+    if missing < LEAST_CUT:
         return output
     return f"{output[:CUT_HEAD]}\n[… {missing:,} characters of this result left out …]\n{output[-CUT_TAIL:]}"
