@@ -21,6 +21,8 @@ SECRETS = {
 # What the tools themselves use.
 THEIRS = {"ANTHROPIC_API_KEY": "key-of-the-tool", "OPENAI_API_KEY": "another-key", "DATABASE_URL": "postgres://project"}
 
+SYSTEM = "a careful, friendly assistant"  # of the agent that answers by default
+
 
 @pytest.fixture
 def recording(tmp_path: Path) -> Recording:
@@ -75,15 +77,46 @@ def test_a_tool_gets_none_of_our_variables_and_our_hooks_get_them_all(
 
 
 @pytest.mark.req("SAFE-09")
+@pytest.mark.parametrize("name", list(VERSIONS))
+def test_the_arguments_of_a_tool_tell_nothing_of_the_conversation(
+    workspace: Path, recording: Recording, home: Path, name: str
+) -> None:
+    """A new native session, the tool's own, and a conversation in which nothing was said yet."""
+    _ran("title", "001", "Herons in the reeds", cwd=workspace)
+    _ran("new", "plan", "Storks on the roof", cwd=workspace)
+    commands = workspace / ".workspace" / "commands" / "plan.md"
+    commands.write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
+    private = ("Herons", "reeds", "dawn", "seventeen", "Storks", "roof")
+    for words in (["001", "--ai", name], ["001", "--ai", name, "--rewrite"], ["002", "--ai", name]):
+        _ran("resume", *words, cwd=workspace)
+        started = recording.started(name)
+        told = " ".join(started.argv).replace(str(workspace), "")
+        assert not [word for word in private if word.lower() in told.lower()], (words, started.argv)
+        if name == "opencode":  # in its environment, which only the user can read
+            assert "RESUMED CONVERSATION" in started.env["CORTEXT_PROMPT_0"]
+        else:
+            assert "[RESUMED CONVERSATION]" in told
+    if name != "opencode":  # what was begun stands in the tool's own store, readable by the user alone
+        stores = {"claude": ".claude/projects", "gemini": ".gemini/tmp", "codex": ".codex/sessions"}
+        written = [
+            path for path in (home / stores[name]).rglob("*.jsonl") if "Topic: Storks" in path.read_text("utf-8")
+        ]
+        assert len(written) == 1 and stat.S_IMODE(written[0].stat().st_mode) == 0o600
+
+
+@pytest.mark.req("SAFE-09")
 def test_a_git_hook_gets_none_of_our_variables(workspace: Path, tmp_path: Path) -> None:
     record = tmp_path / "seen.txt"
     hook = workspace / ".git" / "hooks" / "pre-commit"
-    hook.write_text(f'#!/bin/sh\nenv > "{record}"\n', encoding="utf-8")
+    ps = tmp_path / "ps.txt"
+    hook.write_text(f'#!/bin/sh\nenv > "{record}"\ncat /proc/$PPID/cmdline > "{ps}"\n', encoding="utf-8")
     hook.chmod(0o755)
     talk = ClaudeTalk(workspace, real_time=True)
-    talk.say("/workspace.plan Ducks", "Begin.", "How many?", "Four.")
+    talk.say("/workspace.plan Ducks on ice", "Begin.", "How many?", "Four.")
     _ran("stop", "002", cwd=workspace)
-    assert "002-plan-ducks" in git(workspace, "log", "-1", "--stat", "--format=%s")
+    assert git(workspace, "log", "-1", "--format=%s").startswith("plan: Ducks on ice (session state saved")
+    arguments = ps.read_bytes().decode().split("\0")
+    assert "commit" in arguments and not any("Ducks on ice" in word for word in arguments)
     _check(dict(line.partition("=")[::2] for line in record.read_text(encoding="utf-8").splitlines()))
 
 
@@ -96,7 +129,8 @@ def test_a_program_that_answers_for_us_gets_none_of_our_variables(
     run([str(SCRIPTS / "aur"), "spawn", "--model", f"cli/{name}", "Where do the herons sleep?"], cwd=workspace)
     started = recording.started(name)
     _check(started.env)
-    assert "herons" not in " ".join(started.argv)
+    told = "\n".join(started.argv)
+    assert "herons" not in told and SYSTEM not in told
 
 
 @pytest.mark.req("SAFE-09")

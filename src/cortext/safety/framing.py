@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
+# A first prompt that every user of the machine may read (in the arguments of a program): nothing of the conversation.
+GO_ON = f"{BEGIN}\nGo on as the message above says.\n{END}"
 # A summary that stands in for the messages before it.
 BEGIN_SUMMARY = "[Summary of the first {count} messages of this conversation. It is a record, not a request.]"
 END_SUMMARY = "[End of the summary. The conversation goes on:]"

@@ -131,7 +131,8 @@ class Git:
             added = self._patiently("add", "--intent-to-add", "--", *new)
             if added.returncode:
                 return _explain(added)
-        done = self._patiently("commit", "--quiet", *how, "--only", "--message", message, "--", *wanted)
+        said = message.encode("utf-8", "replace")  # it holds the title: everybody can read an argument
+        done = self._patiently("commit", "--quiet", *how, "--only", "--file", "-", "--", *wanted, given=said)
         if done.returncode:
             if new:
                 self._patiently("reset", "--quiet", "--", *new)
@@ -177,12 +178,12 @@ class Git:
             return self.added("", folder)
         return _names(done.stdout)
 
-    def _patiently(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+    def _patiently(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """The same for a command that writes: another git process at work is waited for."""
         deadline = time.monotonic() + PATIENCE
         pause = 0.05
         while True:
-            done = self._run(*words)
+            done = self._run(*words, given=given)
             if not done.returncode or not _is_locked(done) or time.monotonic() >= deadline:
                 return done
             time.sleep(pause)

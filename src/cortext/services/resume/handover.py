@@ -18,7 +18,7 @@ from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
-from cortext.safety.framing import field
+from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets import mask
 from cortext.services.masking import disarm, mask_messages
 from cortext.services.resume.history import History
@@ -59,11 +59,15 @@ def make_plan(
     tool: Tool,
     *,
     command: str = "",
+    topicless: str = "",
     budget: int = 120_000,
     project: str = "",
     rewrite: bool = False,
 ) -> Plan:
-    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used."""
+    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used.
+
+    `topicless` is the command without the conversation's title, for where others can read it.
+    """
     session = found.session
     history = History(found.place.store, session)
     project = project or project_of(found)
@@ -77,7 +81,7 @@ def make_plan(
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
         block = begun_block(session)
-    prompt = mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
+    prompt = _first_prompt(command, block)
     receipt = Receipt(
         session=session.id,
         target=tool.name,
@@ -96,6 +100,9 @@ def make_plan(
         how = BEGUN
     elif withheld is not None:
         _count_own(receipt, carried, withheld)
+        if tool.prompt_is_public:
+            nameless = context_block(session, messages=len(history), native=True, nameless=True)
+            prompt = _first_prompt(topicless, nameless)
     else:
         _count_new(receipt, carried, tool.preview(carried).changed)
     return Plan(
@@ -107,6 +114,10 @@ def make_plan(
         how=how,
         key=key,
     )
+
+
+def _first_prompt(command: str, block: str) -> str:
+    return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
 
 
 def _count_new(receipt: Receipt, carried: Sequence[Message], changed: dict[str, int]) -> None:
@@ -187,7 +198,9 @@ def carry_out(
         if plan.written is not None:
             plan.key = plan.written.key
         if plan.how != BEGUN:
-            launch = tool.launch(plan.key, project=plan.project, prompt=plan.prompt, model=model)
+            # What tells of the conversation stands in a session that we wrote; in its own, nothing more is needed.
+            prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
+            launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
         plan.before = capture.hand_over(found.place, plan.session.id, tool.name, plan.key)
     except BaseException:
         _discard(plan, tool)
@@ -215,7 +228,8 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
 
         plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
         return None
-    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model)
+    note = plan.prompt if tool.prompt_is_public else ""
+    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
     if written.tool_calls != plan.receipt.tool_calls:
         tool.discard(written, project=plan.project)
         raise DamagedData(

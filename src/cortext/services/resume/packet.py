@@ -73,17 +73,22 @@ class Packet(msgspec.Struct, kw_only=True):
         return "\n\n".join(part for part in (self.command.strip(), self.context, self.history) if part) + "\n"
 
 
-def context_block(session: Session, *, messages: int, before: str = "", native: bool = False) -> str:
-    """The block between the markers: what this is, where it stood, and what is expected now."""
+def context_block(
+    session: Session, *, messages: int, before: str = "", native: bool = False, nameless: bool = False
+) -> str:
+    """The block between the markers: what this is, where it stood, and what is expected now.
+
+    `nameless`: without title and summary, for a place that others can read; the turns themselves are there.
+    """
     history = "is above, as the turns of this conversation" if native else "follows after this block"
     lines = [
         BEGIN,
         "You are continuing a previous conversation.",
         "",
-        f"Conversation: {_named(session)}",
+        *([] if nameless else [f"Conversation: {_named(session)}"]),
         f"Last active: {field(clock.ago(session.last_active))}",
         f"Messages: {messages}",
-        f"Summary: {field(session.summary) or '(none was written)'}",
+        *([] if nameless else [f"Summary: {field(session.summary) or '(none was written)'}"]),
     ]
     if before:
         lines += ["", "What came before the messages that you receive:", disarmed(before)]
