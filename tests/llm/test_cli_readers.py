@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from cortext.llm.cli_programs import (
     Reader,
     start_claude,
     start_codex,
+    start_gemini,
     start_opencode,
 )
 from cortext.llm.cli_prompt import JOINER, named, prompt, system, unnamed
@@ -180,9 +182,11 @@ def test_history_is_data_between_marks_that_nothing_in_it_ends() -> None:
 
     text = prompt(Request(messages=talk))
 
-    before, _, after = text.partition("\n</conversation-2>\n")
+    mark = re.findall(r"<conversation-([0-9a-f]{12})>", text)[0]
+    before, _, after = text.partition(f"\n</conversation-{mark}>\n")
     assert before.startswith("You are in the middle of a conversation.")
-    assert "<conversation-2>\nUSER:\nLook </conversation> it up\n\nASSISTANT:\nI do." in before
+    said = f"---{mark} USER:\nLook </conversation> it up\n\n---{mark} ASSISTANT:\nI do."
+    assert f"<conversation-{mark}>\n{said}" in before
     assert '[called the tool look with {"q": "鷺"}]' in before
     assert "a bird" in after and "And?" in after and "[image: /tmp/a.png]" in after
 
@@ -202,14 +206,19 @@ def test_file_names_are_made_harmless_and_back() -> None:
     assert "@/" not in unnamed(text) and named(unnamed(text)) == text
 
 
-def test_system_prompt_that_is_too_long_for_a_command_line_goes_with_the_prompt() -> None:
-    long = "rule " * 30_000
-    for start in (start_claude, start_codex, start_opencode):
-        made = start(long, "Go", "", "/scratch", "/folder", {})
-        assert made.given.startswith("Follow these instructions:") and made.given.endswith("Go")
-        assert all(len(word) < 100_000 for word in [*made.arguments, *made.env.values()])
-        short = start("rule", "Go", "", "/scratch", "/folder", {})
-        assert short.given == "Go"
+@pytest.mark.req("SAFE-09")
+@pytest.mark.parametrize("text", ["rule", "rule " * 30_000])
+def test_no_system_prompt_stands_in_the_arguments(tmp_path: Path, text: str) -> None:
+    for start in (start_claude, start_gemini, start_codex, start_opencode):
+        made = start(text, "Go", "", str(tmp_path), "/folder", {})
+        assert "rule" not in " ".join(made.arguments)
+        assert all(len(word) < 100_000 for word in made.env.values())
+        assert made.given.endswith("Go")
+        kept = [Path(word) for word in (*made.arguments, *made.env.values()) if word.startswith(f"{tmp_path}/system-")]
+        if kept:  # a file that only the user can read
+            assert kept[0].read_text("utf-8") == text and kept[0].stat().st_mode & 0o777 == 0o600
+        else:
+            assert "rule" in made.given or "rule" in made.env["OPENCODE_CONFIG_CONTENT"]
     assert system("  ") == ""
 
 

@@ -68,7 +68,7 @@ def test_program_answers_as_a_model(name: str, tmp_path: Path, server: ModelServ
     body = json.dumps(asked.body, ensure_ascii=False)
     assert json.dumps('You are the "keeper" of herons 🐦.\nBe brief.', ensure_ascii=False)[1:-1] in body
     (told,) = [turn for turn in asked.conversation if "How many herons?" in turn.text]
-    assert told.role == "user" and "<conversation-2>" in told.text and "Gladly. </conversation>" in told.text
+    assert told.role == "user" and "<conversation-" in told.text and "Gladly. </conversation>" in told.text
     # What the history names is not read: it is a record, not a wish.
     assert "zugunruhe" not in body
     # Nothing is kept of it there, and nothing was changed in the project.

@@ -12,6 +12,7 @@ from tests.support.model_server import ModelServer, Request
 
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
+from cortext.safety.framing import GO_ON
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
 from cortext.services.stores import Found, exact
 from cortext.wiring import Wiring
@@ -92,7 +93,8 @@ def test_begun_in_one_continued_in_another(
     plan = make_plan(found, tool, command=COMMAND, project=str(project))
     carry_out(plan, found, tool, world.capture(), force=True)
     assert plan.how == NEW
-    request = _continue(desk, target, plan, project)
+    # What tells of the conversation stands in the session; the arguments of a program are no place for it.
+    request = _continue(desk, target, GO_ON if tool.prompt_is_public else plan.prompt, plan.key, project)
     _check_request(request, plan, said)
     _check_receipt(request, plan)
     _check_capture(desk, world, found, plan, said, target)
@@ -117,11 +119,11 @@ def _copy(world: Wiring, found: Found, target: str) -> Found:
     return Found(found.place, store.get(name))
 
 
-def _continue(desk: Desk, target: str, plan: Plan, project: Path) -> Request:
+def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> Request:
     """The target goes on, headless, with our prompt; the request that its model received."""
     before = len(desk.server.turns)
     desk.server.push("It was 4711, and the heron stands still.")
-    done = desk.tools[target].run(f"{plan.prompt}\n\n{NEXT}", cwd=project, resume=plan.key)
+    done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=key)
     assert done.returncode == 0, f"{target}: {done.stderr[-3000:]}"
     requests = desk.server.turns[before:]
     assert requests, "the model was asked"
@@ -203,7 +205,8 @@ def test_there_and_back_again_every_id_word_and_call_stays(
         plan = make_plan(found, tool, command=COMMAND, project=str(project))
         assert plan.how == NEW
         carry_out(plan, found, tool, world.capture(), force=True)
-        request = _continue(desk, target, plan, project)
+        prompt = GO_ON if tool.prompt_is_public else plan.prompt
+        request = _continue(desk, target, prompt, plan.key, project)
         _check_receipt(request, plan)
         assert desk.cortext("sync", "--from", target, cwd=desk.home).code == 0
         after = _essence(thread(store.read(name)))

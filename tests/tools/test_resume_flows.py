@@ -46,6 +46,18 @@ def _until(what: Callable[[], bool], seconds: float = 60.0) -> None:
         time.sleep(0.1)  # the pause between two looks
 
 
+def _arguments_in(folder: Path) -> str:
+    """The arguments of every process that works in this folder, as `ps` shows them to everybody."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if (process / "cwd").readlink() == folder:
+                found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
+        except OSError:
+            continue  # it ended, or is not ours
+    return "\n".join(found)
+
+
 def _log(folder: Path) -> str:
     return next(folder.glob("conversations/*/*/.session/messages.jsonl")).read_text(encoding="utf-8")
 
@@ -58,7 +70,7 @@ def _quiet(folder: Path) -> None:
 
 
 @pytest.mark.real_tool
-@pytest.mark.req("FLOW-02", "FLOW-09", "SESS-004d")
+@pytest.mark.req("FLOW-02", "FLOW-09", "SESS-004d", "SAFE-09")
 @pytest.mark.parametrize("name", list(NAMES))
 def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, name: str) -> None:
     folder = desk.project("w")
@@ -74,6 +86,8 @@ def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, nam
         request = desk.server.wait_for(lambda turn: "nothing has been said in it yet" in str(turn.body), 170)
         assert "Topic: Herons at the pond" in str(request.body), "the command's own text"
         screen.wait_for("heron is listening", timeout=120)
+        assert _arguments_in(folder), "the program, and what it started"
+        assert "Herons at the pond" not in _arguments_in(folder), "everybody can read those"
         desk.say(screen, "Count the herons, please.")
         _until(lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3)
     row = _row(desk, folder)
@@ -93,6 +107,7 @@ def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, nam
     with _resumed(desk, moved, "001") as screen:
         desk.server.wait_for(lambda turn: "Count the herons" in str(turn.body) and "[RESUMED" in str(turn.body), 170)
         screen.wait_for("after the move", timeout=120)
+        assert "Herons at the pond" not in _arguments_in(moved)
 
 
 @pytest.mark.req("FLOW-03", "SESS-005c")

@@ -59,7 +59,12 @@ class Database(sqlite3.Connection):
 
 
 def open_database(path: str) -> Database:
-    """Connect to a database file; every statement is a transaction of its own unless one is begun."""
+    """Connect to a database file; every statement is a transaction of its own unless one is begun.
+
+    The file is the user's alone, whatever the umask; SQLite gives the files beside it the same mode.
+    """
+    if path != ":memory:":
+        make_private(path)
     return sqlite3.connect(path, timeout=10, isolation_level=None, check_same_thread=False, factory=Database)
 
 
@@ -85,6 +90,33 @@ def connect(folder: str) -> Database:
         raise
 
 
+def make_private(path: str) -> None:
+    """Make the file where there is none, and shut it to others where an older version left it open.
+
+    Never by opening one that is there: closing it again would let go of the locks that SQLite has on it.
+    """
+    for place in (path, f"{path}-wal", f"{path}-shm"):
+        try:
+            if os.lstat(place).st_mode & 0o077:
+                os.chmod(place, fsio.FILE_MODE)
+        except FileNotFoundError:
+            if place == path:
+                _make_empty(path)
+        except OSError:
+            return  # not ours, or on a disk that is read-only: SQLite says what it cannot do
+
+
+def _make_empty(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, fsio.FILE_MODE)
+    except OSError:
+        return  # another process was faster, or it cannot be made: SQLite says so
+    try:
+        os.fchmod(descriptor, fsio.FILE_MODE)  # the umask may have cut it
+    finally:
+        os.close(descriptor)
+
+
 def unwritable(error: sqlite3.DatabaseError) -> bool:
     """Whether the disk refuses (full, read-only, failing), or somebody does not let go of the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
@@ -98,11 +130,8 @@ def in_memory() -> Database:
 
 
 def _open(path: str) -> Database:
-    fresh = not os.path.exists(path)
     connection = open_database(path)
     try:
-        if fresh:
-            os.chmod(path, fsio.FILE_MODE)
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 8:
             version = _without_asked(connection)

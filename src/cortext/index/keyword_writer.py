@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import msgspec
 import tantivy
 
-from cortext.index.keywords import NAME_PLACE, place_of
+from cortext.index.keywords import NAME_PLACE, PRIVATE, place_of
 from cortext.index.query import number
 from cortext.index.vocabulary import Vocabulary
 from cortext.index.words import clean, without_signs
@@ -32,6 +34,9 @@ class KeywordWriter:
         self._keywords = keywords
         self._waiting: list[tuple[Fields, str, str]] = []  # each with its field for words, and its text
         self._letters = 0
+        keywords.shut()
+        # tantivy makes its files, also those of its own threads, as the umask says: they are to be the user's alone.
+        self._umask: int | None = os.umask(PRIVATE)
         # One thread of tantivy's keeps up with us, and leaves larger pieces, which are quicker to ask.
         self._writer = keywords.index.writer(SMALL_HEAP if small else HEAP, 1)
         self._vocabulary = self._words(small=small)
@@ -101,7 +106,14 @@ class KeywordWriter:
     def merged(self) -> None:
         """Wait until small pieces of the index are merged into larger ones; the writer is used up."""
         self._writer.wait_merging_threads()
+        self._open_up()
 
     def close(self) -> None:
         """Let go of tantivy's lock at once, not when the last frame of an error is forgotten; the writer is used up."""
         del self._writer
+        self._open_up()
+
+    def _open_up(self) -> None:
+        if self._umask is not None:
+            os.umask(self._umask)
+            self._umask = None

@@ -57,6 +57,9 @@ def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer, tantivy.Te
     return words.build(), tantivy.TextAnalyzerBuilder(tokenizer.simple()).build(), ready.build()
 
 
+PRIVATE = 0o077  # what others must not be allowed
+
+
 class Keywords:
     """The index in this folder; it is made where there is none."""
 
@@ -65,7 +68,11 @@ class Keywords:
         self.folder = folder
         self.schema = _schema()
         self.words, self.plain, ready = _analyzers()
-        self.index = tantivy.Index(self.schema, path=folder)
+        before = os.umask(PRIVATE)
+        try:
+            self.index = tantivy.Index(self.schema, path=folder)
+        finally:
+            os.umask(before)
         # Texts are handed over as terms: a word is stemmed when it is new, not each time that it is said.
         self.index.register_tokenizer("words", ready)
         self.index.register_tokenizer("signs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(r"\S")).build())
@@ -119,6 +126,15 @@ class Keywords:
             (int(session or 0), int(place or 0), 0.0 if newest else score)
             for (score, _), session, place in zip(found, sessions, places, strict=True)
         ]
+
+    def shut(self) -> None:
+        """Shut the files that an older version left open to others."""
+        for entry in os.scandir(self.folder):
+            try:
+                if entry.stat(follow_symlinks=False).st_mode & PRIVATE:
+                    os.chmod(entry.path, fsio.FILE_MODE)
+            except OSError:
+                continue  # merged away meanwhile, or not ours
 
     def stamp(self) -> str:
         """tantivy's count of operations at its last commit: it tells whether a commit was made."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 from collections import namedtuple
 
-from cortext import fsio
 from cortext.index.database import open_database
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -65,7 +64,6 @@ class State:
         fresh = not os.path.exists(path)
         self.connection = open_database(path)
         if fresh:
-            os.chmod(path, fsio.FILE_MODE)
             self.connection.execute("PRAGMA journal_mode = WAL")
             self.connection.executescript(_TABLES)
         self.connection.execute("PRAGMA synchronous = FULL")

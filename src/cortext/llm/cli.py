@@ -27,6 +27,7 @@ from cortext.llm.connection import Gathered, Limits
 from cortext.llm.conversation import sendable
 from cortext.llm.faults import Failed, Fault
 from cortext.llm.provider import Asking
+from cortext.safety.environment import for_child
 
 LIBRARY = ""  # none is needed
 NEEDS = "install one of them (Claude Code, Gemini CLI, OpenCode, Codex) and sign in"
@@ -183,7 +184,7 @@ class _Run(Asking):
         self, path: str, start: Start, folder: str, environ: Mapping[str, str], silence: float
     ) -> Iterator[dict[str, Any]]:
         """The JSON objects that the program says, one a line, as they come."""
-        env = {name: value for name, value in environ.items() if name not in start.without}
+        env = {name: value for name, value in for_child(environ).items() if name not in start.without}
         # Our own hooks are for the user's turns, not for this one.
         env |= {**start.env, "CORTEXT_HOOKS": "off"}
         # Files, not pipes: a long prompt would fill a pipe, and so would complaints that nobody reads.

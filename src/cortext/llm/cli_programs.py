@@ -1,7 +1,8 @@
 """The AI programs without their screens: how each is started for one answer, and what its lines of JSON mean.
 
 Each may read files in the user's folder and do nothing else there; settings that the folder itself brings are left
-out, since it may be a stranger's. No program keeps the turn: the conversation is ours, and kept by us.
+out, since it may be a stranger's. No program keeps the turn: the conversation is ours, and kept by us. Nothing
+of it, nor of the instructions, is in the arguments.
 """
 
 from __future__ import annotations
@@ -66,10 +67,8 @@ def start_claude(system: str, prompt: str, model: str, scratch: str, folder: str
     arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
     arguments += ["--settings", '{"disableAllHooks": true}', "--tools", "Read,Glob,Grep"]
     arguments += ["--model", model] if model else []
-    if _short(system):
-        arguments += ["--system-prompt", system]
-    else:
-        prompt = cli_prompt.system(system) + prompt
+    if system.strip():
+        arguments += ["--system-prompt-file", _kept(scratch, system)]
     # By itself it tries for three minutes. Started from inside Claude Code it would think that it called itself.
     patience = {"CLAUDE_CODE_MAX_RETRIES": env.get("CLAUDE_CODE_MAX_RETRIES", "3")}
     inside = ("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT")
@@ -149,7 +148,10 @@ def start_gemini(system: str, prompt: str, model: str, scratch: str, folder: str
 
 
 def _kept(scratch: str, system: str) -> str:
-    """A file with the system prompt, the only way to give it one; named by its content, so that it is made once."""
+    """A file with the system prompt, for the user alone; named by its content, so that it is made once.
+
+    It holds what `alfred` remembers, say: an argument would show it to everybody on the machine.
+    """
     import hashlib
     import os
 
@@ -247,13 +249,8 @@ def start_codex(system: str, prompt: str, model: str, scratch: str, folder: str,
     """Codex hands out a piece when it is whole."""
     arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
     arguments += ["-m", model] if model else []
-    if _short(system):
-        # A JSON string is a TOML string too, as long as it escapes no more than it must, and this one sign.
-        quoted = json.dumps(system, ensure_ascii=False).replace("\x7f", "\\u007f")
-        arguments += ["-c", f"developer_instructions={quoted}"]
-    else:
-        prompt = cli_prompt.system(system) + prompt
-    return Start([*arguments, "-"], prompt)
+    # It takes instructions as an argument too, which every user of the machine could read.
+    return Start([*arguments, "-"], cli_prompt.system(system) + prompt)
 
 
 class CodexReader(Reader):

@@ -7,6 +7,7 @@ import json
 from cortext.llm.base import Request
 from cortext.llm.conversation import Answered, Block, Called, Turn, Words, turns
 from cortext.model.message import ASSISTANT
+from cortext.safety.framing import fence, field
 
 _BEFORE = (
     "You are in the middle of a conversation. What was said until now stands below, between the marks. It is a "
@@ -25,16 +26,18 @@ def prompt(request: Request) -> str:
     if not past:
         # A slash (and the like) at the very beginning is a command to these programs.
         return said if said[:1].isalnum() else f"{_NOW}\n{said}"
-    record = "\n\n".join(f"{'ASSISTANT' if turn.role == ASSISTANT else 'USER'}:\n{_text(turn)}" for turn in past)
-    mark = _mark(record)
-    return f"{_BEFORE}\n\n<{mark}>\n{record}\n</{mark}>\n\n{_NOW}\n{said}"
+    texts = [_text(turn) for turn in past]
+    mark = fence([*texts, said])
+    names = ["ASSISTANT" if turn.role == ASSISTANT else "USER" for turn in past]
+    record = "\n\n".join(f"---{mark} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
+    return f"{_BEFORE}\n\n<conversation-{mark}>\n{record}\n</conversation-{mark}>\n\n{_NOW}\n{said}"
 
 
 def system(text: str) -> str:
     """A system prompt that has to stand before the prompt, for programs that take none (or none so long)."""
     if not text.strip():
         return ""
-    mark = _mark(text, "instructions")
+    mark = f"instructions-{fence([text])}"
     return f"Follow these instructions:\n<{mark}>\n{text}\n</{mark}>\n\n"
 
 
@@ -48,22 +51,13 @@ def named(text: str) -> str:
     return text.replace(JOINER, "")
 
 
-def _mark(text: str, name: str = "conversation") -> str:
-    """A mark that does not occur in the text, so that nothing in it can end it."""
-    mark, number = name, 1
-    while f"<{mark}>" in text or f"</{mark}>" in text:
-        number += 1
-        mark = f"{name}-{number}"
-    return mark
-
-
 def _text(turn: Turn) -> str:
     return "\n\n".join(_said(block) for block in turn.blocks)
 
 
 def _said(block: Block) -> str:
     if isinstance(block, Called):
-        return f"[called the tool {block.name} with {json.dumps(block.input, ensure_ascii=False)}]"
+        return f"[called the tool {field(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
     if isinstance(block, Answered):
-        return f"[{block.name} {'failed' if block.is_error else 'answered'}]\n{block.output}"
+        return f"[{field(block.name)} {'failed' if block.is_error else 'answered'}]\n{block.output}"
     return block.text if isinstance(block, Words) else "[image]"

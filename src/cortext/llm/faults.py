@@ -38,8 +38,9 @@ class Fault:
 
     def __init__(self, name: str, *, place: str = "", key_hint: str = "", secret: str = "") -> None:
         self.name, self._key_hint = name, key_hint
-        # An address may hold a password before the @.
-        self.place = f"{place.partition('://')[0]}://{place.rpartition('@')[2]}" if "@" in place else place
+        # An address may hold a password before the @, and a key behind the ?.
+        place = place.partition("?")[0]
+        self.place = mask(f"{place.partition('://')[0]}://{place.rpartition('@')[2]}" if "@" in place else place).text
         self._secret = secret
 
     def words(self, said: object) -> str:

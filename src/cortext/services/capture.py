@@ -23,7 +23,7 @@ from cortext.model.ids import is_id, slug
 from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
-from cortext.services.masking import mask_message
+from cortext.services.masking import Kept, mask_message, mask_struct
 from cortext.services.storable import storable
 from cortext.services.stores import NamedStore, settle
 from cortext.store.base import Store
@@ -188,8 +188,14 @@ class Capture:
         own = (message for message in sound if message.extra is None or not _is_ours(message))
         if entry.since:
             own = (message for message in own if not message.timestamp or message.timestamp > entry.since)
-        masking = self._mask and entry.root != self.home.root
-        return (mask_message(message)[0] for message in own) if masking else own
+        return (mask_message(message)[0] for message in own) if self._is_masked(entry) else own
+
+    def clean(self, about: Kept, entry: Entry) -> Kept:
+        """What a transcript tells about itself, on its way into git without secrets."""
+        return mask_struct(about) if self._is_masked(entry) else about
+
+    def _is_masked(self, entry: Entry) -> bool:
+        return self._mask and entry.root != self.home.root
 
     def _entry(self, tool: str, key: str) -> Entry | None:
         if self._entries is not None:
@@ -215,7 +221,8 @@ class Capture:
             first = next(batches, None)
         if first is None:
             return self.nothing_said(tool, transcript, reading.counts)
-        session = new_session(entry, transcript, reading.about, first)
+        made = new_session(entry, transcript, reading.about, first)
+        session = msgspec.structs.replace(self.clean(made, entry), id=made.id, origin=made.origin)
         try:
             store.create(session)
         except SessionExists:  # another process was faster: what it has not got yet comes next time
@@ -230,7 +237,7 @@ class Capture:
                     added += len(batch)
                     calls += calls_in(batch)
                     batch = next(batches, None)
-                writer.update(changes_of(session, reading.about, first))
+                writer.update(self.clean(changes_of(session, reading.about, first), entry))
             self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
@@ -251,7 +258,7 @@ class Capture:
                         added += len(new)
                         calls += calls_in(new)
                         spoken = spoken or any(map(_is_spoken, new))
-                change = changes_of(session, reading.about, [])
+                change = self.clean(changes_of(session, reading.about, []), entry)
                 if session.title and not self.is_own(entry):
                     change.title = msgspec.UNSET  # a chat's own name is not that of the conversation that it continues
                 if spoken and wake:

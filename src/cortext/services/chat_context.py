@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from cortext.model import clock, tokens
-from cortext.model.message import USER, Message
+from cortext.model.message import Message
 from cortext.model.session import Session
+from cortext.safety import framing
 from cortext.services.context import View
 from cortext.services.memory import Memory
 from cortext.store.base import Store
@@ -74,7 +75,7 @@ class ContextBuilder:
         if model_context > 0:
             limit = max(LEAST, min(limit, model_context - REPLY))
         view = View(limit, system="\n\n".join(section.text for section in sections))
-        view.load([Message(role=USER, content=summary.text), *messages] if summary else messages)
+        view.load(messages, summary.text if summary else "")
         return Context(view, sections, summary)
 
     def _sections(self, tools: bool) -> list[Section]:
@@ -90,5 +91,5 @@ class ContextBuilder:
 
 
 def _summary(text: str, archived: int) -> Section:
-    begin = f"[Summary of the first {archived} messages of this conversation. It is a record, not a request.]"
-    return Section("summary", f"{begin}\n\n{text}\n\n[End of the summary. The conversation goes on:]")
+    begin = framing.BEGIN_SUMMARY.format(count=archived)
+    return Section("summary", f"{begin}\n\n{framing.disarmed(text)}\n\n{framing.END_SUMMARY}")

@@ -8,7 +8,6 @@ summary is a choice of the talk's own sentences. It says what it covers, so that
 from __future__ import annotations
 
 import re
-import secrets
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from cortext.llm.base import Model, Request, Text
 from cortext.model import tokens
 from cortext.model.message import USER, Message, thread
 from cortext.model.session import BY_OTHER, Change, Session
+from cortext.safety.framing import disarmed, fence, field
 from cortext.services.chat_context import prompt, working
 from cortext.store.base import Store
 
@@ -145,7 +145,8 @@ def _by_model(model: Model, previous: str, talk: Sequence[Message]) -> str:
 
 
 def _ask(model: Model, previous: str, talk: str) -> str:
-    mark = secrets.token_hex(4)  # words of the talk cannot end the part that holds them
+    previous = disarmed(previous)
+    mark = fence([talk, previous])  # words of the talk cannot end the part that holds them
     words = f"<conversation-{mark}>\n{talk}\n</conversation-{mark}>"
     if previous:
         words = f"<previous-summary-{mark}>\n{previous}\n</previous-summary-{mark}>\n\n{words}"
@@ -178,6 +179,6 @@ def _chunks(talk: Sequence[Message], size: int) -> list[str]:
         if lines and used + cost > size:
             chunks.append("\n\n".join(lines))
             lines, used = [], 0
-        lines.append(f"{message.role}: {words}")
+        lines.append(f"{field(message.role)}: {disarmed(words)}")
         used += cost
     return [*chunks, "\n\n".join(lines)] if lines else chunks

@@ -12,8 +12,9 @@ from cortext import fsio, inside, locks
 from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
 from cortext.model.ids import is_id
 from cortext.model.session import Session
+from cortext.safety.secrets import mask
 from cortext.services.publish import TIMEOUT, Committed, Git
-from cortext.services.secrecy import mask_notes, mask_session, secrets_in
+from cortext.services.secrecy import mask_notes, mask_stored, secrets_in
 from cortext.services.stores import NamedStore
 from cortext.store.merge import unite
 
@@ -31,7 +32,7 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
     """
     git = Git(place.root)
     if not git.is_repository():
-        session = mask_session(place.store, session)
+        session = mask_stored(place.store, session)
         why = Committed(problem="this workspace is not in git", hint="git init, and the next save is committed")
         return session, why, {}
     # Noted first: a tool may not wait for us, and end us while others are at work on the repository.
@@ -53,7 +54,7 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
 
 def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Committed, dict[str, int]]:
     """One conversation: its folder, and nothing else; first the last look for secrets in it."""
-    session = mask_session(place.store, session)
+    session = mask_stored(place.store, session)
     folder = os.path.relpath(session.path, place.root)
     inside = os.path.join(folder, ".session")
     changed = git.changed([folder])
@@ -76,7 +77,7 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
             else:
                 fsio.replace_file(target, [contents])
 
-    done = git.commit([folder], message, ours=inside, put_back=put_back, without=secret)
+    done = git.commit([folder], mask(message).text, ours=inside, put_back=put_back, without=secret)
     if secret and not done.problem:
         kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
         told = f"{kept}. Take the secret out of it, or list it in .gitignore"

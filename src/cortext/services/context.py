@@ -19,6 +19,8 @@ import msgspec
 
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, thread
+from cortext.safety.framing import UNANSWERED as UNANSWERED
+from cortext.services.masking import disarm
 
 LIMIT = 100_000
 FIRST, LAST = 2, 10  # turns that stay when the others leave
@@ -29,11 +31,6 @@ AGENT = "agent"  # another agent answers from here on
 _KEY = "view"  # in a mark's `extra`
 REMARK = "remark"  # in the `extra` of a message of the user's that wants no answer
 STOP = "stop"  # in the `extra` of a reply that the model did not end by itself: why
-
-UNANSWERED = (
-    "[The message above got no answer: it was stopped, or it failed. What follows is a message of its own; take the "
-    "one above up again only if it asks for that.]"
-)
 
 
 class Left(msgspec.Struct, frozen=True):
@@ -65,9 +62,14 @@ class View:
     def system(self, text: str) -> None:
         self._system, self._system_size = text, tokens.estimate(text)
 
-    def load(self, messages: Iterable[Message]) -> None:
-        """Begin with the messages of a log, as if each had just been added; nothing is to be told about them."""
+    def load(self, messages: Iterable[Message], before: str = "") -> None:
+        """Begin with the messages of a log, as if each had just been added; nothing is to be told about them.
+
+        `before` are words of ours that stand in for the messages before them, and are shown as they are.
+        """
         self.clear()
+        if before:
+            self._take(Message(role=USER, content=before))
         for message in replay(messages):
             self.add(message)
         self._news.clear()
@@ -79,6 +81,9 @@ class View:
             self.clear()
         if message.aside or message.partial:
             return
+        self._take(disarm(message))  # nothing that was said can pass for a word of ours between the messages
+
+    def _take(self, message: Message) -> None:
         self._shown.append(message)
         self._size += size(message)
         if self.tokens > self.limit:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
-from cortext.services.masking import mask_messages
+from cortext.services.masking import mask_messages, mask_session, mask_value
 from cortext.services.stores import Found
 from cortext.services.views import message_row, session_row
 
@@ -18,8 +18,9 @@ def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
     return clean, [finding.kind for finding in findings]
 
 
-def as_markdown(session: Session, messages: Sequence[Message]) -> str:
-    """A readable document: headings for turns, tool calls as code."""
+def as_markdown(session: Session, messages: Sequence[Message], *, unmasked: bool = False) -> str:
+    """A readable document: headings for turns, tool calls as code. The messages come as they are to be."""
+    session = session if unmasked else mask_session(session)
     lines = [f"# {session.title or session.id}", ""]
     facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
     lines += [" · ".join(fact for fact in facts if fact), ""]
@@ -48,9 +49,11 @@ def _fenced(text: str, language: str = "") -> list[str]:
     return [f"{fence}{language}", text, fence]
 
 
-def as_json(found: Found, messages: Sequence[Message]) -> str:
+def as_json(found: Found, messages: Sequence[Message], *, unmasked: bool = False) -> str:
     """The session and its messages, as `cortext show --json` gives them."""
-    answer = {**session_row(found), "messages": [message_row(message) for message in messages]}
+    row = session_row(found)
+    row = row if unmasked else mask_value(row)
+    answer = {**row, "messages": [message_row(message) for message in messages]}
     return as_utf8(json.dumps(answer, ensure_ascii=False, indent=2)) + "\n"
 
 

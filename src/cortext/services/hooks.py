@@ -78,9 +78,10 @@ class Hook:
         if kind in ("prompt", "command"):
             self._at_work(time.time())
             if command.startswith(PREFIX) and self.world.workspace:
-                return self._command(command.removeprefix(PREFIX))
+                name = command.removeprefix(PREFIX)
+                return self._resume_here() if name == "resume" else _told(self._command(name))
         if kind == "prompt":
-            return self._prompt()
+            return _told(self._prompt())
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
@@ -137,9 +138,10 @@ class Hook:
         session.message_count = last[0].seq + 1 if last else 0
         return Found(place, session)
 
+    def _resume_here(self) -> str:
+        return "" if self.tool.commands_run else self._resume()  # some command files ask us themselves
+
     def _command(self, name: str) -> str:
-        if name == "resume":
-            return "" if self.tool.commands_run else self._resume()  # some command files ask us themselves
         if name == "stop-conversation":
             self._take_in()
             found = self._current()
@@ -264,6 +266,16 @@ class Hook:
 
             notices.leave([saved.commit.note])
         return saved
+
+
+def _told(text: str) -> str:
+    """Words of ours about a session, which quote what was stored: without secrets and markers."""
+    if not text:
+        return text
+    from cortext.safety.framing import disarmed
+    from cortext.safety.secrets import mask
+
+    return disarmed(mask(text).text)
 
 
 def find_transcript(tool: Tool, event: HookEvent) -> Transcript | None:

@@ -1,17 +1,27 @@
-"""A message without its secrets: the content and every text in its parts, for what leaves this machine."""
+"""The one way out of a store: a message or a session without its secrets, and without markers that could work.
+
+Every field is looked at, whatever it is called (`__struct_fields__`): a field that is added later is covered by itself.
+What is in the store stays as it is.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any
+from typing import Any, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from cortext.model.message import Message, Part
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.safety import framing
 from cortext.safety.secret_words import announces
 from cortext.safety.secrets import Finding, find, mask, suspects
+
+Kept = TypeVar("Kept", bound=msgspec.Struct)
+Change = Callable[[str, str], str]  # the name that a text stands under (or none) and the text; what it becomes
 
 
 def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Finding]]:
@@ -43,13 +53,22 @@ def mask_messages(messages: Sequence[Message]) -> tuple[list[Message], list[Find
 def _strings(message: Message) -> list[str]:
     """Every text that `mask_message` would look at, those with a name under their name."""
     found = [message.content]
-    todo: list[tuple[str, Any]] = [("", message.extra)] if message.extra else []
+    todo: list[tuple[str, Any]] = []
+    for name in message.__struct_fields__:
+        if name not in ("content", "parts"):
+            value = getattr(message, name)
+            if isinstance(value, str):
+                found.append(value)
+            elif value:
+                todo.append(("", value))
     for part in message.parts or ():
-        if part.text not in message.content:
-            found.append(part.text)
-        if part.output:
-            found.append(part.output)
-        todo += [("", value) for value in (part.input, part.data) if value]
+        for name in part.__struct_fields__:
+            value = getattr(part, name)
+            if not isinstance(value, str):
+                if value:
+                    todo.append(("", value))
+            elif value and not (name == "text" and value in message.content):
+                found.append(value)
     while todo:
         name, value = todo.pop()
         if isinstance(value, str):
@@ -57,6 +76,7 @@ def _strings(message: Message) -> list[str]:
             if name and announces(name):
                 found.append(f'"{name}": "{value}"')
         elif isinstance(value, dict):
+            found += [key for key in value if isinstance(key, str)]
             todo += [(str(key), inner) for key, inner in value.items()]
         elif isinstance(value, list | tuple):
             todo += [(name, inner) for inner in value]
@@ -68,29 +88,58 @@ def mask_message(message: Message, allow: AbstractSet[str] = frozenset()) -> tup
 
     A secret that stands in the content and again in a part is found twice: kind and mark tell that it is one.
     """
-    content, findings = mask(message.content, allow)
-    extra = _mask_nested(message.extra, allow, findings)
-    parts = message.parts
-    if parts:
-        masked = [_mask_part(part, allow, findings) for part in parts]
-        parts = masked if findings else parts
-    if not findings:
-        return message, findings
-    return replace(message, content=content, parts=parts, extra=extra), findings
+    findings: list[Finding] = []
+    return _changed(message, _masking(allow, findings)), findings
 
 
-def _mask_part(part: Part, allow: AbstractSet[str], findings: list[Finding]) -> Part:
-    known = len(findings)
-    text = _mask_text(part.text, allow, findings)
-    output = _mask_text(part.output, allow, findings)
-    given = _mask_nested(part.input, allow, findings)
-    data = _mask_nested(part.data, allow, findings)
-    return part if len(findings) == known else replace(part, text=text, output=output, input=given, data=data)
+def mask_session(session: Session) -> Session:
+    """The session as it may leave: its title, its summary and everything else that somebody could have written."""
+    return mask_struct(session)
+
+
+def mask_struct(kept: Kept) -> Kept:
+    """Any struct without the secrets in its texts, at any depth."""
+    return _changed(kept, _masking(frozenset(), []))
+
+
+def mask_value(value: Any) -> Any:
+    """Whatever JSON can hold without its secrets, the keys included."""
+    return _nested(value, _masking(frozenset(), []))
+
+
+def disarm(kept: Kept) -> Kept:
+    """A message or a session for a model: no text in it draws a border of ours."""
+    return _changed(kept, lambda name, text: framing.disarmed(text))
+
+
+def _masking(allow: AbstractSet[str], findings: list[Finding]) -> Change:
+    def change(name: str, text: str) -> str:
+        return _mask_value(name, text, allow, findings) if name else _mask_text(text, allow, findings)
+
+    return change
+
+
+def _changed(kept: Kept, change: Change) -> Kept:
+    """A struct with every text in it changed, at any depth; the same object where none did."""
+    new: dict[str, Any] = {}
+    for name in kept.__struct_fields__:
+        old = getattr(kept, name)
+        now: Any = old
+        if isinstance(old, str):
+            now = change("", old) if old else old
+        elif isinstance(old, msgspec.Struct):
+            now = _changed(old, change)
+        elif isinstance(old, list) and old and isinstance(old[0], msgspec.Struct):
+            items = [_changed(item, change) for item in old]
+            now = items if any(one is not two for one, two in zip(items, old, strict=True)) else old
+        elif isinstance(old, list | dict):
+            now = _nested(old, change)
+        if now is not old and now != old:
+            new[name] = now
+    return replace(kept, **new) if new else kept
 
 
 def _mask_text(text: str, allow: AbstractSet[str], findings: list[Finding]) -> str:
-    if not text:
-        return text
     masked = mask(text, allow)
     findings += masked.findings
     return masked.text
@@ -108,22 +157,23 @@ def _mask_value(key: str, value: str, allow: AbstractSet[str], findings: list[Fi
     return value
 
 
-def _mask_nested(value: Any, allow: AbstractSet[str], findings: list[Finding]) -> Any:
-    """Strings at any depth of what JSON can hold. No recursion: a tool may nest as deep as it likes."""
-    if value is None:
-        return None
-    known = len(findings)
+def _nested(value: Any, change: Change) -> Any:
+    """Strings at any depth of what JSON can hold, keys too. No recursion: a tool may nest as deep as it likes."""
+    differs = False
     root: list[Any] = [value]
     todo: list[tuple[Any, Any, str]] = [(root, 0, "")]
     while todo:
         holder, place, name = todo.pop()
         here = holder[place]
         if isinstance(here, str):
-            holder[place] = _mask_value(name, here, allow, findings) if name else _mask_text(here, allow, findings)
+            holder[place] = now = change(name, here) if here else here
+            differs = differs or now != here
         elif isinstance(here, dict):
-            holder[place] = copy = dict(here)
-            todo += [(copy, key, str(key)) for key in reversed(copy)]
+            keys = [(key, change("", key) if isinstance(key, str) and key else key) for key in here]
+            holder[place] = copy = {now: here[key] for key, now in keys}
+            differs = differs or any(key != now for key, now in keys)
+            todo += [(copy, now, str(key)) for key, now in reversed(keys)]
         elif isinstance(here, list | tuple):
             holder[place] = items = list(here)
             todo += [(items, index, name) for index in reversed(range(len(items)))]
-    return root[0] if len(findings) > known else value
+    return root[0] if differs else value

@@ -15,6 +15,7 @@ import msgspec
 
 from cortext.errors import NotFound, UsageError
 from cortext.model import clock, tokens
+from cortext.safety.framing import field
 from cortext.safety.secrets import find
 from cortext.store.assistant import FACT, INSTRUCTION, KINDS, PREFERENCE, Fact, Facts
 
@@ -112,7 +113,7 @@ class Memory:
             return ""
         chosen.sort(key=lambda fact: (order[fact.kind], fact.created_at))
         lines = ["What you were asked to remember (id, kind, what):"]
-        lines += [f"- {fact.id} ({fact.kind}): {fact.text}" for fact in chosen]
+        lines += [f"- {field(fact.id)} ({fact.kind}): {field(fact.text)}" for fact in chosen]
         if left_out:
             lines.append(f"- and {left_out} more: use search_memories")
         return "\n".join(lines)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Sequence
 import msgspec
 
 from cortext import fsio
+from cortext.safety.environment import for_child
 
 TIMEOUT = 120  # a hook or a passphrase may take its time, but not for ever
 PATIENCE = 10.0  # seconds in which another git process may finish its work
@@ -131,7 +132,8 @@ class Git:
             added = self._patiently("add", "--intent-to-add", "--", *new)
             if added.returncode:
                 return _explain(added)
-        done = self._patiently("commit", "--quiet", *how, "--only", "--message", message, "--", *wanted)
+        said = message.encode("utf-8", "replace")  # it holds the title: everybody can read an argument
+        done = self._patiently("commit", "--quiet", *how, "--only", "--file", "-", "--", *wanted, given=said)
         if done.returncode:
             if new:
                 self._patiently("reset", "--quiet", "--", *new)
@@ -195,12 +197,12 @@ class Git:
             folder = parent
         return ""
 
-    def _patiently(self, *words: str) -> subprocess.CompletedProcess[bytes]:
+    def _patiently(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """The same for a command that writes: another git process at work is waited for."""
         deadline = time.monotonic() + PATIENCE
         pause = 0.05
         while True:
-            done = self._run(*words)
+            done = self._run(*words, given=given)
             if not done.returncode or not _is_locked(done) or time.monotonic() >= deadline:
                 return done
             time.sleep(pause)
@@ -208,7 +210,8 @@ class Git:
 
     def _run(self, *words: str, given: bytes | None = None, literal: bool = True) -> subprocess.CompletedProcess[bytes]:
         # Inside a git hook these point at the repository of the hook: ours is the one of the folder.
-        environ = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name in _KEPT}
+        given_on = for_child(os.environ)
+        environ = {name: value for name, value in given_on.items() if not name.startswith("GIT_") or name in _KEPT}
         # Looking must not lock: somebody else's git would fail on it.
         environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if literal:

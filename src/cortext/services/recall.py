@@ -7,11 +7,13 @@ from it: half a key has no form by which it could be known.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 
 from cortext.index.words import clean, searchable
 from cortext.model.message import Message
+from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets import find, mask
 from cortext.services.choose import Key, Ways, candidates, only
 from cortext.services.decisions import Decision, decisions_in, topic_words
@@ -169,26 +171,23 @@ class Recall:
 
 def without_secrets(row: Row) -> Row:
     """A session as a model may see it; nothing in it is longer than it should be, whoever wrote its file."""
-    return row._replace(
-        title=clip(mask(row.title).text, TITLE),
-        summary=clip(mask(row.summary).text, SUMMARY),
-        type=clip(row.type, WORD),
-        status=clip(row.status, WORD),
-        tool=clip(row.tool, WORD),
-        agent=clip(row.agent, WORD),
-        created_at=row.created_at[:24],
-        last_active=row.last_active[:24],
-    )
+    longest = {"title": TITLE, "summary": SUMMARY, "created_at": 24, "last_active": 24}
+    kept = ("id", "root", "path")  # what it is named and found by
+    clean: dict[str, Any] = {}
+    for name, text in row._asdict().items():
+        if isinstance(text, str) and name not in kept:
+            clean[name] = clip(field(mask(text).text), longest.get(name, WORD))
+    return row._replace(**clean)
 
 
 def _passage(match: Match, text: str, before: str, after: str) -> Passage:
     return Passage(
         seq=match.seq,
-        role=clip(match.role, WORD),
-        timestamp=match.timestamp[:24],
-        text=text,
-        before=before,
-        after=after,
+        role=clip(field(mask(match.role).text), WORD),
+        timestamp=field(mask(match.timestamp).text)[:24],
+        text=disarmed(text),
+        before=disarmed(before),
+        after=disarmed(after),
     )
 
 

@@ -71,8 +71,13 @@ def read_own(workspace: str, relative: str) -> bytes | None:
 
 
 def command_text(workspace: str, kind: str, topic: str = "") -> str:
-    """The current prompt of a conversation type, for this topic; empty where it has none."""
-    return _command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", topic)
+    """The current prompt of a conversation type, for this topic; empty where it has none.
+
+    It goes to a model, before a packet: the topic is stored text, and so is what a repository brings.
+    """
+    from cortext.safety.framing import disarmed, field
+
+    return disarmed(_command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", field(topic)))
 
 
 def command_hash(workspace: str, kind: str) -> str:

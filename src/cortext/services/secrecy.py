@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from typing import Any
 
 from cortext import fsio
 from cortext.errors import UnsafePath
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.safety.secrets import find, mask
+from cortext.services.masking import mask_session, mask_value
 from cortext.store.base import Store
 
 LARGEST_NOTES = 16 << 20
@@ -28,14 +28,14 @@ def marks_in(messages: Iterable[Message]) -> dict[str, int]:
     return kinds
 
 
-def mask_session(store: Store, session: Session) -> Session:
+def mask_stored(store: Store, session: Session) -> Session:
     """Mask what is stored of a session (another program, or an older version, may have written it); as it is then."""
     rewrite = getattr(store, "rewrite", None)  # a capability that a store of files has
-    if rewrite is not None:
-        rewrite(session.id, mask_json)
-    was = Change(title=session.title, summary=session.summary, extra=session.extra)
-    clean = Change(title=mask(session.title).text, summary=mask(session.summary).text, extra=mask_json(session.extra))
-    return session if clean == was else store.update(session.id, clean)
+    if rewrite is not None and rewrite(session.id, mask_value):
+        session = store.get(session.id)
+    masked = mask_session(session)
+    names = [name for name in Change.__struct_fields__ if getattr(masked, name, None) != getattr(session, name, None)]
+    return store.update(session.id, Change(**{name: getattr(masked, name) for name in names})) if names else session
 
 
 def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
@@ -76,14 +76,3 @@ def _contents(path: str) -> bytes | None:
         return b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else None
     finally:
         os.close(descriptor)
-
-
-def mask_json(value: Any) -> Any:
-    """Any JSON value with the secrets in its texts masked; keys stay."""
-    if isinstance(value, str):
-        return mask(value).text if len(value) >= 8 else value
-    if isinstance(value, list):
-        return [mask_json(item) for item in value]
-    if isinstance(value, dict):
-        return {key: mask_json(item) for key, item in value.items()}
-    return value

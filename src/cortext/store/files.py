@@ -31,7 +31,7 @@ from cortext.store.journal import JournalReading
 from cortext.store.lines import BadLine, decode_line, encode_message
 from cortext.store.log import OpenLog, Position
 from cortext.store.places import Metadata, Place, Survey, Way
-from cortext.store.rewrite import Transform, rewrite
+from cortext.store.rewrite import Transform, rewrite, rewrite_fields
 from cortext.store.seek import TAIL_BLOCK, offset_of, tail
 from cortext.store.trash import Trash
 
@@ -268,6 +268,8 @@ class FileStore:
             place = self._place(session_id)
             changed = rewrite(place.log, transform) + (rewrite(place.archive, transform) if place.archive else 0)
             self._positions.pop(place.log, None)
+            if place.metadata != place.log:
+                changed += rewrite_fields(place.metadata, transform)
         return changed
 
     @fsio.told

@@ -11,8 +11,10 @@ from typing import Any
 
 from cortext import fsio
 from cortext.jsonl import blocks, split_lines
+from cortext.store.fields import load_fields, save_fields
 from cortext.store.lines import BadLine, decode_value, encode
 
+_NAMES = ("conversation_id", "session_id", "id")
 Transform = Callable[[dict[str, Any]], dict[str, Any]]
 
 
@@ -42,3 +44,13 @@ def _lines(path: str, transform: Transform) -> Iterator[tuple[bytes, bytes | Non
                 yield raw, None if now == record else encode(now) + end
     finally:
         os.close(descriptor)
+
+
+def rewrite_fields(path: str, transform: Transform) -> int:
+    """The same for a metadata file; its damage, and what a session is called by (`conversation_id`), stay."""
+    fields, damage = load_fields(path)
+    now = {**transform(fields), **{name: fields[name] for name in _NAMES if name in fields}}
+    if damage or now == fields:
+        return 0
+    save_fields(path, now)
+    return 1

@@ -135,6 +135,8 @@ class Tool(Protocol):
     # Whether a hook's words beside a prompt would be a developer's: then a record of the past goes to the model with
     # the end of its answer, where such words are a user's message.
     records_after_answer: bool
+    # Whether a first prompt has to be an argument of the program: everybody on the machine can read those.
+    prompt_is_public: bool
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
@@ -167,18 +169,32 @@ class Tool(Protocol):
         """What `write` would report for these messages (key and path empty); nothing is written."""
 
     def write(
-        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns.
 
-        Never over an existing one; verified by reading it back. With `key` it gets that id where it is free.
+        Never over an existing one; verified by reading it back. With `key` it gets that id where it is free. `note` is
+        said last, in the user's place: a word of ours to the model, which is none of the messages.
         """
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """How to open that session interactively, the prompt (if any) sent first."""
+        """How to open that session interactively, the prompt (if any) sent first.
+
+        Where `prompt_is_public` it is an argument of the program, which every user of the machine can read.
+        """
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """How to open a new session interactively with this prompt; its id is known before it is begun."""
+        """How to open a new session interactively with this prompt; its id is known before it is begun.
+
+        The prompt is private in any case: it stands in the session where it would be public otherwise.
+        """
 
     def discard(self, written: Written, *, project: str) -> None:
         """Take away a session that `write` or `launch_new` made and nobody used."""

@@ -13,6 +13,8 @@ import msgspec
 from cortext import fsio, newfiles
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.model.message import Message
+from cortext.safety.environment import for_child
+from cortext.safety.framing import GO_ON
 from cortext.tools.base import TITLES, CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.programs import program_on
 
@@ -45,6 +47,7 @@ class ClaudeCode:
     tested_version = "2.1.325"
     commands_run = True
     records_after_answer = False
+    prompt_is_public = True
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -69,7 +72,7 @@ class ClaudeCode:
             try:
                 done = subprocess.run(
                     [program, "--version"],
-                    env=self._environ,
+                    env=for_child(self._environ),
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
                     timeout=_VERSION_SECONDS,
@@ -177,7 +180,14 @@ class ClaudeCode:
         return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
 
     def write(
-        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
     ) -> Written:
         """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:
@@ -192,6 +202,7 @@ class ClaudeCode:
             title=title,
             model=model,
             version=self.tested_version,
+            note=note,
         )
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
@@ -200,11 +211,10 @@ class ClaudeCode:
         return self._launch(["--resume", written_or_key, *options], project, prompt)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """The interactive program with a new session; it takes the id that we give."""
+        """The interactive program with a new session, in which the prompt stands already."""
         key = str(uuid.uuid4())
-        options = ["--model", model] if model else []
-        launch = self._launch(["--session-id", key, *options], project, prompt)
-        return Written(key=key, path="", messages=0, tool_calls=0), launch
+        launch = self.launch(key, project=project, prompt=GO_ON, model=model)
+        return self.write([], project=project, title=title, key=key, model=model, note=prompt), launch
 
     def discard(self, written: Written, *, project: str) -> None:
         """Take away a session that nobody used."""

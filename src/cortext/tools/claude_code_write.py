@@ -18,7 +18,7 @@ import msgspec
 from cortext import fsio
 from cortext.errors import DamagedData
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, Message
+from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
 from cortext.tools.base import About, Counts, Transcript, Written
 from cortext.tools.claude_code_messages import Maker
@@ -31,10 +31,20 @@ _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
 
 
 def write_session(
-    path: str, messages: Sequence[Message], *, key: str, project: str, title: str, model: str, version: str
+    path: str,
+    messages: Sequence[Message],
+    *,
+    key: str,
+    project: str,
+    title: str,
+    model: str,
+    version: str,
+    note: str = "",
 ) -> Written:
     """Write the session and read it back; what does not come back as it was is not left there."""
     plan = Plan(messages)
+    if note:
+        plan.turns.append(Turn(USER, [{"type": "text", "text": note}], None))
     common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
     common |= {"version": version, "gitBranch": ""}
     fsio.ensure_folder(os.path.dirname(path))

@@ -16,6 +16,7 @@ from cortext import fsio, newfiles
 from cortext.errors import DamagedData, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.message import Message
+from cortext.safety.framing import GO_ON
 from cortext.tools import codex_pages
 from cortext.tools.base import (
     TITLES,
@@ -45,6 +46,7 @@ class Codex:
     tested_version = "0.166.0"
     commands_run = False
     records_after_answer = True
+    prompt_is_public = True
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -180,7 +182,14 @@ class Codex:
         return Draft(messages).report()
 
     def write(
-        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools import codex_write
@@ -190,7 +199,7 @@ class Codex:
         pages = list(self._all_pages())
         free = codex_pages.is_thread(key) and not any(page.thread == key for page in pages)
         return codex_write.write(
-            Draft(messages),
+            Draft(messages, note),
             self.sessions,
             thread=key if free else codex_write.new_thread(),
             project=os.path.abspath(project),
@@ -200,13 +209,14 @@ class Codex:
         )
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """A thread of a given id can only be resumed, so an empty one is written first."""
+        """A thread of a given id can only be resumed, so one in which only the prompt stands is written first."""
         from cortext.tools import codex_write
         from cortext.tools.codex_provider import provider_for
 
         thread = codex_write.new_thread()
-        launch = self.launch(thread, project=project, prompt=prompt, model=model)
+        launch = self.launch(thread, project=project, prompt=GO_ON, model=model)
         written = codex_write.write_begun(
+            prompt,
             self.sessions,
             thread=thread,
             project=os.path.abspath(project),

@@ -72,7 +72,7 @@ class Row(msgspec.Struct):
 class Draft:
     """The items for a list of messages, and what had to change."""
 
-    def __init__(self, messages: Iterable[Message]) -> None:
+    def __init__(self, messages: Iterable[Message], closing: str = "") -> None:
         self.changed: dict[str, int] = {}
         self.messages: list[Message] = []
         self.groups: list[list[Row]] = []  # the rows of each message; what was made up stands after them
@@ -86,6 +86,11 @@ class Draft:
         self._pair(kept)
         for message in kept:
             self._add(message)
+        self.closing: list[Row] = []  # a word of ours behind them, which is none of the messages
+        if closing:
+            payload = {"type": "message", "id": f"msg_{uuid.uuid4()}", "role": "user"}
+            said = {"content": [{"type": "input_text", "text": closing}]}
+            self.closing = [Row({**payload, **said}, clock.now(), Mark(added=True))]
 
     def report(self, key: str = "", path: str = "") -> Written:
         """What was, or would be, written."""

@@ -33,9 +33,13 @@ def new_thread() -> str:
     return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
 
 
-def write_begun(sessions: str, *, thread: str, project: str, title: str, version: str, provider: str) -> Written:
-    """A thread in which nothing was said yet: the program opens it by its id."""
-    return _write(Draft([]), sessions, thread=thread, project=project, title=title, version=version, provider=provider)
+def write_begun(
+    note: str, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+) -> Written:
+    """A thread in which nothing was said yet but our note: the program opens it by its id."""
+    return _write(
+        Draft([], note), sessions, thread=thread, project=project, title=title, version=version, provider=provider
+    )
 
 
 def write(
@@ -88,7 +92,7 @@ def _lines(draft: Draft, meta: dict[str, Any], title: str) -> Iterator[bytes]:
     yield msgspec.json.encode({**first, "cortext": Mark(title=title)}) + b"\n"
     turns = _Turns(str(meta["id"]))
     ordinal = 1
-    for rows in draft.groups:
+    for rows in [*draft.groups, draft.closing]:
         for row in rows:
             for event in turns.before(row):
                 yield _event(row.timestamp, ordinal, event)

@@ -11,6 +11,8 @@ import msgspec
 from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.newfiles import Later
+from cortext.safety.environment import for_child
+from cortext.safety.framing import GO_ON
 from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import TITLES, CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.gemini_cli_mark import dump
@@ -34,6 +36,7 @@ class GeminiCli:
     tested_version = "0.61.0"
     commands_run = False
     records_after_answer = False
+    prompt_is_public = True
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
@@ -66,7 +69,7 @@ class GeminiCli:
         try:
             done = subprocess.run(
                 [program, "--version"],
-                env=dict(self._environ),
+                env=for_child(self._environ),
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
@@ -123,12 +126,19 @@ class GeminiCli:
         return convert(messages).report()
 
     def write(
-        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns."""
         from cortext.tools.gemini_cli_write import write_session
 
-        return write_session(self._store, messages, project, title, key)
+        return write_session(self._store, messages, project, title, key, note)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """How to open that session interactively, the prompt (if any) sent first.
@@ -143,12 +153,9 @@ class GeminiCli:
         return launch
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """How to open a new session; the program takes the id that we give."""
-        import uuid
-
-        key = str(uuid.uuid4())
-        launch = self._start(["--session-id", key], project, model, ["-i", prompt])
-        return Written(key=key, path="", messages=0, tool_calls=0), launch
+        """How to open a new session, in which the prompt stands already."""
+        written = self.write([], project=project, title=title, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
 
     def discard(self, written: Written, *, project: str) -> None:
         """Take away a session that nobody used."""

@@ -24,7 +24,9 @@ _KEY = re.compile(r"(?![0-9]+$)[0-9A-Za-z]{8}[0-9A-Za-z-]{0,56}")
 _BLOCK = 1 << 20
 
 
-def write_session(store: GeminiStore, messages: Sequence[Message], project: str, title: str, key: str) -> Written:
+def write_session(
+    store: GeminiStore, messages: Sequence[Message], project: str, title: str, key: str, note: str = ""
+) -> Written:
     """A new session of this project with these messages; read back, and taken away again where it is not right."""
     project = os.path.realpath(project)
     done = convert(messages)
@@ -35,6 +37,11 @@ def write_session(store: GeminiStore, messages: Sequence[Message], project: str,
     if os.path.lexists(path):
         raise SessionExists(f"{path} is there already", kept="it is unchanged", hint="try again in a minute")
     fsio.ensure_folder(chats)
+    if note:
+        # Read back as what it is: our own block, and no message.
+        word = f"Resumed:\n{note}" if note.lstrip().startswith(("/", "?")) else note  # else a command to the program
+        now = clock.now()
+        done.records.append({"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": word}]})
     fsio.replace_file(path, _lines(done, key, project, title))
     try:
         _verify(store, path, done)
@@ -78,7 +85,7 @@ def _verify(store: GeminiStore, path: str, done: Conversion) -> None:
     if transcript is None:
         raise DamagedData(f"{path} is not a transcript of Gemini CLI", kept="it was removed again")
     reading = GeminiReading(transcript, None, [])
-    found = list(reading)
+    found = [message for message in reading if not (message.extra and message.extra.get("resume_block"))]
     for problem in differences(done.expected, found):
         raise DamagedData(
             f"the session for Gemini CLI was not read back as it was written: {problem}",

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from cortext import newfiles
-from cortext.errors import DamagedData, SessionNotFound
+from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.model.message import Message
 from cortext.tools import opencode_start
 from cortext.tools.base import (
@@ -47,6 +47,7 @@ class OpenCode:
     tested_version = TESTED_VERSION
     commands_run = False
     records_after_answer = False
+    prompt_is_public = False
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         given = dict(os.environ if environ is None else environ)
@@ -149,9 +150,21 @@ class OpenCode:
         return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
 
     def write(
-        self, messages: Sequence[Message], *, project: str, title: str = "", key: str = "", model: str = ""
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
     ) -> Written:
-        """Write a new session with these messages as real turns, through `opencode import`."""
+        """Write a new session with these messages as real turns, through `opencode import`.
+
+        A note is for tools whose first prompt is public; here it is handed over in the environment.
+        """
+        if note:
+            raise UsageError("a session for OpenCode takes no note", hint="hand it over as the first prompt")
         from cortext.tools.opencode_write import new_key, write_session
 
         database = self.folders.database

@@ -9,6 +9,7 @@ from types import MappingProxyType
 
 from cortext import fsio
 from cortext.errors import NotFound, WriteFailed
+from cortext.safety.environment import for_child
 from cortext.tools.programs import program_on
 
 COMMAND = "opencode"
@@ -108,7 +109,8 @@ class Program:
         import tempfile
 
         quiet = {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"}
-        environ = {name: value for name, value in self.environ.items() if name not in _INLINE_CONFIG}
+        given_on = for_child(self.environ)
+        environ = {name: value for name, value in given_on.items() if name not in _INLINE_CONFIG}
         # A file, not a pipe: a process that it leaves behind would keep a pipe open, and us waiting.
         with tempfile.TemporaryFile() as output:
             process = subprocess.Popen(

@@ -101,6 +101,12 @@ def main() -> None:
 
 def run(words: list[str]) -> int:
     """Find the command and run it; the exit code."""
+    import os
+
+    if "CORTEXT_ENVIRONMENT" in os.environ:  # a tool that we launched has started us
+        from cortext.services.handing import adopt
+
+        adopt()
     if not words:
         adopt_here()
         return run_command("cortext", f"{PACKAGE}.status", [])

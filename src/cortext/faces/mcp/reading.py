@@ -15,10 +15,13 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
+from cortext.safety.framing import field
+from cortext.safety.secrets import mask
 from cortext.services import chats
 from cortext.services.capture import catch_up
 from cortext.services.lifecycle import pause
 from cortext.services.listing import Row
+from cortext.services.masking import mask_session
 from cortext.services.recall import TITLE, WORD, without_secrets
 from cortext.services.registry import command_text
 from cortext.services.resume.digest import clip
@@ -46,7 +49,7 @@ def get_session(world: World, given: Given) -> Answer:
     lines: list[str] = []
     following, rest = -1, 0
     for message, text in recall.messages(row, start):
-        text = terminal.block(text)
+        text = safe(text)
         begin = offset if not page and message.seq == start else 0
         entry = _message(message, text[begin:])
         heading = _heading(message)
@@ -83,14 +86,20 @@ def _head_size(row: Row) -> int:
 
 
 def _message(message: Message, text: str) -> Json:
-    entry: Json = {"seq": message.seq, "role": message.role[:WORD], "timestamp": message.timestamp[:24], "text": text}
+    role, when = _said_by(message)
+    entry: Json = {"seq": message.seq, "role": role, "timestamp": when, "text": text}
     mark = "cut off" if message.partial else "aside" if message.aside else ""
     return {**entry, "mark": mark} if mark else entry
 
 
 def _heading(message: Message) -> str:
     mark = " · cut off" if message.partial else " · aside" if message.aside else ""
-    return terminal.line(f"[{message.seq}] {message.role[:WORD]} · {message.timestamp[:24]}{mark}")
+    role, when = _said_by(message)
+    return terminal.line(f"[{message.seq}] {role} · {when}{mark}")
+
+
+def _said_by(message: Message) -> tuple[str, str]:
+    return field(mask(message.role).text)[:WORD], field(mask(message.timestamp).text)[:24]
 
 
 def _cost(heading: str, entry: Json) -> int:
@@ -119,10 +128,9 @@ def resume_session(world: World, given: Given) -> Answer:
     done = "\n".join(desk.go_on(chosen, force=True))
     packet = _packet(chosen, world.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
-    text = terminal.block(packet.text())
     counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
     attached = {"attached": desk.chat is not None, "done": done}
-    return Answer(f"{done}\n\n{text}", {"packet": text, **counts, **attached})
+    return Answer(done, {**counts, **attached}, packet.text())
 
 
 def _desk(world: World) -> Desk:
@@ -139,11 +147,12 @@ def _desk(world: World) -> Desk:
 
 def _packet(chosen: Found, budget: int) -> Packet:
     """The packet in this many tokens, as text and as data; a command that takes half of them is only named."""
+    session = mask_session(chosen.session)  # before anything is cut: half a secret has no form
     session = replace(
-        chosen.session,
-        title=clip(terminal.line(chosen.session.title), TITLE),
-        type=clip(terminal.line(chosen.session.type), WORD),
-        summary=clip(terminal.line(chosen.session.summary), budget // 4),
+        session,
+        title=clip(terminal.line(session.title), TITLE),
+        type=clip(terminal.line(session.type), WORD),
+        summary=clip(terminal.line(session.summary), budget // 4),
     )
     command = command_text(chosen.place.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:

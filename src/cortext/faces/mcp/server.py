@@ -17,7 +17,7 @@ from cortext import __version__
 from cortext.errors import CortextError
 from cortext.faces.mcp.pages import Answer
 from cortext.faces.mcp.specs import INSTRUCTIONS, SPECS, Spec
-from cortext.safety import terminal
+from cortext.safety import framing, terminal
 from cortext.safety.secrets import mask
 
 NAME = "cortext"
@@ -47,7 +47,7 @@ def tool(name: str, spec: Spec) -> types.Tool:
 def refusal(error: CortextError) -> types.CallToolResult:
     """An error that the model can read, and do better."""
     parts = (("", error.message), ("Kept: ", error.kept), ("Next: ", error.hint))
-    text = terminal.block(mask(" ".join(f"{label}{text}." for label, text in parts if text)).text)
+    text = framing.disarmed(terminal.block(mask(" ".join(f"{label}{text}." for label, text in parts if text)).text))
     return types.CallToolResult(content=[types.TextContent(text=text[:2_000])], is_error=True)
 
 
@@ -70,7 +70,7 @@ def build(call: Call) -> Server[Any]:
         except CortextError as error:
             return refusal(error)
         except Exception as error:  # whatever it is, the agent goes on with its work
-            print(f"{NAME}: {params.name}: {type(error).__name__}: {error}", file=sys.stderr)
+            print(terminal.line(mask(f"{NAME}: {params.name}: {type(error).__name__}: {error}").text), file=sys.stderr)
             unforeseen = f"{params.name} failed unexpectedly ({type(error).__name__})"
             return refusal(CortextError(unforeseen, kept="nothing was changed by reading", hint="`cortext doctor`"))
         return types.CallToolResult(content=[types.TextContent(text=answer.text)], structured_content=answer.data)

@@ -11,12 +11,11 @@ import msgspec
 from cortext.errors import NotFound, UsageError
 from cortext.faces.mcp.drawing import briefer, decision_entry, flat, session_entry, smaller, told_entry
 from cortext.faces.mcp.given import Given
-from cortext.faces.mcp.pages import NOTE, Answer, cursor_at, fenced, fit, place_of, safe
+from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, place_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.faces.mcp.specs import SPECS
 from cortext.faces.mcp.world import World
-from cortext.safety import terminal
 from cortext.services.listing import Row
 from cortext.services.recall import Recall, Told, without_secrets
 
@@ -30,8 +29,7 @@ def call(world: World, name: str, arguments: dict[str, Any]) -> Answer:
         raise UsageError(f"there is no tool {ascii(name)[:60]}", hint=f"there are {', '.join(TOOLS)}")
     given = Given(arguments, tuple(SPECS[name].takes["properties"]))
     world.look()
-    answer = TOOLS[name](world, given)
-    return Answer(terminal.block(answer.text), {"note": NOTE, **safe(answer.data)})
+    return TOOLS[name](world, given).sent()
 
 
 def search_workspace(world: World, given: Given) -> Answer:

@@ -1,4 +1,4 @@
-"""The log of the bot, without its token: not in our lines, not in the library's, not in a traceback."""
+"""The log of the bot, without its token and other secrets: not in our lines, the library's, or a traceback."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import threading
 from types import TracebackType
 
 from cortext.safety import terminal
+from cortext.safety.secrets import mask
 
 LOG = logging.getLogger("alfred.telegram")
 _ANY_TOKEN = re.compile(r"\b\d{5,16}(?::|%3A)[A-Za-z0-9_-]{30,}", re.IGNORECASE)
@@ -27,10 +28,10 @@ class WithoutToken(logging.Formatter):
         return terminal.block(self.clean(text))
 
     def clean(self, text: str) -> str:
-        """The text without the token."""
+        """The text without the token, and without any other secret."""
         for secret in self._secrets:
             text = text.replace(secret, "<token>")
-        return _ANY_TOKEN.sub("<token>", text)
+        return mask(_ANY_TOKEN.sub("<token>", text)).text
 
 
 def begin(token: str, *, verbose: bool = False) -> None:

@@ -2,7 +2,7 @@
 
 Telegram has no way to ask whether a message was sent. So a message is first sent as a sign (…), its number is made
 durable, and only then it is given its text, by editing: an edit can be done again without harm. What a crash can
-leave behind is a lone sign, never a second answer.
+leave behind is a lone sign, never a second answer. Everything that goes to a phone goes through here, without secrets.
 """
 
 from __future__ import annotations
@@ -22,12 +22,14 @@ from cortext.faces.telegram.formatting import Styled, render
 from cortext.faces.telegram.incoming import Address
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.splitting import split, units
+from cortext.safety.secrets import mask
 
 SIGN = "…"
 EVERY = 1.2  # seconds between two edits of a growing answer,
 EVERY_IN_GROUP = 3.5  # and in a group, where Telegram allows twenty a minute
 TYPING = 4.5  # Telegram shows "typing" for five seconds
 LONGEST_WAIT = 30.0
+_PLAIN_WORD = 12  # letters: no key begins with so many without a digit
 
 T = TypeVar("T")
 
@@ -127,8 +129,11 @@ class Reply:
         if now < self._next or not markdown.strip():
             return
         self._next = now + (EVERY_IN_GROUP if self._address.is_group else EVERY)
+        shown = mask(_without_half_a_secret(markdown)).text
+        if not shown.strip():
+            return
         try:
-            await self._put(split(render(markdown)), patient=False)
+            await self._put(split(render(shown)), patient=False)
         except RetryAfter as error:
             self._next = now + seconds_of(error)
         except (TelegramError, Gone) as error:
@@ -136,10 +141,12 @@ class Reply:
 
     async def finish(self, markdown: str, buttons: Sequence[tuple[str, str]] = ()) -> None:
         """The whole answer and its buttons; returns when Telegram has it all. Undeliverable where nobody is there."""
-        pieces = split(render(markdown)) or [Styled(SIGN, [])]
+        pieces = split(render(mask(markdown).text)) or [Styled(SIGN, [])]
         # Telegram takes 64 bytes with a button.
         rows = [
-            [InlineKeyboardButton(label, callback_data=data)] for label, data in buttons if len(data.encode()) <= 64
+            [InlineKeyboardButton(mask(label).text, callback_data=data)]
+            for label, data in buttons
+            if len(data.encode()) <= 64
         ]
         self._buttons = InlineKeyboardMarkup(rows) if rows else None
         if self._buttons is not None:
@@ -164,6 +171,7 @@ class Reply:
 
     async def document(self, name: str, text: str) -> None:
         """A file. It is sent once; after a crash in just that moment it may come a second time."""
+        name, text = mask(name).text, mask(text).text
         await self._line.call(
             lambda: self._line.bot.send_document(
                 self._address.chat, text.encode("utf-8"), filename=name, message_thread_id=self._address.thread
@@ -209,6 +217,13 @@ class Reply:
                 if not entities:
                     raise
                 LOG.warning("Telegram refused the formatting (%s): sent plain", error)
+
+
+def _without_half_a_secret(text: str) -> str:
+    """A growing text without its last word, if that is more than plain letters: half a key has no form of its own."""
+    start = max(text.rfind(" "), text.rfind("\n")) + 1
+    last = text[start:]
+    return text if len(last) < _PLAIN_WORD and last.isalpha() else text[:start]
 
 
 def _entities(piece: Styled) -> list[MessageEntity]:

@@ -153,7 +153,10 @@ def _unsaid(error: OSError) -> int:
 
 
 def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
-    """Say what happened, what was kept and what to do next."""
+    """Say what happened, what was kept and what to do next; an error may quote an address with a key in it."""
+    from cortext.safety.secrets import mask
+
+    error.message, error.kept, error.hint = (mask(text).text for text in (error.message, error.kept, error.hint))
     if as_json:
         import json
 

@@ -18,8 +18,9 @@ from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
+from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets import mask
-from cortext.services.masking import mask_messages
+from cortext.services.masking import disarm, mask_messages
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
@@ -65,25 +66,29 @@ def make_plan(
     tool: Tool,
     *,
     command: str = "",
+    topicless: str = "",
     budget: int = 120_000,
     project: str = "",
     rewrite: bool = False,
 ) -> Plan:
-    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used."""
+    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used.
+
+    `topicless` is the command without the conversation's title, for where others can read it.
+    """
     session = found.session
     history = History(found.place.store, session)
     project = project or project_of(found)
     history.expect(budget, before=DIGEST_OF)
     fitting = _newest_that_fit(history, budget)
     earlier = len(history) - len(fitting)
-    carried, secrets = mask_messages([plain(message) for message in fitting])
+    masked, secrets = mask_messages([plain(message) for message in fitting])
+    carried = [disarm(message) for message in masked]
     before = facts_before(history, earlier)
     if carried:
         block = context_block(session, messages=len(history), before=before, native=True)
     else:
         block = begun_block(session)
-    context = mask(block).text
-    prompt = f"{command.strip()}\n\n{context}" if command.strip() else context
+    prompt = _first_prompt(command, block)
     receipt = Receipt(
         session=session.id,
         target=tool.name,
@@ -102,6 +107,9 @@ def make_plan(
         own.how = BEGUN
     elif own.withheld is not None:
         _count_own(receipt, carried, own.withheld)
+        if tool.prompt_is_public:
+            nameless = context_block(session, messages=len(history), native=True, nameless=True)
+            prompt = _first_prompt(topicless, nameless)
     else:
         _count_new(receipt, carried, tool.preview(carried).changed)
     return Plan(
@@ -114,6 +122,10 @@ def make_plan(
         key=own.key,
         warnings=[own.why] if own.why else [],
     )
+
+
+def _first_prompt(command: str, block: str) -> str:
+    return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
 
 
 def _count_new(receipt: Receipt, carried: Sequence[Message], changed: dict[str, int]) -> None:
@@ -187,14 +199,16 @@ def carry_out(
     try:
         if plan.how == BEGUN:
             plan.written, launch = tool.launch_new(
-                project=plan.project, prompt=plan.prompt, title=plan.session.title, model=model
+                project=plan.project, prompt=plan.prompt, title=_title(plan), model=model
             )
         else:
             plan.written = _bring(plan, tool, model)
         if plan.written is not None:
             plan.key = plan.written.key
         if plan.how != BEGUN:
-            launch = tool.launch(plan.key, project=plan.project, prompt=plan.prompt, model=model)
+            # What tells of the conversation stands in a session that we wrote; in its own, nothing more is needed.
+            prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
+            launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
         plan.before = capture.hand_over(found.place, plan.session.id, tool.name, plan.key)
     except BaseException:
         _discard(plan, tool)
@@ -222,7 +236,8 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
 
         plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
         return None
-    written = tool.write(plan.carried, project=plan.project, title=plan.session.title, model=model)
+    note = plan.prompt if tool.prompt_is_public else ""
+    written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
     if written.tool_calls != plan.receipt.tool_calls:
         tool.discard(written, project=plan.project)
         raise DamagedData(
@@ -231,6 +246,11 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
             hint="resume it with --print, and report this",
         )
     return written
+
+
+def _title(plan: Plan) -> str:
+    """What the conversation is called in the tool's own list."""
+    return field(mask(plan.session.title).text)
 
 
 def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project: str) -> _Own:

@@ -15,6 +15,8 @@ from cortext.index.sessions import Row
 from cortext.model import asking, clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
+from cortext.safety.framing import disarmed, field
+from cortext.safety.secrets import mask
 from cortext.services import chats
 from cortext.services.choose import Ways, candidates, choose, is_number, only
 from cortext.services.listing import Listing
@@ -127,7 +129,8 @@ class Desk:
         try:
             chosen = self.listing.found(self.choose(" ".join(words)))
         except (AmbiguousId, NotFound) as error:
-            return Reply("", f"{error.message}. {error.hint}.\n\n{list_text(self.shown(), len(self.rows()))}")
+            said = disarmed(mask(f"{error.message}. {error.hint}.").text)
+            return Reply("", f"{said}\n\n{list_text(self.shown(), len(self.rows()))}")
         if chosen.session.status == COMPLETED and not force:
             return Reply(completed_text(chosen))
         done = "\n".join(self.go_on(chosen, force=force))
@@ -193,16 +196,21 @@ def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -
     return text
 
 
+def _word(text: str) -> str:
+    """A stored value on a line of ours."""
+    return field(mask(text).text)
+
+
 def list_text(shown: list[Row], total: int) -> str:
     """The conversations that can be resumed, as the user is to see them."""
     if not shown:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]
     for number, row in enumerate(shown, 1):
-        lines.append(f"{number}. [{row.type or row.kind}] {row.name}")
-        lines.append(f"   Last active: {clock.ago(row.last_active)} | Status: {row.status}")
+        lines.append(f"{number}. [{_word(row.type or row.kind)}] {_word(row.name)}")
+        lines.append(f"   Last active: {_word(clock.ago(row.last_active))} | Status: {_word(row.status)}")
         if row.summary:
-            lines.append(f"   Summary: {clip(row.summary, 200)}")
+            lines.append(f"   Summary: {clip(_word(row.summary), 200)}")
         lines.append("")
     if total > LISTED and len(shown) == LISTED:
         lines.append(f"({total - LISTED} more: search them by words from the title)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from cortext.model import clock
 from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
+from cortext.safety.framing import field
 from cortext.services.registry import command_hash
 from cortext.services.stores import Found
 from cortext.tools.base import TITLES
@@ -17,12 +18,13 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     then = session.agent_config.system_prompt_hash
     now = command_hash(found.place.root, session.type) if then else ""
     if now and now != then:
-        notes.append(f"the text of {session.agent_config.command} changed since; the current one is used")
+        notes.append(f"the text of {field(session.agent_config.command)} changed since; the current one is used")
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)
     if session.status == ACTIVE and origin.tool and not asking:
+        where, when = TITLES.get(origin.tool) or field(origin.tool), field(clock.ago(session.last_active))
         notes.append(
-            f"it is active in {TITLES.get(origin.tool, origin.tool)}, last active {clock.ago(session.last_active)}; "
+            f"it is active in {where}, last active {when}; "
             "if it goes on there as well, both ways are kept as branches: neither sees what is said in the other"
         )
     return notes

@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services import shown
+from cortext.services import handing, shown
 from cortext.services.choose import Ways, candidates, holds, only
 from cortext.services.listing import Listing, Row
 from cortext.services.registry import command_text
@@ -44,18 +44,17 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.detecting import untested
-    from cortext.services.resume.handover import BEGUN, carry_out, make_plan, take_back, warnings_for
+    from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
 
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     budget = options.tokens or wiring.settings["resume.native_tokens"]
-    plan = make_plan(chosen, tool, command=command, budget=budget, rewrite=options.rewrite)
+    topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
+    plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += warnings_for(chosen, tool, plan)
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
             argv = tool.launch("NEW", project=plan.project, prompt="…", model=options.model).argv
-            if plan.how == BEGUN:
-                argv = ["--session-id" if word == "--resume" else word for word in argv]
             argv = [plan.key if plan.key and word == "NEW" else word for word in argv]
         except NotFound as error:
             argv = [tool.name]
@@ -77,6 +76,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         _print_receipt(plan)
         _become(launch.argv, launch.cwd, launch.env)
     except OSError as error:
+        handing.take_back()
         take_back(plan, tool, capture)
         raise NotFound(
             f"{tool.title} could not be started: {error.strerror or error}",
@@ -156,7 +156,7 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
-    os.execvpe(argv[0], argv, {**os.environ, **added})
+    os.execvpe(argv[0], argv, handing.environment(added))
 
 
 def _only_tool(wiring: Wiring) -> str:

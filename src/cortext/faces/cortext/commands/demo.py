@@ -12,6 +12,7 @@ from argparse import ArgumentParser
 from cortext.errors import UsageError
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
+from cortext.safety.environment import for_child
 from cortext.services import demo
 from cortext.services.setup import Setup
 from cortext.wiring import Wiring
@@ -59,7 +60,7 @@ def _own_repository(folder: str) -> None:
     os.makedirs(folder, exist_ok=True)
     if not os.path.exists(os.path.join(folder, ".git")):
         try:
-            subprocess.run(["git", "init", "-q", folder], check=True, capture_output=True)
+            subprocess.run(["git", "init", "-q", folder], check=True, capture_output=True, env=for_child(os.environ))
         except (OSError, subprocess.CalledProcessError):
             pass  # said when it comes to the commit
 
@@ -70,7 +71,7 @@ def _into_git(folder: str) -> None:
     names = [["config", key, value] for key, value in own.items()]
     for step in (*names, ["add", "."], ["commit", "-q", "-m", "A dozen conversations (session state saved)"]):
         try:
-            subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True)
+            subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True, env=for_child(os.environ))
         except (OSError, subprocess.CalledProcessError):
             print("(git is not here or would not commit: the files are written anyway)")
             return

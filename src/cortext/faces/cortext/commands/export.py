@@ -8,6 +8,8 @@ from collections import Counter
 
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import plain, thread
+from cortext.safety import terminal
+from cortext.safety.secrets import mask
 from cortext.services.export import as_json, as_markdown, masked
 from cortext.wiring import TOOLS, Wiring
 
@@ -41,12 +43,18 @@ def run(arguments: list[str]) -> int:
 
         tool = wiring.tool(options.ai or found.session.origin.tool or "claude")
         messages = [plain(message) for message in messages]
-        written = tool.write(messages, project=project_of(found), title=found.session.title)
+        title = found.session.title if options.unmasked else mask(found.session.title).text
+        written = tool.write(messages, project=project_of(found), title=title)
         # The next import finds it in the tool's store: it is this conversation, not another.
         wiring.capture().attach(found.place, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
-        sys.stdout.write(as_json(found, messages))
+        _write(as_json(found, messages, unmasked=options.unmasked))
     else:
-        sys.stdout.write(as_markdown(found.session, messages))
+        _write(as_markdown(found.session, messages, unmasked=options.unmasked))
     return 0
+
+
+def _write(text: str) -> None:
+    """Data in a file or a pipe; on a terminal nothing that could control it."""
+    sys.stdout.write(terminal.block(text) if sys.stdout.isatty() else text)

@@ -45,7 +45,9 @@ def _log(arguments: list[str], error: BaseException) -> None:
 
     try:
         fsio.ensure_folder(config.state_folder())
+        from cortext.safety.secrets import mask
+
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
-        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), text.encode("utf-8", "replace"))
+        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
     except BaseException as second:
         print(f"cortext: {second}", file=sys.stderr)

@@ -43,7 +43,7 @@ def run(arguments: list[str]) -> int:
     if options.json:
         from cortext.services.export import as_json
 
-        sys.stdout.write(as_json(found, list(messages)))
+        sys.stdout.write(as_json(found, list(messages), unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
         pager.write(paint(terminal.line(session.title or session.id), "bold"))

@@ -13,7 +13,7 @@ from cortext.safety import terminal
 from cortext.services.capture import catch_up
 from cortext.services.lifecycle import active, confirmation, save
 from cortext.services.stores import Found
-from cortext.wiring import Wiring
+from cortext.wiring import TOOLS, Wiring
 
 _ABOUT = {
     "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",
@@ -48,7 +48,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
         print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
     tool = found.session.origin.tool
-    if tool:  # what was said last may not have come through a hook
+    if tool in TOOLS:  # what was said last may not have come through a hook
         catch_up(wiring.capture(), wiring.tool(tool), found.session.origin.session_id)
     if options.summary:
         written = Change(

@@ -13,6 +13,7 @@ from typing import Any, Self
 
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import width
+from cortext.safety.environment import for_child
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -52,7 +53,7 @@ class Pager:
     def _start(self) -> None:
         flags = os.environ.get("LESS", "")
         # -R lets our own colours through; everything else in the text was made visible before.
-        environ = {**os.environ, "LESSSECURE": "1", "LESS": flags if "R" in flags else f"{flags} -R".strip()}
+        environ = {**for_child(os.environ), "LESSSECURE": "1", "LESS": flags if "R" in flags else f"{flags} -R".strip()}
         try:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, text=True, encoding="utf-8", errors="replace", env=environ
