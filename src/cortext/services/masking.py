@@ -134,7 +134,8 @@ def _changed(kept: Kept, change: Change) -> Kept:
             now = items if any(one is not two for one, two in zip(items, old, strict=True)) else old
         elif isinstance(old, list | dict):
             now = _nested(old, change)
-        if now is not old and now != old:
+        # Only texts are compared: what is nested too deep could not be, and is the same object where nothing changed.
+        if now is not old and not (isinstance(old, str) and now == old):
             new[name] = now
     return replace(kept, **new) if new else kept
 
