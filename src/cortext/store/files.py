@@ -375,6 +375,9 @@ class FileStore:
             first = first or message.timestamp
             if message.parent or message.partial or message.aside or message.seq != count - 1:
                 straight = False
+        if last and not clock.normalise(last):  # not a moment: it must not hide those that are
+            moments = (clock.normalise(message.timestamp) for message in self._read(place, 0, outline=True))
+            last = max(moments, default="")
         return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
 
     def _held(self, place: Place) -> bool:
