@@ -18,6 +18,7 @@ from collections import namedtuple
 from functools import partial
 from operator import itemgetter
 
+from cortext import fsio
 from cortext.index.database import connect, in_memory, unwritable
 from cortext.store import shapes
 
@@ -263,7 +264,7 @@ class _Refresh:
                 return offset, set()
             if size < offset:
                 return -1, set()
-            with open(path, "rb") as file:
+            with open(path, "rb", opener=fsio.plain_file) as file:
                 file.seek(offset)
                 raw = file.read()
         except FileNotFoundError:

@@ -95,8 +95,7 @@ def uncommitted(root: str) -> dict[str, str]:
     found = {}
     try:
         for name in sorted(filter(is_id, os.listdir(folder))):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
-                found[name] = file.read(1000).strip()
+            found[name] = fsio.read_text(os.path.join(folder, name), "replace")[:1000].strip()
     except OSError:
         pass  # none, or made by the next save just now
     return found

@@ -105,8 +105,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
     if os.path.exists(target):
         return
     try:
-        with open(registry.own_file(workspace, template), encoding="utf-8") as file:
-            text = file.read()
+        text = fsio.read_text(registry.own_file(workspace, template))
     except (OSError, UnicodeDecodeError, ConfigError):
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):

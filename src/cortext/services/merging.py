@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
+from cortext import fsio
 from cortext.services.publish import Git
 from cortext.store.base import GIT_MARKS, Damage
 from cortext.store.lines import BadLine
@@ -37,8 +38,7 @@ def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
 def has_attributes(root: str) -> bool:
     """Whether the repository says which files are merged by the driver."""
     try:
-        with open(os.path.join(root, ".gitattributes"), encoding="utf-8", errors="replace") as file:
-            return set(ATTRIBUTES) <= set(file.read().splitlines())
+        return set(ATTRIBUTES) <= set(fsio.read_text(os.path.join(root, ".gitattributes"), "replace").splitlines())
     except OSError:
         return False
 

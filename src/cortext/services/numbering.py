@@ -50,8 +50,7 @@ def _highest(names: Iterable[str]) -> int:
 
 def _read(path: str) -> tuple[int, str]:
     try:
-        with open(path, encoding="ascii") as file:
-            number, _, head = file.read().strip().partition(" ")
+        number, _, head = fsio.read_text(path).strip().partition(" ")
         return int(number), head
     except (OSError, ValueError):
         return 0, ""

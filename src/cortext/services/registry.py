@@ -37,13 +37,12 @@ def path_of(workspace: str) -> str:
 def load(workspace: str) -> Registry:
     """The registry; an empty one where there is none."""
     try:
-        with open(path_of(workspace), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Registry)
+        return msgspec.json.decode(fsio.read_file(path_of(workspace)), type=Registry)
     except FileNotFoundError:
         return Registry()
-    except msgspec.DecodeError as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"{path_of(workspace)} cannot be used: {error}",
+            f"{path_of(workspace)} cannot be used: {getattr(error, 'strerror', '') or error}",
             kept="it is unchanged",
             hint="mend it, or restore it from git",
         ) from error
@@ -91,7 +90,6 @@ def _command(workspace: str, kind: str) -> bytes:
         return b""
     path = own_file(workspace, entry.command_file)
     try:
-        with open(path, "rb") as file:
-            return file.read(1 << 20)
+        return fsio.read_file(path)[: 1 << 20]
     except OSError:
         return b""

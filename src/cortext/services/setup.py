@@ -52,11 +52,10 @@ class Report(msgspec.Struct, kw_only=True):
 def load_manifest(root: str) -> Manifest:
     """The manifest; an empty one where there is none."""
     try:
-        with open(os.path.join(root, MANIFEST), "rb") as file:
-            return msgspec.json.decode(file.read(), type=Manifest)
+        return msgspec.json.decode(fsio.read_file(os.path.join(root, MANIFEST)), type=Manifest)
     except FileNotFoundError:
         return Manifest()
-    except msgspec.DecodeError as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{MANIFEST} cannot be used: {error}", kept="nothing was changed") from error
 
 
@@ -354,10 +353,13 @@ def _entry(name: str, description: str) -> ConversationType:
 
 def _read(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
-            return file.read()
+        return fsio.read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", kept="it is unchanged", hint="put a file there, or remove it"
+        ) from error
 
 
 def _hash(contents: bytes) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from cortext.errors import InvalidMessage
-from cortext.jsonl import MAX_LINE
+from cortext.jsonl import MAX_LINE, finite, no_number
 from cortext.model import tokens as tokens_
 from cortext.model.message import ROLES, TEXT, Message, Part
 
@@ -196,12 +196,13 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(_NESTING) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         strict_reason = str(error)
-    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN. The bytes
+    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
     # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
     import json
 
     try:
-        return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
+        text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
     except RecursionError as error:
         raise BadLine(_NESTING) from error
     except UnicodeDecodeError as error:
@@ -267,7 +268,7 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
     import json
 
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     records: list[tuple[StoredMessage, bytes]] = []
     place = 0
     while text.startswith("{", place):
@@ -317,9 +318,11 @@ def coerce(value: Any) -> StoredMessage:
 
 def impossible_numbers(raw: bytes) -> list[str]:
     """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
+    import json
+
     try:
-        value = decode_value(raw)
-    except BadLine:
+        value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
+    except (ValueError, RecursionError):
         return []
     if not isinstance(value, dict):
         return []

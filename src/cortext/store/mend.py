@@ -66,7 +66,7 @@ def _merge_sides(path: str, damage: list[Damage]) -> bool:
     """Merge the two sides of a log in which git marked a conflict, as the merge driver does; whether it was one."""
     from cortext.store import conflicts, merge  # hardly ever needed
 
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
             return False
         found = conflicts.sides(file.read())

@@ -153,11 +153,10 @@ class ProjectConfig:
         if os.path.islink(path):
             raise ConfigError(f"{path} is a symbolic link", kept="it is unchanged", hint="put a file in its place")
         try:
-            with open(path, encoding="utf-8", newline="") as file:
-                return file.read()
+            return fsio.read_text(path)
         except FileNotFoundError:
             return None
-        except (UnicodeDecodeError, IsADirectoryError, PermissionError) as error:
+        except (UnicodeDecodeError, OSError) as error:
             raise ConfigError(f"{path} cannot be read: {error}", kept="it is unchanged") from error
 
     def _write(self, path: str, text: str) -> bool:

@@ -148,10 +148,11 @@ def _parsed(path: str, text: str) -> dict[str, Any]:
 
 def _read(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            return file.read()
+        return fsio.read_text(path)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _broken(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8") from error
 

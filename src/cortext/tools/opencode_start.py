@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from cortext import fsio
 from cortext.errors import ConfigError
 from cortext.tools import opencode_config as config
 from cortext.tools.base import Launch
@@ -100,8 +101,7 @@ def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
     for folder in (os.path.join(project, FOLDER), project, folders.config):
         for name in ("opencode.jsonc", "opencode.json"):
             try:
-                with open(os.path.join(folder, name), encoding="utf-8") as file:
-                    value = config.parse(file.read())
+                value = config.parse(fsio.read_text(os.path.join(folder, name)))
             except (OSError, ValueError, RecursionError):
                 continue  # OpenCode itself will complain about it
             if isinstance(value, dict):
@@ -149,8 +149,7 @@ def _is_settled(folder: str) -> bool:
     if not os.path.isdir(folder):
         return True
     try:
-        with open(os.path.join(folder, "package-lock.json"), encoding="utf-8") as file:
-            root = json.load(file)["packages"][""]
+        root = json.loads(fsio.read_text(os.path.join(folder, "package-lock.json")))["packages"][""]
         return _PACKAGE in root.get("dependencies", {}) and os.path.isdir(os.path.join(folder, "node_modules"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False
