@@ -93,6 +93,8 @@ def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
     for report in reports:
         for line in _oddities(report):
             print(line)
+    if any(report.failed for report in reports):
+        print("Everything else is kept. `cortext sync` tries these again; `cortext doctor` shows what is not captured.")
     if stopped:
         print("Stopped. What was taken in is safe; run the same command to go on.")
 
