@@ -37,7 +37,7 @@ class Setting:
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
                 raise TypeError
             return kind(value)
-        except (KeyError, ValueError, TypeError):
+        except (KeyError, ValueError, TypeError, OverflowError):
             raise ConfigError(
                 f"{source}: {self.name} = {value!r} is not a {kind.__name__}",
                 kept="nothing was changed",
@@ -165,16 +165,27 @@ def _flatten(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
 
 def _read(path: str) -> dict[str, Any]:
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        if not os.path.lexists(path):
+            return {}
+        from cortext import fsio  # only where there is a file, as below
+
+        raw = fsio.read_file(path)
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except OSError as error:
-        raise ConfigError(f"cannot read {path}: {error.strerror}") from error
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", kept="it is unchanged", hint="put a file there, or remove it"
+        ) from error
     import tomllib  # a third of our start-up time: only where there is a file
 
     try:
-        return tomllib.loads(raw.decode("utf-8"))
+        found = tomllib.loads(raw.decode("utf-8"))
+        _flatten(found)  # no deeper than we can follow
+        return found
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path} is nested too deeply", kept="nothing was changed", hint="a setting has a name and a plain value"
+        ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path} is not TOML: {error}", kept="nothing was changed", hint="mend the line") from error
 
@@ -205,9 +216,11 @@ def written(workspace: str) -> dict[str, Any]:
 
 def is_trusted(workspace: str) -> bool:
     """Whether the user said that the settings of this workspace, as they are now, may do everything."""
+    from cortext import fsio
+
     try:
-        with open(_trust_list(), encoding="utf-8", errors="surrogateescape") as file:
-            return trust_mark(workspace) in file.read().split("\n")
+        marks = fsio.read_text(_trust_list(), "surrogateescape").split("\n")
+        return trust_mark(workspace) in marks
     except OSError:
         return False
 
@@ -216,9 +229,10 @@ def trust_mark(workspace: str) -> str:
     """What is remembered: the hash of the settings with the folder, so that a changed file is asked about again."""
     import hashlib
 
+    from cortext import fsio
+
     try:
-        with open(_inside(workspace), "rb") as file:
-            digest = hashlib.sha256(file.read()).hexdigest()
+        digest = hashlib.sha256(fsio.read_file(_inside(workspace))).hexdigest()
     except OSError:
         digest = "none"
     return f"{digest} {workspace}"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 17  # larger ones are slower: they do not stay in the processor
+SMALL_FILE = 16 << 20  # settings, lists, notes of ours: none is longer
 HINTS = 1 << 18  # how long a file of hints may get
 Stamp = tuple[int, int, int]
 
@@ -95,6 +96,32 @@ def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
         close_file(descriptor)
         raise UnsafePath(f"{path} is not a file", kept="it was not touched", hint="a store holds real files only")
     return descriptor
+
+
+def plain_file(path: str, flags: int = os.O_RDONLY) -> int:
+    """Open what is read: as `open(…, opener=fsio.plain_file)`. A link is followed; what it leads to is a real file.
+
+    Anything else (a pipe, a socket, a device, a folder) is an error at once: it is not waited for, and never endless.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", path)
+    return descriptor
+
+
+def read_file(path: str, most: int = SMALL_FILE) -> bytes:
+    """A file that is small by its nature (settings, notes of ours), whole; an error where it is larger than that."""
+    with open(path, "rb", opener=plain_file) as file:
+        raw = file.read(most + 1)
+    if len(raw) > most:
+        raise OSError(errno.EFBIG, f"larger than {most >> 10:,} KiB", path)
+    return raw
+
+
+def read_text(path: str, errors: str = "strict") -> str:
+    """The same as text: UTF-8, line ends as they are."""
+    return read_file(path).decode("utf-8", errors)
 
 
 def close_file(descriptor: int) -> None:
@@ -359,7 +386,7 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
 
 def note(path: str, line: str) -> None:
     """Add a line to a file of hints: not flushed, and a failure is nobody's loss. A long one begins anew."""
-    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
             descriptor = calls.open(path, flags)

@@ -56,3 +56,13 @@ def split_lines(piece: bytes) -> list[bytes]:
     lines = piece.split(b"\n")
     whole = [line + b"\n" for line in lines[:-1]]
     return [*whole, lines[-1]] if lines[-1] else whole
+
+
+def no_number(name: str) -> None:
+    """NaN and Infinity, which some programs write and JSON does not have: no value."""
+
+
+def finite(digits: str) -> float | None:
+    """A number as JSON spells it; one that is beyond any (1e400) is no value."""
+    value = float(digits)
+    return value if value - value == 0 else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from cortext import config
+from cortext import config, fsio
 from cortext.errors import ConfigError, CortextError, NotFound, UsageError
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -504,8 +504,7 @@ def _list_of_workspaces() -> str:
 def known_workspaces() -> list[str]:
     """Workspaces that were made or used on this machine; one path a line, those that are gone left out."""
     try:
-        with open(_list_of_workspaces(), encoding="utf-8", errors="surrogateescape") as file:
-            paths = file.read().split("\n")
+        paths = fsio.read_text(_list_of_workspaces(), "surrogateescape").split("\n")
     except OSError:
         return []
     known = [path for path in dict.fromkeys(paths) if path and _is_text(path)]
@@ -514,8 +513,6 @@ def known_workspaces() -> list[str]:
 
 def remember_workspace(root: str) -> None:
     """Add a workspace to the list, so that `list`, `search` and `doctor` find it from everywhere."""
-    from cortext import fsio
-
     if root not in known_workspaces() and "\n" not in root:
         fsio.ensure_folder(config.data_folder())
         fsio.append_once(_list_of_workspaces(), os.fsencode(root) + b"\n")
@@ -544,8 +541,7 @@ def adopt_workspace(root: str) -> bool:
 
 def _has_driver(path: str) -> bool:
     try:
-        with open(path, "rb") as file:
-            return b'[merge "cortext"]' in file.read(1 << 20)
+        return b'[merge "cortext"]' in fsio.read_file(path)
     except OSError:  # a worktree, a submodule, or no repository: git itself is asked
         return False
 
@@ -555,7 +551,6 @@ def _own_prompt(path: str) -> str:
     if not path:
         return ""
     try:
-        with open(os.path.expanduser(path), encoding="utf-8") as file:
-            return file.read()
+        return fsio.read_text(os.path.expanduser(path))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read chat.prompt_file {path}: {error}", hint="mend the path or the file") from error

@@ -330,7 +330,7 @@ def test_content_in_blocks_as_the_model_apis_write_it_is_read_and_nothing_of_it_
 def test_a_record_with_a_role_is_a_message_whatever_its_type(tmp_path: Path, plainly: bool) -> None:
     store = workspace(tmp_path)
     record = {"type": "assistant", "role": "assistant", "content": "kept", "id": "a", "seq": 0}
-    odd: dict[str, Any] = {} if plainly else {"tokens": "many"}
+    odd: dict[str, Any] = {} if plainly else {"partial": "maybe"}
     other = {"type": "progress", "note": "no role: another kind of record"}
     write_lines(log_of(tmp_path), [{**record, **odd}, other])
     assert [message.content for message in store.read(ID)] == ["kept"]

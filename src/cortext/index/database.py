@@ -55,7 +55,10 @@ class Database(sqlite3.Connection):
     """
 
     def __del__(self) -> None:
-        self.close()
+        try:
+            self.close()
+        except sqlite3.ProgrammingError:
+            pass  # it could not even be opened
 
 
 def open_database(path: str) -> Database:

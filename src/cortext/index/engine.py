@@ -63,8 +63,7 @@ class Engine:
 
     def _named(self, pointer: str) -> str:
         try:
-            with open(os.path.join(self.folder, pointer), encoding="ascii", errors="replace") as file:
-                name = file.read().strip()
+            name = fsio.read_text(os.path.join(self.folder, pointer), "replace").strip()
         except (FileNotFoundError, NotADirectoryError):
             return ""
         folder = os.path.join(self.folder, os.path.basename(name))

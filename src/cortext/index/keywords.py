@@ -140,8 +140,7 @@ class Keywords:
         """tantivy's count of operations at its last commit: it tells whether a commit was made."""
         import json
 
-        with open(os.path.join(self.folder, "meta.json"), encoding="utf-8") as file:
-            return str(json.load(file)["opstamp"])
+        return str(json.loads(fsio.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
 
     def size(self) -> int:
         """Bytes on disk."""

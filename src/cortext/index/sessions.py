@@ -17,6 +17,7 @@ from collections import namedtuple
 from functools import partial
 from operator import itemgetter
 
+from cortext import fsio
 from cortext.index.database import connect, in_memory, unwritable
 from cortext.store import shapes
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
 
 FEW = 400  # of so many sessions all folders are gone through every time; of more, those whose times changed
+MOST = 2**53  # the largest count that is kept
 AT_ONCE = 500  # sessions that are asked for by name
 PATIENCE = 600.0  # seconds until a look at all of very many is due again
 IN_USE = ("status", "active")
@@ -275,7 +277,6 @@ class _Refresh:
             return nothing
         if size <= offset:
             return (offset if size == offset else -1), set()
-        from cortext import fsio
         from cortext.errors import UnsafePath
         from cortext.inside import inside
         from cortext.model.ids import is_id
@@ -473,6 +474,11 @@ def _text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+def _count(number: int) -> int:
+    """As SQLite takes it: what a file says is never trusted to fit."""
+    return min(max(0, number), MOST)
+
+
 def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
     """A session that is there and not ours to read: the list says so. Its signs are none, so it is tried again."""
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
@@ -490,11 +496,11 @@ def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
         _text(session.agent),
         session.created_at,
         session.last_active,
-        session.message_count,
-        session.token_count,
+        _count(session.message_count),
+        _count(session.token_count),
         _text(session.summary),
         _text(session.path),
-        session.damage,
+        _count(session.damage),
         int(session.straight),
         _signs_of(kind, session.path),
     )

@@ -75,7 +75,7 @@ class Segment:
     """A file of vectors, mapped into memory."""
 
     def __init__(self, path: str) -> None:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             if os.fstat(file.fileno()).st_size < _HEAD.size:
                 raise ValueError(f"{path} is no file of vectors")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

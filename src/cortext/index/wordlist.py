@@ -69,7 +69,7 @@ class WordList:
         try:
             status = os.stat(self._path)
             if (status.st_ino, status.st_size) != self._read:
-                with open(self._path, "rb") as file:
+                with open(self._path, "rb", opener=fsio.plain_file) as file:
                     self._words = file.read()
                 self._read = (status.st_ino, status.st_size)
         except FileNotFoundError:

@@ -293,7 +293,7 @@ def _forget(start: Start, environ: Mapping[str, str]) -> None:
     pattern = os.path.join(glob.escape(home), ".gemini", "tmp", "*", "chats", f"session-*-{key[:8]}.jsonl")
     for path in glob.glob(pattern):
         try:
-            with open(path, encoding="utf-8", errors="replace") as file:
+            with open(path, encoding="utf-8", errors="replace", opener=fsio.plain_file) as file:
                 ours = key in file.readline(1 << 16)
             if ours:
                 fsio.remove(path)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-import stat
+
+from cortext import fsio
 
 LARGEST = 5_000_000  # the smallest limit of the providers
 
@@ -23,16 +24,11 @@ def read(ref: str) -> tuple[str, bytes] | None:
     if not os.path.isabs(ref) or "\0" in ref:
         return None
     try:
-        # A pipe or a device must not make us wait.
-        with open(os.open(ref, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-            found = os.fstat(file.fileno())
-            if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
-                return None
-            data = file.read(LARGEST + 1)
+        data = fsio.read_file(ref, LARGEST)
     except OSError:
         return None
     kind = _kind(data)
-    return (kind, data) if kind and len(data) <= LARGEST else None
+    return (kind, data) if kind else None
 
 
 def _kind(data: bytes) -> str:

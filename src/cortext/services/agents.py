@@ -21,7 +21,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cortext import config
+from cortext import config, fsio
 from cortext.errors import NotFound
 
 DEFAULT = "assistant"
@@ -118,7 +118,7 @@ def read_agent(path: str, source: str = USER) -> Agent:
     """The agent in a file; ValueError says why it is none."""
     if source == PROJECT and _leads_out(path):
         raise ValueError("a link: a project's agents must lie in the project")
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         raw = file.read(LONGEST + 1)
     if len(raw) > LONGEST:
         raise ValueError(f"longer than {LONGEST >> 10} KiB")

@@ -123,7 +123,6 @@ def _files() -> Iterator[str]:
 
 def _read(path: str) -> Chat | None:
     try:
-        with open(path, "rb") as file:
-            return msgspec.json.decode(file.read(), type=Chat)
-    except (OSError, msgspec.DecodeError):
+        return msgspec.json.decode(fsio.read_file(path), type=Chat)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -9,13 +9,16 @@ from typing import Any
 
 import msgspec
 
+from cortext import config
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.safety.addresses import is_address
+from cortext.services import uncaptured
 from cortext.services.stores import NamedStore
 from cortext.store.base import Damage
 from cortext.store.served import ServerState
 
+CAPTURE = "capture"
 MOUNTS = "/proc/self/mounts"
 CLOCKS = 60.0  # seconds that two clocks may differ before it is worth a word
 # File systems on which flock may not reach other hosts, or not be honest.
@@ -80,6 +83,17 @@ def examine(place: NamedStore) -> Examined:
     return Examined(
         store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
     )
+
+
+def uncaptured_findings() -> list[Examined]:
+    """What could not be taken in from the AI tools, and still is not; as a place of its own, where there is any."""
+    marks = uncaptured.marks()
+    if not marks:
+        return []
+    todo = "mend what it says, then: cortext sync"
+    findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
+    folder = config.state_folder()
+    return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
 def _examine_server(place: NamedStore) -> Examined:

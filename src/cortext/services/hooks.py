@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
+from cortext import fsio
 from cortext.errors import CortextError, UsageError
 from cortext.model import clock
 from cortext.model.session import Change, Origin
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from cortext.services.listing import Listing
 
 PREFIX = "workspace."
+TOLD = "cortext: a mark was left"  # on an error that needs none any more
 
 
 class World(Protocol):
@@ -61,7 +63,15 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
     event = tool.hook_event(fields)
     if event is None:
         return ""
-    context = Hook(world, tool, event).run()
+    try:
+        context = Hook(world, tool, event).run()
+    except Exception as error:
+        from cortext.services import uncaptured
+        from cortext.services.intake import reason_of
+
+        uncaptured.failed(name, event.key, event.path, reason_of(error), hook=True)
+        error.add_note(TOLD)
+        raise
     return tool.hook_answer(fields, context) if context else ""
 
 
@@ -115,7 +125,15 @@ class Hook:
     def _take_in(self) -> int:
         """Take in what was said since; how many messages that were."""
         transcript = find_transcript(self.tool, self.event)
-        return self.capture.capture(self.tool, transcript).added if transcript is not None else 0
+        if transcript is None:
+            if self.event.path and os.path.lexists(self.event.path):
+                os.close(fsio.plain_file(self.event.path))  # one that cannot be opened is told, not passed over
+            return 0
+        added = self.capture.capture(self.tool, transcript).added
+        from cortext.services import uncaptured
+
+        uncaptured.done(self.tool.name, (self.event.key, ""))
+        return added
 
     def _entry(self) -> Entry | None:
         return self.capture.catalogue.get(self.tool.name, self.event.key)

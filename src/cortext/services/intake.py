@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
 from cortext.model.message import Message
+from cortext.services import uncaptured
 from cortext.services.capture import (
     Capture,
     Captured,
@@ -160,8 +161,8 @@ def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
     try:
         for tool, transcript in work:
             outcome: Captured | str | None
-            entry = capture.new_entry(transcript)
             try:
+                entry = capture.new_entry(transcript)
                 outcome = intake.add(tool, transcript, entry) if entry else tried(capture, tool, transcript)
             except Exception:  # noqa: BLE001 (tried by itself, so that what can be had of it is kept)
                 outcome = tried(capture, tool, transcript)
@@ -180,7 +181,7 @@ def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]], tel
     if hasattr(capture.home.store, "bulk"):
         from cortext.services import crew
 
-        new = [item for item in work if capture.new_entry(item[1]) is not None]
+        new = [item for item in work if _is_new(capture, item[1])]
         size = crew.size_of_crew(new)
         if size > 1:
             yield from crew.outcomes_of_crew(capture, new, size, tell)
@@ -189,32 +190,71 @@ def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]], tel
     yield from outcomes(capture, work, tell)
 
 
+def _is_new(capture: Capture, transcript: Transcript) -> bool:
+    try:
+        return capture.new_entry(transcript) is not None
+    except Exception:  # noqa: BLE001 (told when it is tried by itself)
+        return False
+
+
 def tried(capture: Capture, tool: Tool, transcript: Transcript) -> Captured | str:
     """What a capture gave, or why it gave nothing: whatever is wrong with a transcript is that transcript's alone."""
     try:
         return capture.capture(tool, transcript)
-    except (CortextError, OSError) as error:
-        return str(error)
     except Exception as error:  # noqa: BLE001 (the others must not suffer)
-        return f"it holds something unexpected ({type(error).__name__}: {error}); its file is kept as it is"
+        return reason_of(error)
+
+
+def reason_of(error: Exception) -> str:
+    """Why a transcript could not be taken in, in a line."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if isinstance(error.filename, str) else error.strerror
+    if isinstance(error, CortextError | OSError):
+        return str(error)
+    return f"it holds something unexpected ({type(error).__name__}: {error}); its file is kept as it is"
+
+
+def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str, why: str) -> None:
+    """Tell that a transcript (or, without a key, a tool's store) could not be taken in, now and until it is."""
+    report = reports.setdefault(tool, ToolReport(tool=tool))
+    report.failed.append(f"{path}: {uncaptured.without_path(why, path)}" if path else why)
+    uncaptured.failed(tool, key, path, why)
 
 
 def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) -> Generator[Transcript, None, None]:
     """Capture these transcripts, yielding each when it is done; one that fails stops nothing."""
     changed: list[tuple[Tool, Transcript]] = []
+    marked = {(mark.tool, mark.key) for mark in uncaptured.marks()}
     for tool, transcript in work:
         report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
         report.transcripts += 1
-        if capture.unchanged(transcript):
+        try:
+            unchanged = capture.unchanged(transcript)
+        except Exception as error:  # noqa: BLE001 (its name is odd: the others must not suffer)
+            note_failure(reports, tool.name, transcript.key, transcript.path, reason_of(error))
+            continue
+        if unchanged:
+            if (tool.name, transcript.key) in marked:  # a hook failed, and somebody else has captured it since
+                uncaptured.done(tool.name, [transcript.key])
             report.unchanged += 1
             yield transcript
         else:
             changed.append((tool, transcript))
+    taken: dict[str, list[str]] = {}
 
     def tell(tool: Tool, transcript: Transcript, outcome: Captured | str) -> None:
-        if isinstance(outcome, Captured):
-            reports[tool.name].add(outcome)
+        if not isinstance(outcome, Captured):
+            note_failure(reports, tool.name, transcript.key, transcript.path, outcome)
+            return
+        reports[tool.name].add(outcome)
+        if outcome.counts.damaged and not outcome.session_id:  # nothing but damage: there is no session of it
+            kinds = ", ".join(f"{kind} × {count}" for kind, count in sorted(outcome.counts.damaged.items()))
+            uncaptured.failed(tool.name, transcript.key, transcript.path, f"nothing in it could be read ({kinds})")
         else:
-            reports[tool.name].failed.append(f"{transcript.path}: {outcome}")
+            taken.setdefault(tool.name, []).append(transcript.key)
 
-    yield from _side_by_side(capture, changed, tell)
+    try:
+        yield from _side_by_side(capture, changed, tell)
+    finally:
+        for name, report in reports.items():
+            uncaptured.done(name, [*taken.get(name, ()), *(() if report.failed else ("",))])

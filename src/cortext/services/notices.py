@@ -21,8 +21,7 @@ def leave(lines: list[str]) -> None:
 def take() -> list[str]:
     """What was left, which is then gone."""
     try:
-        with open(_path(), encoding="utf-8", errors="replace") as file:
-            lines = file.read().splitlines()
+        lines = fsio.read_text(_path(), "replace").splitlines()
     except OSError:
         return []
     fsio.remove(_path())

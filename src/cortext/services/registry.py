@@ -39,9 +39,9 @@ def load(workspace: str) -> Registry:
     raw = inside.read(workspace, RELATIVE)
     try:
         return Registry() if raw is None else msgspec.json.decode(raw, type=Registry)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(
-            f"{path_of(workspace)} cannot be used: {error}",
+            f"{path_of(workspace)} cannot be used: {getattr(error, 'strerror', '') or error}",
             kept="it is unchanged",
             hint="mend it, or restore it from git",
         ) from error

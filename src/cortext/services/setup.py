@@ -55,7 +55,7 @@ def load_manifest(root: str) -> Manifest:
     raw = inside.read(root, MANIFEST)
     try:
         return Manifest() if raw is None else msgspec.json.decode(raw, type=Manifest)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ConfigError(f"{MANIFEST} cannot be used: {error}", kept="nothing was changed") from error
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 
-from cortext import config
+from cortext import config, fsio
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -46,8 +46,7 @@ def recall(program: str) -> list[tuple[str, str]] | None:
     try:
         if time.time() - os.stat(path).st_mtime > VALID:
             return None
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            lines = file.read().split("\n")[:-1]
+        lines = fsio.read_text(path, "surrogateescape").split("\n")[:-1]
     except OSError:
         return None
     return [(root, session_id) for session_id, _, root in (line.partition(" ") for line in lines)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from cortext import fsio
 from cortext.errors import DamagedData, SessionExists, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import ROLES, SYSTEM, Message, plain
@@ -101,7 +102,7 @@ def harmful(store: Store, session: Session) -> list[Damage]:
 def _is_ours(path: str, item: Damage) -> bool:
     beginning = b'{"type": "turn", "role": '
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             file.seek(item.offset)
             return beginning.startswith(file.read(min(item.length, len(beginning))))
     except OSError:
@@ -125,7 +126,7 @@ def as_error(session: Session, damage: list[Damage]) -> DamagedData:
 def line_number(path: str, offset: int) -> int:
     """The line in which a byte stands, from 1."""
     count = 1
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         while offset > 0 and (block := file.read(min(offset, 1 << 20))):
             count += block.count(b"\n")
             offset -= len(block)
@@ -143,7 +144,7 @@ def take_in(path: str) -> list[Message]:
     try:
         if os.path.getsize(path) > LONGEST:
             raise UsageError(f"{path} is longer than {LONGEST >> 20} MiB", kept="nothing was taken in")
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             raw = file.read()
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", kept="nothing was taken in") from error

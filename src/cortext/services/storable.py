@@ -13,7 +13,8 @@ import msgspec
 
 from cortext.model.clock import normalise
 from cortext.model.message import ROLES, Message, holds_nothing
-from cortext.store.lines import MAX_DEPTH, MAX_TOKENS, deeper_than
+from cortext.model.tokens import MOST, counted
+from cortext.store.lines import MAX_DEPTH, deeper_than
 from cortext.tools.base import Counts, TranscriptReading
 from cortext.tools.foreign import WITHOUT_CONTENT as WITHOUT_CONTENT
 from cortext.tools.foreign import derived_id, note, without_halves
@@ -75,12 +76,11 @@ def _without_halves(message: Message) -> None:
 def _count_in_range(message: Message, counts: Counts) -> None:
     """Numbers that no database takes are no counts."""
     tokens, usage = message.tokens, message.usage
-    if (tokens is None or 0 <= tokens <= MAX_TOKENS) and (usage is None or _is_sound(usage)):
+    if (tokens is None or counted(tokens) is not None) and (usage is None or _is_sound(usage)):
         return
     note(counts.damaged, "token count out of range")
     message.usage = None
-    if tokens is not None and not 0 <= tokens <= MAX_TOKENS:
-        message.tokens = None  # then it is estimated
+    message.tokens = counted(tokens)  # without one it is estimated
 
 
 def _is_sound(value: Any) -> bool:
@@ -89,7 +89,7 @@ def _is_sound(value: Any) -> bool:
     for _ in range(MAX_DEPTH):
         if not todo:
             return True
-        if any(type(item) in (int, float) and not 0 <= item <= MAX_TOKENS for item in todo):
+        if any(type(item) in (int, float) and not 0 <= item <= MOST for item in todo):
             return False
         todo = [
             inner

@@ -20,6 +20,7 @@ from cortext.newfiles import Later
 UNREADABLE = "unreadable"  # bytes that are no record
 TORN = "torn"  # an incomplete last line
 DOUBLED = "doubled"  # a message that is there already
+NUMBER = "number"  # a whole message with a count or a number that cannot be one
 DISORDER = "out of order"  # a whole message whose number does not go up
 METADATA = "metadata"  # the metadata cannot be read, and was put together from the log
 GIT_MARKS = "a git merge left its marks in it"  # the reason of a damage

@@ -22,6 +22,7 @@ from cortext.store.base import Reading
 from cortext.store.fields import (
     agent_config_fields,
     agent_config_of,
+    impossible_counts,
     load_fields,
     merged,
     number_field,
@@ -122,7 +123,7 @@ class ChatStore(FileStore):
             origin=origin_of(fields),
             extra=without(fields, _KNOWN),
         )
-        return Metadata(session, fields, damage)
+        return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
         archived = sum(len(batch) for batch in JournalReading(place.archive).batches())

@@ -15,6 +15,8 @@ from cortext.store.base import GIT_MARKS, METADATA, Damage
 from cortext.store.lines import BadLine, decode_value, encode_pretty
 
 MAX_METADATA = 16 << 20
+MAX_COUNT = 2**53  # what every reader of JSON and every database can hold, sums of them included
+COUNTS = ("message_count", "token_count", "summary_covers", "current_count", "archive_count")
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -77,9 +79,19 @@ def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:
 
 
 def number_field(fields: dict[str, Any], name: str) -> int:
-    """A field that should be a whole number."""
+    """A field that should count something: what no count can be reads as 0."""
     value = fields.get(name)
-    return value if isinstance(value, int) and not isinstance(value, bool) else 0
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT else 0
+
+
+def impossible_counts(path: str, fields: dict[str, Any]) -> list[Damage]:
+    """The counts in a metadata file that cannot be true. They are counted anew by the next write, or a repair."""
+    name = os.path.basename(path)
+    return [
+        Damage(name, 0, 0, METADATA, f"{field} is not a count")
+        for field in COUNTS
+        if isinstance(fields.get(field), int | float) and number_field(fields, field) != fields[field]
+    ]
 
 
 def object_field(fields: dict[str, Any], name: str) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import archive, mend, quarantine, shapes
 from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
-from cortext.store.fields import number_field, save_fields
+from cortext.store.fields import MAX_METADATA, number_field, save_fields
 from cortext.store.file_writer import Locked, Opened
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
@@ -377,6 +377,9 @@ class FileStore:
             first = first or message.timestamp
             if message.parent or message.partial or message.aside or message.seq != count - 1:
                 straight = False
+        if last and not clock.normalise(last):  # not a moment: it must not hide those that are
+            moments = (clock.normalise(message.timestamp) for message in self._read(place, 0, outline=True))
+            last = max(moments, default="")
         return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
 
     def _held(self, place: Place) -> bool:
@@ -406,7 +409,11 @@ class FileStore:
 
     def _set_aside(self, place: Place, item: Damage) -> None:
         """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""
-        descriptor = fsio.open_file(os.path.join(os.path.dirname(place.metadata), item.file), os.O_RDONLY)
+        path = os.path.join(os.path.dirname(place.metadata), item.file)
+        if item.length > MAX_METADATA:  # no metadata at all: moved aside, for a copy could fill the disk
+            fsio.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
+            return
+        descriptor = fsio.open_file(path, os.O_RDONLY)
         try:
             quarantine.keep(place.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
         finally:

@@ -15,7 +15,7 @@ from msgspec.json import Decoder
 from cortext import fsio
 from cortext.jsonl import MAX_LINE, blocks, split_lines
 from cortext.model.message import Message
-from cortext.store.base import DISORDER, DOUBLED, TORN, UNREADABLE, Damage
+from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE, Damage
 from cortext.store.lines import (
     MAX_SEQ,
     MESSAGE_TYPES,
@@ -26,6 +26,7 @@ from cortext.store.lines import (
     decode_line,
     decode_plain,
     derived_id,
+    impossible_numbers,
     is_message,
     line_decoder,
     outline_decoder,
@@ -140,7 +141,10 @@ class JournalReading:
             self._add(offset, len(raw), kind, NO_OBJECT if kind == UNREADABLE else "an incomplete last line")
             return
         try:
+            before = len(batch)
             self._number(offset, raw, decode_line(raw), batch)
+            if len(batch) > before and (fields := impossible_numbers(raw)):
+                self._add(offset, len(raw), NUMBER, f"{' and '.join(fields)} out of range: read as missing")
             return
         except BadLine as error:
             reason = str(error)

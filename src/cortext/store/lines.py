@@ -9,7 +9,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from cortext.errors import InvalidMessage
-from cortext.jsonl import MAX_LINE
+from cortext.jsonl import MAX_LINE, finite, no_number
+from cortext.model import tokens as tokens_
 from cortext.model.message import ROLES, TEXT, Message, Part
 
 MESSAGE_TYPES = frozenset({"", "turn", "message"})
@@ -26,9 +27,8 @@ NO_OBJECT = "not a JSON object"
 _NESTING = "nested too deeply"
 
 
-# A count as every database takes it. A line that says another is read leniently, as if it said none.
-MAX_TOKENS = 2**53
-Tokens = Annotated[int, msgspec.Meta(ge=0, le=MAX_TOKENS)]
+# A line that says another count than can be is read leniently, as if it said none, and told as damage.
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=tokens_.MOST)]
 
 
 class StoredMessage(Message, kw_only=True, omit_defaults=True):
@@ -196,12 +196,13 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(_NESTING) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         strict_reason = str(error)
-    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN. The bytes
+    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
     # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
     import json
 
     try:
-        return json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))
+        text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
     except RecursionError as error:
         raise BadLine(_NESTING) from error
     except UnicodeDecodeError as error:
@@ -267,7 +268,7 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
     import json
 
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     records: list[tuple[StoredMessage, bytes]] = []
     place = 0
     while text.startswith("{", place):
@@ -301,7 +302,7 @@ def coerce(value: Any) -> StoredMessage:
         role=role,
         content=_plain_text(content),
         timestamp=_string(value.get("timestamp")),
-        tokens=_tokens(value.get("tokens")),
+        tokens=tokens_.counted(value.get("tokens")),
         id=_string(value.get("id")),
         seq=_number(value.get("seq")),
         idx=_number(value.get("idx")),
@@ -315,6 +316,23 @@ def coerce(value: Any) -> StoredMessage:
     )
 
 
+def impossible_numbers(raw: bytes) -> list[str]:
+    """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
+    import json
+
+    try:
+        value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(value, dict):
+        return []
+    count, seq = value.get("tokens"), value.get("seq")
+    found = ["tokens"] if count is not None and tokens_.counted(count) is None else []
+    if isinstance(seq, int | float) and seq != -1 and _number(seq) < 0:
+        found.append("seq")
+    return found
+
+
 def is_message(record: StoredMessage | StoredOutline) -> bool:
     """Whether a record is meant as a message: by its type, or by a role under a type we do not know."""
     return record.type in MESSAGE_TYPES or (record.role != "" and record.type != METADATA_TYPE)
@@ -326,11 +344,6 @@ def _string(value: Any) -> str:
 
 def _integer(value: Any) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _tokens(value: Any) -> int | None:
-    found = _integer(value)
-    return found if found is not None and 0 <= found <= MAX_TOKENS else None
 
 
 def _number(value: Any) -> int:

@@ -176,7 +176,9 @@ def complete(message: Message, seq: int) -> Message:
     if not timestamp:
         raise InvalidMessage(f"not a time: {ascii(message.timestamp)[:60]}", hint="ISO-8601, as 2026-01-31T09:30:00Z")
     check_role(message.role)
-    size = tokens.estimate(message.content or message.text) if message.tokens is None else message.tokens
+    size = tokens.counted(message.tokens)
+    if size is None:
+        size = tokens.estimate(message.content or message.text)
     message_id = message.id or ids.new_message_id()
     if type(message) is not Message:
         message = plain(message)  # without the fields that only a line in a file has

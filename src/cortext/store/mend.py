@@ -20,6 +20,7 @@ from cortext.store.lines import (
     decode_value,
     derived_id,
     encode,
+    impossible_numbers,
     is_message,
     salvage,
 )
@@ -65,7 +66,7 @@ def _merge_sides(path: str, damage: list[Damage]) -> bool:
     """Merge the two sides of a log in which git marked a conflict, as the merge driver does; whether it was one."""
     from cortext.store import conflicts, merge  # hardly ever needed
 
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
             return False
         found = conflicts.sides(file.read())
@@ -87,6 +88,10 @@ def _whole_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]
                 if is_message(message):
                     if message.id in ids and 0 <= message.seq <= last:
                         continue
+                    if fields := impossible_numbers(line) if offset in wrong else []:
+                        named = {} if message.id or message.seq >= 0 else {"id": derived_id(last + 1, line)}
+                        sound = {name: item for name, item in decode_value(line).items() if name not in fields}
+                        line = encode({**sound, **named}) + b"\n"
                     number = message.seq if last < message.seq < MAX_SEQ else last + 1
                     if 0 <= message.seq < number:
                         # A name that came from the place must not change with it.

@@ -159,7 +159,7 @@ def _merge(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any], new
 
 
 def _fields(path: str) -> dict[str, Any]:
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         raw = file.read(16 << 20)
     value = decode_value(raw) if raw.strip() else {}
     if not isinstance(value, dict):

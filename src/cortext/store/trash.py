@@ -95,7 +95,8 @@ class Trash:
         for source, target in reversed(moves):
             fsio.ensure_folder(os.path.dirname(target), self.root)
             if os.path.lexists(target):
-                with open(source, "rb") as file:  # a quarantine that a deletion, interrupted, left behind
+                # A quarantine that a deletion, interrupted, left behind.
+                with open(source, "rb", opener=fsio.plain_file) as file:
                     fsio.append_once(target, file.read())
             else:
                 fsio.move(source, target)

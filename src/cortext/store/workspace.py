@@ -19,6 +19,7 @@ from cortext.store.base import Bulk
 from cortext.store.fields import (
     agent_config_fields,
     agent_config_of,
+    impossible_counts,
     load_fields,
     merged,
     number_field,
@@ -131,7 +132,7 @@ class WorkspaceStore(FileStore):
             origin=origin_of(fields),
             extra=without(fields, _KNOWN),
         )
-        return Metadata(session, fields, damage)
+        return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
         save_fields(place.metadata, self.fields_of(session, fields))

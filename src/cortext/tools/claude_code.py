@@ -104,7 +104,7 @@ class ClaudeCode:
     def _in_folder(self, folder: str, project: str) -> Iterator[Transcript]:
         for entry in _entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
-            if key != entry.name and is_uuid(key) and entry.is_file(follow_symlinks=False):
+            if key != entry.name and is_uuid(key):
                 found = self._transcript(key, entry.path, project)
                 if found is not None:
                     yield found

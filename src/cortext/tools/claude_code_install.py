@@ -106,7 +106,9 @@ def _read(path: str) -> str | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     with os.fdopen(descriptor, "rb") as file:
-        raw = file.read()
+        raw = file.read(fsio.SMALL_FILE + 1)
+    if len(raw) > fsio.SMALL_FILE:
+        raise ConfigError(f"{path} is too large for settings", kept="it is unchanged", hint="mend it and try again")
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -97,6 +97,8 @@ def _read(path: str) -> str | None:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise _broken(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8 text") from error
 
@@ -228,7 +230,7 @@ def _config_with(path: str, program: Sequence[str]) -> str | None:
     after = f"{text}\n{block}"
     try:
         tomllib.loads(after)
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise _broken(path, f"there is no place for [mcp_servers.cortext] in it ({error})") from error
     return after
 

@@ -89,7 +89,7 @@ def scan(folder: str, depth: int = _DEPTH, thread: str = "") -> Iterator[Page]:
                 yield from scan(entry.path, depth - 1, thread)
         elif thread not in entry.name.lower():
             continue
-        elif (page := named(entry.path)) is not None and entry.is_file(follow_symlinks=False):
+        elif (page := named(entry.path)) is not None:
             status = entry.stat(follow_symlinks=False)
             yield page._replace(size=status.st_size, changed=status.st_mtime_ns)
 
@@ -137,7 +137,7 @@ def is_compacted(path: str) -> bool:
     if path.endswith(COMPRESSED):
         return True
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             return any(_COMPACTED.match(line) is not None for line in file)
     except OSError:
         return True

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+from cortext import fsio
 from cortext.tools import codex_pages
 from cortext.tools.codex_pages import Page
 
@@ -26,9 +27,8 @@ def _configured(path: str) -> str:
     import tomllib
 
     try:
-        with open(path, "rb") as file:
-            settings: dict[str, Any] = tomllib.load(file)
-    except (OSError, ValueError):  # Codex itself will complain about it
+        settings: dict[str, Any] = tomllib.loads(fsio.read_text(path))
+    except (OSError, ValueError, RecursionError):  # Codex itself will complain about it
         return ""
     profiles = settings.get("profiles")
     profile = profiles.get(settings.get("profile")) if isinstance(profiles, dict) else None

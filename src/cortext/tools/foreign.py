@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from cortext import fsio
-from cortext.jsonl import SMALL, blocks
+from cortext.jsonl import SMALL, blocks, finite, no_number
 from cortext.tools.base import Counts
 
 T = TypeVar("T")
@@ -124,7 +124,7 @@ def glued_values(line: bytes) -> tuple[list[Any], bool]:
         return [], False
     import json  # 2 ms, and glued records are rare
 
-    decoder = json.JSONDecoder()
+    decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     values: list[Any] = []
     while text:
         try:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from cortext import fsio
 from cortext.errors import ConfigError, UsageError
 from cortext.model.message import Message
 from cortext.newfiles import Later
@@ -194,8 +195,7 @@ class GeminiCli:
         keep = True
         own = os.path.join(self._store.folder, "settings.json")
         try:
-            with open(own, encoding="utf-8") as file:
-                keep = SettingsText(file.read(), own).get(*RETENTION) is not False
+            keep = SettingsText(fsio.read_text(own), own).get(*RETENTION) is not False
         except FileNotFoundError:
             pass
         if keep or gated:
@@ -269,11 +269,10 @@ def _packaged_version(real: str) -> str:
     folder = os.path.dirname(real)
     for _ in range(3):
         try:
-            with open(os.path.join(folder, "package.json"), "rb") as file:
-                package = msgspec.json.decode(file.read())
+            package = msgspec.json.decode(fsio.read_file(os.path.join(folder, "package.json")))
             if isinstance(package, dict) and package.get("name") == "@google/gemini-cli":
                 return str(package.get("version", ""))
-        except (OSError, msgspec.DecodeError):
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         folder = os.path.dirname(folder)
     return ""
@@ -282,8 +281,7 @@ def _packaged_version(real: str) -> str:
 def _servers_in(path: str) -> list[str]:
     """The names of the servers in a settings file; none where it cannot be read."""
     try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
+        text = fsio.read_text(path)
         from cortext.tools.gemini_cli_settings import SettingsText
 
         servers = SettingsText(text, path).get("mcpServers")

@@ -11,6 +11,8 @@ import os
 import time
 from collections.abc import Mapping
 
+from cortext import fsio
+
 # The program hands these on to its hooks whatever else it holds back from them.
 FILE, SIZE = "GEMINI_CLI_CORTEXT_FILE", "GEMINI_CLI_CORTEXT_SIZE"
 # The same without us, for a project that has no hook of ours: ten times a second, for eight seconds at most.
@@ -47,7 +49,7 @@ def wait(environ: Mapping[str, str], longest: float = _LONGEST_WAIT) -> bool:
 
 def _is_loaded(path: str, size: int) -> bool:
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             file.seek(size)
             return _LOADED in file.read(_LOOKED_AT)
     except OSError:

@@ -156,7 +156,7 @@ class ProjectConfig:
                 return file.read()
         except (FileNotFoundError, NotADirectoryError):
             return None
-        except (UnicodeDecodeError, IsADirectoryError, PermissionError) as error:
+        except (UnicodeDecodeError, OSError) as error:
             raise ConfigError(f"{path} cannot be read: {error}", kept="it is unchanged") from error
 
     def _write(self, path: str, text: str) -> bool:

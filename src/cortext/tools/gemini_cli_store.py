@@ -47,17 +47,16 @@ class GeminiStore:
     def projects(self) -> dict[str, str]:
         """The program's own list: project folder to slug."""
         try:
-            with open(os.path.join(self.folder, "projects.json"), "rb") as file:
-                known = msgspec.json.decode(file.read(), type=dict[str, dict[str, str]])
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+            raw = fsio.read_file(os.path.join(self.folder, "projects.json"))
+            known = msgspec.json.decode(raw, type=dict[str, dict[str, str]])
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return {}
         return known.get("projects", {})
 
     def project_of(self, slug: str, known: Mapping[str, str]) -> str:
         """Which project a slug stands for: as its marker says, else the list; older slugs are a hash of the path."""
         try:
-            with open(os.path.join(self.chats_root, slug, ".project_root"), encoding="utf-8") as file:
-                return file.read(_HEAD).strip()
+            return fsio.read_text(os.path.join(self.chats_root, slug, ".project_root"))[:_HEAD].strip()
         except (OSError, UnicodeDecodeError):
             pass
         return next((path for path, name in known.items() if slug in (name, project_hash(path))), "")
@@ -95,8 +94,7 @@ class GeminiStore:
         """The project that holds a slug, by its markers; the program looks into both of these folders."""
         for folder in (self.chats_root, os.path.join(self.folder, "history")):
             try:
-                with open(os.path.join(folder, slug, ".project_root"), encoding="utf-8") as file:
-                    return file.read().strip()
+                return fsio.read_text(os.path.join(folder, slug, ".project_root")).strip()
             except (OSError, UnicodeDecodeError):
                 continue
         return ""
@@ -162,7 +160,7 @@ class GeminiStore:
         for file in (path, *self.agents(path, head.key)):
             try:
                 status = os.stat(file)
-            except FileNotFoundError:
+            except OSError:
                 continue
             size += status.st_size
             changed = max(changed, status.st_mtime_ns)
@@ -217,7 +215,7 @@ def look_at(path: str) -> Head | None:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return None
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=fsio.plain_file) as file:
             begin = file.read(_HEAD)
     except OSError:
         return None
@@ -235,17 +233,20 @@ def look_by_name(path: str) -> Head | None:
     folder, name = os.path.split(os.path.abspath(path))
     if os.path.basename(folder) != "chats" or not _NAME.fullmatch(name):
         return None
+    by_name = Head(name.partition(".")[0], "", False)
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode) or not has_messages(path):
+        if not has_messages(path) and not os.stat(path).st_size:
             return None
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             for line in file.read(_BLOCK).split(b"\n"):
                 key, mark = _SESSION_ID.match(line, 1), _PROJECT_HASH.search(line)
                 if key is not None and mark is not None:
                     return Head(key[1].decode("utf-8", "replace"), mark[1].decode("ascii"), bool(_KIND.search(line)))
-    except OSError:
+    except FileNotFoundError:
         return None
-    return Head(name.partition(".")[0], "", False)
+    except OSError:
+        return by_name  # whoever reads it is told what is wrong with it
+    return by_name
 
 
 def _worth(found: tuple[str, Head]) -> tuple[bool, bool, int]:
@@ -253,13 +254,13 @@ def _worth(found: tuple[str, Head]) -> tuple[bool, bool, int]:
     path = found[0]
     try:
         return has_messages(path), path.endswith(".jsonl"), os.stat(path).st_mtime_ns
-    except FileNotFoundError:
+    except OSError:
         return False, False, 0
 
 
 def has_messages(path: str) -> bool:
     """Whether a file holds a message at all: a stub has only the session's data and its first context."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         before = b"\n"
         while block := file.read(_BLOCK):
             if b'\n{"id":' in before + block or b'\n{"id": ' in before + block or b'\n      "id":' in before + block:

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.model.message import BEGINNING, USER, Message
 from cortext.tools.base import About, Counts
-from cortext.tools.foreign import note
+from cortext.tools.foreign import WITHOUT_CONTENT, note
 from cortext.tools.gemini_cli_mark import SESSION_CONTEXT
 from cortext.tools.gemini_cli_messages import bookkeeping, calls_of, moment, plain_answer
 from cortext.tools.gemini_cli_records import (
@@ -258,6 +258,8 @@ class Talk(Turns):
             self._place(record, given, out)
         elif seen.said or seen.calls:
             note(self.counts.skipped, "record again")
+        elif not record.toolCalls and not any(part.text or part.functionResponse for part in parts_of(record.content)):
+            note(self.counts.skipped, WITHOUT_CONTENT)
 
     def _second_hand(self, record: Record, out: list[Message]) -> None:
         """A record out of a history that was written again: only what is not known by id or by its words."""

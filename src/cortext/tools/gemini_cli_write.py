@@ -136,7 +136,7 @@ def mirror(store: GeminiStore, source: str, target: str, key: str, later: newfil
 
 def _start_of(path: str) -> str:
     """When a session began, by its first data."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         first = file.readline(_BLOCK)
         if first.strip() == b"{":
             first = first + file.read(_BLOCK)

@@ -121,7 +121,7 @@ def _with_ids(data: bytes, ids: dict[str, str], damaged: list[dict[str, str]]) -
 def head_of(path: str) -> _Head:
     """What stands at the beginning of a document that we made, or that was exported; empty where it is neither."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             block = file.read(_SMALL_BLOCK)
     except OSError:
         return _Head()
@@ -130,14 +130,14 @@ def head_of(path: str) -> _Head:
         if block[:1] == b"{" and end > 0:
             try:
                 return _head.decode(block[:end] + b"}")
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return _Head()
     return _Head()
 
 
 def load(path: str, counts: Counts) -> Document:
     """A whole document, its messages still undecoded: what they take of memory is the file's own pages."""
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         size = os.fstat(file.fileno()).st_size
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) if size else b""
     try:
@@ -151,7 +151,7 @@ def load(path: str, counts: Counts) -> Document:
 def _salvaged(path: str) -> Iterator[msgspec.Raw]:
     """The messages of a damaged document that are whole: a line each in ours, an indented block in an exported one."""
     block: list[bytes] | None = None
-    with open(path, "rb") as file:
+    with open(path, "rb", opener=fsio.plain_file) as file:
         for line in file:
             bare = line.rstrip(b",\r\n")
             if bare.startswith(b'{"info":'):

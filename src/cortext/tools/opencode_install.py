@@ -153,6 +153,8 @@ def _read(path: str) -> str | None:
             return file.read()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError as error:
+        raise _broken(path, error.strerror or str(error)) from error
     except UnicodeDecodeError as error:
         raise _broken(path, "it is not UTF-8") from error
 

@@ -21,7 +21,7 @@ from cortext.tools.foreign import note, place
 from cortext.tools.opencode_document import Document, descendants, load, message_of
 from cortext.tools.opencode_messages import Maker, Moments
 from cortext.tools.opencode_records import MessageRecord
-from cortext.tools.opencode_store import SessionRow, connection, family, session_info, wal_is_live
+from cortext.tools.opencode_store import SessionRow, connection, family, session_info, text_of, wal_is_live
 
 _STALE_MILLISECONDS = 3_600_000
 _DEFAULT_TITLES = ("New session - ", "Child session - ")
@@ -58,6 +58,7 @@ class DatabaseReading:
         self._given = cursor
         self._places: dict[str, _Place] = {}
         self._follow_on = False
+        self._odd = False  # a place in the order of rows that cannot be compared is no cursor
         self._undone = ""
 
     def __iter__(self) -> Iterator[Message]:
@@ -72,7 +73,7 @@ class DatabaseReading:
             self.cursor = self._given
             return
         # A program that came meanwhile may have changed pages under us: the next reading reads all again.
-        if live == wal_is_live(path):
+        if live == wal_is_live(path) and not self._odd:
             self.cursor = {"sessions": {key: list(value) for key, value in self._places.items()}}
 
     def _messages(self, database: sqlite3.Connection) -> Iterator[Message]:
@@ -124,6 +125,10 @@ class DatabaseReading:
         parts = _Parts(database.execute(_PARTS, (member.id, start[0], start[1])))
         for identity, created, changed, data in database.execute(_MESSAGES, (member.id, start[0], start[1])):
             rows = parts.of(identity)
+            if type(identity) is not str or type(created) is not int:  # SQLite takes any value in any column
+                note(self.counts.damaged, "row without a proper id or time")
+                self._odd = True
+                identity, created = text_of(identity), created if type(created) is int else reached[0]
             record = maker.records.message(identity, data, created)
             if record is None:
                 reached = (created, identity, reached[2] + 1)

@@ -15,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from cortext import fsio
 from cortext.errors import ConfigError
 from cortext.inside import if_inside
 from cortext.tools import opencode_config as config
@@ -102,8 +103,7 @@ def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
     own = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
     for path in (*own, *(os.path.join(folders.config, name) for name in names)):
         try:
-            with open(path, encoding="utf-8") as file:
-                value = config.parse(file.read())
+            value = config.parse(fsio.read_text(path))
         except (OSError, ValueError, RecursionError):
             continue  # OpenCode itself will complain about it
         if isinstance(value, dict):
@@ -151,8 +151,7 @@ def _is_settled(folder: str) -> bool:
     if not os.path.isdir(folder):
         return True
     try:
-        with open(os.path.join(folder, "package-lock.json"), encoding="utf-8") as file:
-            root = json.load(file)["packages"][""]
+        root = json.loads(fsio.read_text(os.path.join(folder, "package-lock.json")))["packages"][""]
         return _PACKAGE in root.get("dependencies", {}) and os.path.isdir(os.path.join(folder, "node_modules"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return False

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+from cortext import fsio
 from cortext.tools.base import Transcript
 
 SQLITE_HEADER = b"SQLite format 3\0"
@@ -67,7 +68,7 @@ def is_key(text: str) -> bool:
 def is_database(path: str) -> bool:
     """Whether a file is an SQLite database, by its first bytes."""
     try:
-        with open(path, "rb") as file:
+        with open(path, "rb", opener=fsio.plain_file) as file:
             return file.read(len(SQLITE_HEADER)) == SQLITE_HEADER
     except OSError:
         return False
@@ -81,6 +82,10 @@ def wal_is_live(path: str) -> bool:
 @contextmanager
 def connection(path: str) -> Iterator[sqlite3.Connection]:
     """The database, read-only and as of one moment: what is written meanwhile comes with the next reading."""
+    try:
+        os.close(fsio.plain_file(path))  # SQLite would wait for a pipe
+    except OSError as error:
+        raise sqlite3.OperationalError(error.strerror or str(error)) from error
     name = os.path.abspath(path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
     # Without a log no program has it open; a plain read-only opening would then leave two files beside it.
     mode = "mode=ro" if wal_is_live(path) else "mode=ro&immutable=1"
@@ -106,7 +111,11 @@ def transcripts(path: str, *, tool: str, project: str | None = None, key: str = 
     with connection(path) as database:
         for root, directory, size, changed in database.execute(_SIGNS.format(roots=roots), values):
             if folders is None or directory in folders:
-                yield Transcript(tool=tool, key=root, path=path, project=directory, size=size, changed=changed)
+                # SQLite takes any value in any column: an id as bytes is that id.
+                name, project_ = text_of(root), text_of(directory)
+                yield Transcript(
+                    tool=tool, key=name, path=path, project=project_, size=_number(size), changed=_number(changed)
+                )
 
 
 def is_compacted(path: str, key: str) -> bool:
@@ -120,20 +129,21 @@ def is_compacted(path: str, key: str) -> bool:
 
 
 def family(database: sqlite3.Connection, key: str) -> list[SessionRow]:
-    """A session and those of its side agents, itself first; empty where it is not there."""
+    """A session and those of its side agents, itself first."""
     rows = database.execute(_FAMILY.format(roots="id = ?") + "SELECT id FROM family", (key,))
-    return [SessionRow(row[0], row[0] != key) for row in rows]
+    found = [SessionRow(row[0], row[0] != key) for row in rows if isinstance(row[0], str)]
+    return found or [SessionRow(key, False)]
 
 
 def session_info(database: sqlite3.Connection, key: str) -> dict[str, Any]:
     """A session's own row in the shape of `opencode export`; empty where it is not there."""
-    cursor = database.execute("SELECT * FROM session WHERE id = ?", (key,))
+    cursor = database.execute("SELECT * FROM session WHERE id = ? OR id = CAST(? AS BLOB)", (key, key))
     values = cursor.fetchone()
     if values is None:
         return {}
     row = dict(zip((column[0] for column in cursor.description), values, strict=True))
     info: dict[str, Any] = {
-        "id": row["id"],
+        "id": key,
         "slug": row.get("slug"),
         "projectID": row.get("project_id"),
         "workspaceID": row.get("workspace_id"),
@@ -178,6 +188,16 @@ def _tokens(row: dict[str, Any]) -> dict[str, Any] | None:
         return None
     counts = {name: row.get(f"tokens_{name}") or 0 for name in ("input", "output", "reasoning")}
     return counts | {"cache": {name: row.get(f"tokens_cache_{name}") or 0 for name in ("read", "write")}}
+
+
+def text_of(value: object) -> str:
+    """A column that should hold a text."""
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else "" if value is None else str(value)
+
+
+def _number(value: object) -> int:
+    """A column that should hold a whole number."""
+    return value if isinstance(value, int) else 0
 
 
 def _json(text: object) -> Any:

@@ -6,14 +6,15 @@ from typing import Any
 
 import msgspec
 
+from cortext import fsio
+
 
 def names_in(path: str, *keys: str) -> set[str]:
     """The names under these keys of a JSON or TOML settings file."""
     try:
-        with open(path, "rb") as file:
-            raw = file.read()
+        raw = fsio.read_file(path)
         value: Any = _toml(raw) if path.endswith(".toml") else msgspec.json.decode(raw)
-    except (OSError, ValueError, UnicodeDecodeError):
+    except (OSError, ValueError, RecursionError):
         return set()
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

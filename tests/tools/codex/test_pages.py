@@ -154,7 +154,12 @@ def test_threads_are_found_by_project_and_junk_is_not(tmp_path: Path) -> None:
     (sessions / f"rollout-2026-11-15T02-34-30-{SECOND}.jsonl").symlink_to("/etc/hostname")
     tool = Codex(home=str(tmp_path))
 
-    assert {item.key: item.project for item in tool.transcripts()} == {THREAD: "/work/boats", FORK: "/work/other"}
+    # A link is not followed; who reads it is told so.
+    assert {item.key: item.project for item in tool.transcripts()} == {
+        THREAD: "/work/boats",
+        FORK: "/work/other",
+        SECOND: "",
+    }
     assert [item.key for item in tool.transcripts("/work/other")] == [FORK]
     assert list(tool.transcripts("/nowhere")) == []
     assert list(Codex(home=str(tmp_path / "nothing")).transcripts()) == []

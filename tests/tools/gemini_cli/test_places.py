@@ -46,11 +46,13 @@ def test_transcripts_with_their_projects(tool: GeminiCli, chats: Path, tmp_path:
 
     found = {transcript.key: transcript for transcript in tool.transcripts()}
 
-    assert set(found) == {KEY, "0ld00000-1"}
+    # What is named as a transcript and is none is not passed over: who reads it tells of the damage.
+    assert set(found) == {KEY, "0ld00000-1", "session-2026-01-01T00-00-ffffffff"}
     assert (found[KEY].path, found[KEY].project) == (str(path), str(tmp_path / "boats"))
     assert (found[KEY].size, found[KEY].changed) == (path.stat().st_size, path.stat().st_mtime_ns)
     assert found["0ld00000-1"].project == "/work/old"
-    assert [transcript.key for transcript in tool.transcripts(str(tmp_path / "boats"))] == [KEY]
+    boats = {transcript.key for transcript in tool.transcripts(str(tmp_path / "boats"))}
+    assert boats == {KEY, "session-2026-01-01T00-00-ffffffff"}
     assert [transcript.key for transcript in tool.transcripts("/work/old")] == ["0ld00000-1"]
     assert list(tool.transcripts("/nowhere")) == []
 

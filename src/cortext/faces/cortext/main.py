@@ -109,6 +109,7 @@ def run(words: list[str]) -> int:
         adopt()
     if not words:
         adopt_here()
+        tell_news()
         return run_command("cortext", f"{PACKAGE}.status", [])
     if words[0] == "help" and len(words) > 1:
         words = [words[1], "--help"]
@@ -123,7 +124,27 @@ def run(words: list[str]) -> int:
         return unknown_command("cortext", words[0], list(modules))
     if words[0] not in UNADOPTED:
         adopt_here()
+    if words[0] not in HIDDEN:
+        tell_news()
     return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])
+
+
+def tell_news() -> None:
+    """Say, once, that a hook failed since the last command: the tool that called it was not disturbed."""
+    import os
+
+    from cortext import config
+
+    if os.path.lexists(os.path.join(config.state_folder(), "hook-failed")):
+        import sys
+
+        from cortext.safety import terminal
+        from cortext.services import uncaptured
+
+        told = uncaptured.take_news()
+        if told:
+            print(terminal.line(f"cortext: {told}"), file=sys.stderr)
+            print("  `cortext doctor` shows everything that is not captured.", file=sys.stderr)
 
 
 def adopt_here() -> None:

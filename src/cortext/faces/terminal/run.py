@@ -14,6 +14,8 @@ TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
+SAID_LESS = "everything that was stored; only what was to be said about it is missing"
+ELSEWHERE = "send the output elsewhere, or free some space"
 Command = Callable[[list[str]], int]
 
 
@@ -44,9 +46,10 @@ def _told(error: Exception) -> CortextError:
             return NotFound(
                 "the current folder does not exist any more", kept="nothing was changed", hint="cd to another folder"
             )
-        where = os.fsdecode(error.filename) if isinstance(error.filename, (str, bytes)) else "reading or writing failed"
+        if not isinstance(error.filename, (str, bytes)):  # what is written to files is told by fsio, with its name
+            return WriteFailed(f"cannot write the output: {error.strerror or error}", kept=SAID_LESS, hint=ELSEWHERE)
         return WriteFailed(
-            f"{where}: {error.strerror or error}",
+            f"{os.fsdecode(error.filename)}: {error.strerror or error}",
             hint="check that there is room on the disk, and that the file is yours to read and write",
         )
     if isinstance(error, UnicodeEncodeError):
@@ -146,7 +149,8 @@ def _unsaid(error: OSError) -> int:
     try:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
         if status:
-            print(f"cannot write the output: {error.strerror or error}", file=sys.stderr, flush=True)
+            report("cortext", WriteFailed(f"cannot write the output: {error.strerror or error}", kept=SAID_LESS))
+            sys.stderr.flush()
     except OSError:
         pass
     return status

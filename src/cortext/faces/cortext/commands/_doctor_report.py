@@ -7,7 +7,7 @@ import msgspec
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 from cortext.services.detecting import detect_all, untested
-from cortext.services.doctor import Examined, examine
+from cortext.services.doctor import Examined, examine, uncaptured_findings
 from cortext.services.doctor_workspace import workspace_findings
 from cortext.wiring import PROGRAM, WORKSPACE, Wiring
 
@@ -21,6 +21,7 @@ def run_full(*, as_json: bool) -> int:
         examined.append(examine(place))
         if place.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(place, tools, PROGRAM)
+    examined += uncaptured_findings()
     findings = [finding for store in examined for finding in store.findings]
     damaged = any(finding.level == "damage" for finding in findings)
     if as_json:

@@ -6,7 +6,7 @@ import os
 import time
 
 from cortext.model import clock
-from cortext.services import notices
+from cortext.services import notices, uncaptured
 from cortext.wiring import WORKSPACE, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -31,7 +31,17 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
         if swept:
             listing.refresh()
         told += swept
-    return listing, [*told, *_not_committed(wiring)]
+    return listing, [*told, *_not_committed(wiring), *_not_captured()]
+
+
+def _not_captured() -> list[str]:
+    """What to say about transcripts that could not be taken in."""
+    found = uncaptured.marks()
+    if len(found) > 1:
+        return [
+            f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` says which and why"
+        ]
+    return [mark.words for mark in found]
 
 
 def _not_committed(wiring: Wiring) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from cortext.services import uncaptured
 from cortext.wiring import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -17,7 +18,7 @@ def parser() -> ArgumentParser:
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session whole, tell what is "
         "damaged and what to do about it. Nothing is changed.",
-        epilog="Exit code 0: all is well (warnings aside); 3: something is damaged.",
+        epilog="Exit code 0: all is well (warnings aside); 3: something is damaged, or could not be captured.",
     )
     made.add_argument("--json", action="store_true", help="the findings as JSON")
     return made
@@ -32,7 +33,7 @@ def run(arguments: list[str]) -> int:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(place.exists for place in places):
+    if not any(place.exists for place in places) and not uncaptured.marks():
         print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full

@@ -33,7 +33,22 @@ def run(arguments: list[str]) -> int:
             print(answer)
     except BaseException as error:
         _log(arguments, error)
+        _mark(arguments, error)
     return 0
+
+
+def _mark(arguments: list[str], error: BaseException) -> None:
+    """Have `list`, `doctor` and the next command say that this hook failed, where that is not known already."""
+    try:
+        from cortext.services import uncaptured
+        from cortext.services.hooks import TOLD
+        from cortext.services.intake import reason_of
+
+        if isinstance(error, Exception) and TOLD not in getattr(error, "__notes__", ()):
+            tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"
+            uncaptured.failed(tool, "", "", why, hook=True)
+    except Exception as second:
+        print(f"cortext: {second}", file=sys.stderr)
 
 
 def _log(arguments: list[str], error: BaseException) -> None:

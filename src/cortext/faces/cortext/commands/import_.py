@@ -13,8 +13,9 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
+from cortext.services import uncaptured
 from cortext.services.capture import Capture, ToolReport
-from cortext.services.intake import capture_all
+from cortext.services.intake import capture_all, note_failure, reason_of
 from cortext.services.storable import WITHOUT_CONTENT
 from cortext.services.transcripts import in_folder, work_for
 from cortext.wiring import TOOLS, Wiring
@@ -42,10 +43,14 @@ def run(arguments: list[str]) -> int:
     tools = [wiring.tool(options.tool)] if options.tool else wiring.tools()
     if options.path and not os.path.exists(options.path):
         raise NotFound(f"no such folder: {options.path}", hint="name a folder or a transcript file")
-    work = in_folder(tools, options.path) if options.path else work_for(tools)
+    reports: dict[str, ToolReport] = {}
+
+    def failed(tool: str, path: str, error: Exception) -> None:
+        note_failure(reports, tool, "", path, reason_of(error))
+
+    work = in_folder(tools, options.path, failed) if options.path else work_for(tools, failed)
     capture = wiring.capture()
     capture.remember_all()
-    reports: dict[str, ToolReport] = {}
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
         try:
@@ -54,6 +59,7 @@ def run(arguments: list[str]) -> int:
                     bar.step(max(1, done.size))
         except KeyboardInterrupt:
             stopped = True
+    uncaptured.forget_gone()
     for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(wiring, capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
@@ -97,6 +103,8 @@ def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
     for report in reports:
         for line in _oddities(report):
             print(line)
+    if any(report.failed for report in reports):
+        print("Everything else is kept. `cortext sync` tries these again; `cortext doctor` shows what is not captured.")
     if stopped:
         print("Stopped. What was taken in is safe; run the same command to go on.")
 

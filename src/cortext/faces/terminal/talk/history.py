@@ -21,8 +21,7 @@ class History:
     def load(self) -> list[str]:
         """The newest entries, oldest first; lines that are no entry are passed over."""
         try:
-            with open(self.path, encoding="utf-8", errors="replace") as file:
-                lines = file.read().splitlines()[-KEPT:]
+            lines = fsio.read_text(self.path, "replace").splitlines()[-KEPT:]
         except OSError:
             return []
         return [entry for line in lines if (entry := _entry(line))]

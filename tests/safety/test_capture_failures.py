@@ -1,0 +1,268 @@
+"""What one transcript or one file does wrong is its own affair; what is not captured is told until it is.
+
+Played as a person meets it: a tool's hook runs into something, the next command says so once, `list` and `doctor` as
+long as it lasts, and the next capture ends it.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import socket
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import Ran, cortext
+from tests.tools.claude_code.corpus import Script
+from tests.tools.codex import corpus as codex
+from tests.tools.gemini_cli import corpus as gemini
+from tests.tools.opencode.corpus import Corpus
+
+pytestmark = pytest.mark.req("SAFE-07")
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # in the form of a token; nobody's
+
+
+def fifo(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def endless(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def circle(path: Path) -> None:
+    path.symlink_to(path.name)
+
+
+def folder(path: Path) -> None:
+    path.mkdir()
+
+
+def a_socket(path: Path) -> None:
+    here = os.getcwd()
+    os.chdir(path.parent)  # the name of a socket may not be long
+    try:
+        with socket.socket(socket.AF_UNIX) as made:
+            made.bind(path.name)
+    finally:
+        os.chdir(here)
+
+
+def locked(path: Path) -> None:
+    if os.geteuid() == 0:
+        circle(path)  # to root every mode is open: another file that cannot be opened
+        return
+    path.write_bytes(b"{}\n")
+    path.chmod(0)
+
+
+STRANGE: dict[str, Callable[[Path], None]] = {
+    "fifo": fifo, "/dev/zero": endless, "circle": circle, "folder": folder, "socket": a_socket, "mode 000": locked,
+}  # fmt: skip
+
+
+def deep(path: Path) -> None:
+    path.write_bytes(DEEP[path.suffix])
+
+
+def remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink()
+
+
+def claude_files(home: Path) -> tuple[Script, Path]:
+    projects = home / ".claude" / "projects" / "-p"
+    projects.mkdir(parents=True)
+    script = Script()
+    script.user("The first question")
+    script.assistant("The first answer")
+    script.save(projects)
+    return script, projects
+
+
+def sound(done: Ran, *codes: int) -> Ran:
+    assert done.code in codes, (done.code, done.out, done.err)
+    assert "Traceback" not in done.err and "bug in cortext" not in done.err, done.err
+    return done
+
+
+@pytest.mark.parametrize("kind", STRANGE)
+def test_a_hook_that_fails_is_told_once_shown_until_it_is_resolved_and_harms_nobody(home: Path, kind: str) -> None:
+    script, projects = claude_files(home)
+    bad = projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
+    STRANGE[kind](bad)
+    event = {"hook_event_name": "Stop", "session_id": bad.stem, "cwd": str(home), "transcript_path": str(bad)}
+    hooked = cortext("hook", "claude", cwd=home, stdin=json.dumps(event))
+    assert (hooked.code, hooked.out) == (0, ""), "the tool is not disturbed"
+    told = sound(cortext("stats", cwd=home), 0)
+    assert bad.name in told.err and "not captured since 20" in told.err and "because" in told.err
+    assert bad.name not in sound(cortext("stats", cwd=home), 0).err, "told once"
+
+    imported = sound(cortext("import", cwd=home), 3)
+    assert str(bad) in imported.out, "the report names what was not taken in"
+    listed = sound(cortext("list", cwd=home), 0)
+    assert f"claude-{script.key}" in listed.out, "the others are taken in"
+    assert bad.name in listed.err and "not captured since 20" in listed.err
+    examined = sound(cortext("doctor", cwd=home), 3)
+    assert bad.name in examined.out.replace("\n", "") and "cortext sync" in examined.out
+
+    remove(bad)
+    again = Script()
+    again.lines, again.key = [line.replace(script.key.encode(), bad.stem.encode()) for line in script.lines], bad.stem
+    bad.write_bytes(b"\n".join(again.lines) + b"\n")
+    assert cortext("hook", "claude", cwd=home, stdin=json.dumps(event)).code == 0
+    assert "not captured" not in sound(cortext("list", cwd=home), 0).err
+    sound(cortext("doctor", cwd=home), 0)
+
+
+def test_a_mark_holds_no_secret_and_goes_when_the_tool_deletes_its_file(home: Path) -> None:
+    _, projects = claude_files(home)
+    config = home / ".config" / "cortext" / "config.toml"
+    config.parent.mkdir(parents=True)
+    config.write_text(f'["{SECRET}"]\nname = 1\n')
+    event = {"hook_event_name": "Stop", "session_id": "x", "cwd": str(home)}
+    assert cortext("hook", "claude", cwd=home, stdin=json.dumps(event)).code == 0
+    state = home / ".local" / "state" / "cortext"
+    kept = "".join(path.read_text() for path in state.rglob("*") if path.is_file())
+    assert "unknown setting" in kept and SECRET not in kept
+    assert all(path.stat().st_mode & 0o077 == 0 for path in state.rglob("*"))
+    config.unlink()
+    sound(cortext("sync", cwd=home), 0)
+    sound(cortext("doctor", cwd=home), 0)
+
+    bad = projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
+    bad.write_bytes(b'{"type":"user","message":{"content":"torn\n')
+    sound(cortext("sync", cwd=home), 0)
+    assert "nothing in it could be read" in sound(cortext("doctor", cwd=home), 3).out.replace("\n           ", "")
+    bad.unlink()
+    sound(cortext("sync", cwd=home), 0)
+    sound(cortext("doctor", cwd=home), 0)
+
+
+def every_tool(home: Path) -> None:
+    """A sound transcript of each tool, and beside it one that cannot be taken in."""
+    _, projects = claude_files(home)
+    fifo(projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl")
+    rollout = codex.everyday().save(home)
+    fifo(rollout.with_name(rollout.name.replace(codex.THREAD[:8], "0b5c8a52")))
+    chats = home / ".gemini" / "tmp" / "p" / "chats"
+    chats.mkdir(parents=True)
+    chat = gemini.everyday()
+    (chats / f"session-2026-11-15T02-00-{gemini.KEY[:8]}.jsonl").write_bytes(b"\n".join(chat.lines) + b"\n")
+    fifo(chats / "session-2026-11-15T02-00-0b5c8a52.jsonl")
+    (chats / "session-2026-11-15T02-01-1b5c8a52.jsonl").write_bytes(b"what is this\n")
+    cut = gemini.Chat("aaaaaaaa-5f75-4f50-b786-51318336b280").begin()
+    cut.user("Which bird? HALF")
+    cut.model("The heron. HALF")
+    lines = [line.replace(b"HALF", b"\\ud83d") for line in cut.lines]
+    (chats / "session-2026-11-15T02-02-aaaaaaaa.jsonl").write_bytes(
+        b"\n".join([*lines[1:2], lines[0], *lines[2:]]) + b"\n"
+    )
+    corpus = Corpus(home / ".local" / "share" / "opencode" / "opencode.db")
+    corpus.session()
+    corpus.user("Which boat?")
+    corpus.assistant("The green one.")
+    corpus.close()
+
+
+def test_bad_transcripts_of_every_tool_cost_the_others_nothing(home: Path) -> None:
+    every_tool(home)
+    database = home / ".local" / "share" / "opencode" / "opencode.db"
+    with sqlite3.connect(database) as opened:
+        opened.execute("UPDATE session SET id = CAST(id AS BLOB)")
+    opened.close()
+    done = sound(cortext("import", cwd=home), 3)
+    for name in ("1c5c8a52-6f3d", "rollout-", "session-2026-11-15T02-00-0b5c8a52"):
+        assert any(name in line and "could not be taken in" in line for line in done.out.splitlines()), (name, done.out)
+    rows = {row["id"]: row for row in sound(cortext("list", "--json", cwd=home), 0).json}
+    assert sorted(row["tool"] for row in rows.values()) == ["claude", "codex", "gemini", "gemini", "opencode"]
+    boat = next(name for name, row in rows.items() if row["tool"] == "opencode")
+    assert "The green one." in sound(cortext("show", boat, cwd=home), 0).out, "an id as bytes costs no words"
+    bird = next(name for name, row in rows.items() if row["tool"] == "gemini" and row["message_count"] == 2)
+    assert "1b5c8a52" in sound(cortext("doctor", cwd=home), 3).out.replace("\n            ", "")
+    for words in (
+        ("show", bird, "--json"),
+        ("export", bird),
+        ("export", bird, "--format", "json"),
+        *(("export", bird, "--format", "native", "--ai", name) for name in ("claude", "gemini", "codex")),
+        ("resume", bird, "--print"),
+        ("search", "heron"),
+    ):
+        said = sound(cortext(*words, cwd=home), 0)
+        native = words[-1] in ("claude", "gemini", "codex")
+        assert "heron" in (Path(said.out.strip()).read_text() if native else said.out), (words, said.out)
+
+
+def test_a_damaged_database_of_one_tool_stops_no_other(home: Path) -> None:
+    every_tool(home)
+    (home / ".local" / "share" / "opencode" / "opencode.db").write_bytes(b"SQLite format 3\0" + bytes(5_000))
+    done = sound(cortext("sync", cwd=home), 3)
+    assert {row["tool"] for row in cortext("list", "--json", cwd=home).json} == {"claude", "codex", "gemini"}, done.out
+
+
+# ── files of ours and settings ───────────────────────────────────────────────────────────────────────
+
+DEEP = {".toml": b"a = " + b"[" * 100_000, ".json": b'{"a":' * 100_000}
+SETTINGS = (
+    "home/.config/cortext/config.toml", "ws/.workspace/config.toml", "ws/.workspace/registry.json",
+    "ws/.workspace/installed.json", "home/.local/share/cortext/workspaces", "home/.local/share/cortext/notices",
+    "home/.cache/cortext/catalogue.db", "home/.cache/cortext/search/current", "ws/.mcp.json",
+    "ws/.claude/settings.json",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("place", SETTINGS)
+def test_something_else_in_place_of_a_file_is_an_error_and_no_hang(tmp_path: Path, place: str) -> None:
+    home, ws = tmp_path / "home", tmp_path / "ws"
+    home.mkdir()
+    ws.mkdir()
+    env = {"HOME": str(home)}
+    sound(cortext("init", "--ai", "claude", cwd=ws, env=env), 0)
+    sound(cortext("new", "plan", "The boat", cwd=ws, env=env), 0)
+    path = tmp_path / place
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kinds: dict[str, Callable[[Path], None]] = {name: STRANGE[name] for name in ("fifo", "/dev/zero", "folder")}
+    if path.suffix in DEEP:
+        kinds["deep"] = deep
+    for name, make in kinds.items():
+        if os.path.lexists(path):
+            remove(path)
+        make(path)
+        for words in (("list",), ("doctor",), ("init", "--ai", "claude")):
+            done = cortext(*words, cwd=ws, env=env)  # a hang is a timeout, memory without end a kill
+            assert "Traceback" not in done.err and "bug in cortext" not in done.err, (name, words, done.err)
+            if place.endswith("config.toml"):
+                assert done.code == 7 and "config.toml" in done.err, (name, words, done.err)
+            else:
+                assert done.code in (0, 3, 5, 6, 7), (name, words, done.err)
+        if os.path.lexists(path):
+            remove(path)
+
+
+def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
+    """Reading goes through fsio (a regular file, opened without waiting); what is ours or the kernel's may not."""
+    source = Path(__file__).parents[2] / "src" / "cortext"
+    allowed = {
+        "fsio.py", "locks.py", "embedding/build.py", "index/embed.py", "services/chat_context.py", "services/doctor.py",
+        "store/postgres_lease.py", "store/postgres_schema.py", "store/postgres_vectors.py", "faces/terminal/run.py",
+    }  # fmt: skip
+    found = []
+    for path in sorted(source.rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            plain = isinstance(node.func, ast.Name) and node.func.id == "open"
+            whole = ours = False
+            if isinstance(node.func, ast.Attribute):
+                whole = node.func.attr in ("read_text", "read_bytes")
+                ours = isinstance(node.func.value, ast.Name) and node.func.value.id == "fsio"
+            if (plain and not any(word.arg == "opener" for word in node.keywords)) or (whole and not ours):
+                found.append(f"{path.relative_to(source)}:{node.lineno}")
+    packaged = {"services/demo.py", "services/types.py", "tools/opencode_install.py"}  # part of the program itself
+    assert [place for place in found if place.partition(":")[0] not in allowed | packaged] == []
