@@ -294,15 +294,17 @@ class Setup:
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
     """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
     known = registry.load(root)
-    if name in known.types:
-        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
     files = _first_files(name, description)
+    entry = msgspec.structs.replace(_entry(name, description), sessions=sessions)
+    as_begun = all(_read(os.path.join(root, *path.split("/"))) == text.encode("utf-8") for path, text in files.items())
+    if name in known.types and not (as_begun and known.types[name] == entry):  # else: one that was interrupted
+        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
     for path, text in files.items():
         target = os.path.join(root, *path.split("/"))
         fsio.ensure_folder(os.path.dirname(target))
         if not os.path.exists(target):
             fsio.replace_file(target, [text.encode("utf-8")])
-    known.types[name] = msgspec.structs.replace(_entry(name, description), sessions=sessions)
+    known.types[name] = entry
     registry.save(root, known)
     return list(files)
 
