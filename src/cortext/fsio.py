@@ -30,6 +30,7 @@ FOLDER_MODE = 0o700
 COPY_BLOCK = 1 << 17  # larger ones are slower: they do not stay in the processor
 SMALL_FILE = 16 << 20  # settings, lists, notes of ours: none is longer
 HINTS = 1 << 18  # how long a file of hints may get
+SWEPT = 256  # entries of a folder that are looked at for what killed writers left: most have far fewer
 Stamp = tuple[int, int, int]
 
 
@@ -354,13 +355,19 @@ class AppendFile:
         self.descriptor = -1
 
 
-def replace_file(path: str, pieces: Iterable[bytes]) -> None:
-    """Put new contents in place of a file, atomically: a reader sees the old or the new, never half."""
+def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None:
+    """Put new contents in place of a file, atomically: a reader sees the old or the new, never half.
+
+    `aside` is another folder of the same file system to write it in first: for a file of a new folder, in which nobody
+    would look for what a killed process left.
+    """
     folder, name = os.path.split(path)
-    temporary = os.path.join(folder, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
+    sweep(aside or folder)
+    temporary = os.path.join(aside or folder, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
     descriptor = -1
     try:
-        descriptor = open_file(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        descriptor = open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        _lock(descriptor)  # it is ours while we live: see `sweep`
         calls.fchmod(descriptor, FILE_MODE)
         for piece in pieces:
             write_all(descriptor, piece)
@@ -374,7 +381,7 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         try:
             calls.unlink(temporary)
         except OSError:
-            pass  # it was never made, or the disk is gone: leftovers are swept by doctor
+            pass  # it was never made, or the disk is gone
         if isinstance(error, OSError):
             raise write_failed(error, path, "the old contents") from error
         raise
@@ -382,6 +389,57 @@ def replace_file(path: str, pieces: Iterable[bytes]) -> None:
         sync_folder(folder or ".")
     except OSError as error:
         raise write_failed(error, path, "the old or the new contents, whole") from error
+
+
+def sweep(folder: str) -> None:
+    """Away with the temporary files that writers left in this folder who were killed before they could rename them.
+
+    Who is at work still runs, and holds the lock of its file: a number that means another process elsewhere (in a
+    container that shares the folder) is not taken for a dead one.
+    """
+    try:
+        with os.scandir(folder or ".") as entries:
+            left = [entry.path for entry, _ in zip(entries, range(SWEPT), strict=False) if _is_dead(entry.name)]
+    except OSError:
+        return
+    for path in left:
+        try:
+            descriptor = open_file(path, os.O_RDWR)
+        except (OSError, UnsafePath):
+            continue
+        try:
+            if _lock(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino:
+                calls.unlink(path)
+        except OSError:
+            pass  # somebody else was quicker
+        finally:
+            close_file(descriptor)
+
+
+def _is_dead(name: str) -> bool:
+    """Whether this is the name of a temporary file of a process that is no more."""
+    if not (name.startswith(".") and name.endswith(".tmp")):
+        return False
+    parts = name.rsplit(".", 3)
+    process, number = (parts[1], parts[2]) if len(parts) == 4 else ("", "")
+    if not (process.isdecimal() and process.isascii() and number.isalnum()):
+        return False
+    try:
+        os.kill(int(process), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        pass
+    return False
+
+
+def _lock(descriptor: int) -> bool:
+    """Take the lock of an open file if nobody has it."""
+    try:
+        calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def note(path: str, line: str) -> None:

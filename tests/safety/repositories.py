@@ -188,9 +188,8 @@ def link_out(name: str, way: str) -> Plant:
         there = private / Path(name).name
         target = str(private if folder else there if there.exists() else private / "id_rsa")
         path = replace(world.repository / name)
-        path.symlink_to(
-            {"nothing": world.outside / "not-there-yet", "itself": path.name, "zero": "/dev/zero"}.get(way, target)
-        )
+        special = {"nothing": str(world.outside / "not-there-yet"), "itself": path.name, "zero": "/dev/zero"}
+        path.symlink_to(special.get(way, target))
 
     return planted
 

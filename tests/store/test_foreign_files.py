@@ -239,11 +239,11 @@ def taken_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatch) -
     snapshots: list[Path] = []
     replace = fsio.replace_file
 
-    def watched(path: str, pieces: Any) -> None:
+    def watched(path: str, pieces: Any, **how: Any) -> None:
         target = root.parent / f"{root.name}-snapshot{len(snapshots)}"
         shutil.copytree(root, target)
         snapshots.append(target)
-        replace(path, pieces)
+        replace(path, pieces, **how)
 
     monkeypatch.setattr(fsio, "replace_file", watched)
     return snapshots

@@ -7,10 +7,11 @@ without it the next import only reads more.
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from cortext.index.database import connect
+from cortext.index.database import connect, remade, unwritable
 
 # In place of a transcript's time of change: handed to a tool, and the user has not said anything there yet.
 HANDED_OVER = -2
@@ -51,12 +52,23 @@ class Catalogue:
 
     def get(self, tool: str, key: str) -> Entry | None:
         """What is known of a transcript."""
-        row = self._connection.execute("SELECT * FROM transcript WHERE tool = ? AND key = ?", (tool, key)).fetchone()
-        return _entry(row) if row else None
+        rows = self._rows("SELECT * FROM transcript WHERE tool = ? AND key = ?", (tool, key))
+        return _entry(rows[0]) if rows else None
 
     def all(self) -> dict[tuple[str, str], Entry]:
         """Everything, by tool and key: one query for an import of thousands."""
-        return {(row[0], row[1]): _entry(row) for row in self._connection.execute("SELECT * FROM transcript")}
+        return {(row[0], row[1]): _entry(row) for row in self._rows("SELECT * FROM transcript")}
+
+    def _rows(self, query: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
+        """What a query finds. A database that turns out to be damaged is made anew: nothing is known in it then."""
+        try:
+            return self._connection.execute(query, values).fetchall()
+        except sqlite3.DatabaseError as error:
+            if unwritable(error):
+                raise
+            self._connection.close()
+            self._connection = remade(self._folder)
+            return self._connection.execute(query, values).fetchall()
 
     def put(self, entry: Entry) -> None:
         """Remember a transcript."""

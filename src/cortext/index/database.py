@@ -84,8 +84,7 @@ def connect(folder: str) -> Database:
         except sqlite3.DatabaseError as error:
             if unwritable(error):
                 raise  # nothing is wrong with the database: it must not be thrown away
-            for suffix in ("", "-wal", "-shm"):
-                fsio.remove(path + suffix)
+            _remove(path)
             return _open(path)
     except (sqlite3.DatabaseError, WriteFailed) as error:
         if isinstance(error, WriteFailed) or unwritable(error):
@@ -120,9 +119,29 @@ def _make_empty(path: str) -> None:
         os.close(descriptor)
 
 
+def remade(folder: str) -> Database:
+    """The database anew, in the place of one that turned out to be damaged: all that is in it comes back from files."""
+    path = os.path.join(folder, "catalogue.db")
+    try:
+        _remove(path)
+    except WriteFailed:
+        return in_memory()
+    return connect(folder)
+
+
+def _remove(path: str) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        fsio.remove(path + suffix)
+
+
 def unwritable(error: sqlite3.DatabaseError) -> bool:
     """Whether the disk refuses (full, read-only, failing), or somebody does not let go of the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
+
+
+def locked(error: sqlite3.DatabaseError) -> bool:
+    """Whether somebody does not let go of the database."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def in_memory() -> Database:

@@ -95,11 +95,16 @@ class Engine:
     def behind(self, listed: SessionIndex, *, meaning: bool = True) -> bool:
         """Whether the list of sessions holds something that the index has not seen."""
         there = self.generation()
-        if there is None or seen(there.state) != listed.counter() or there.state.pending():
-            return True
-        if meaning and not self.models.none and there.state.fact(f"seen {self.models.wanted}") != mark_of(there.state):
-            return True
-        return any(root in self.sources for root in skipped(there.state))
+        try:
+            if there is None or seen(there.state) != listed.counter() or there.state.pending():
+                return True
+            wanted = "" if self.models.none or not meaning else f"seen {self.models.wanted}"
+            if wanted and there.state.fact(wanted) != mark_of(there.state):
+                return True
+            return any(root in self.sources for root in skipped(there.state))
+        except BROKEN as error:
+            check_space(error, self.folder)
+            return True  # it is made anew by who brings it up to date
 
     def update(
         self,

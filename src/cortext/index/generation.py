@@ -9,8 +9,8 @@ import sqlite3
 from collections import namedtuple
 
 from cortext import fsio
-from cortext.errors import WriteFailed
-from cortext.index.database import unwritable
+from cortext.errors import SessionBusy, WriteFailed
+from cortext.index.database import locked, unwritable
 from cortext.index.keywords import Keywords
 from cortext.index.state import State
 from cortext.index.wordlist import WordList
@@ -72,8 +72,14 @@ def skipped(state: State) -> list[str]:
 
 
 def check_space(error: Exception, folder: str) -> None:
-    """A full disk, or one that is read-only, is no damage: the index is kept as it is, and the user told."""
+    """A full disk, one that is read-only, or a lock is no damage: the index is kept as it is, and the user told."""
     if isinstance(error, sqlite3.DatabaseError):
+        if locked(error):
+            raise SessionBusy(
+                "another process is holding the database of the search index",
+                kept="every session, and the index as it was",
+                hint="try again; `cortext list` and `cortext show` still work",
+            ) from error
         refused = unwritable(error)
     else:
         # tantivy says it in words: by its number, or only that its thread came to an end.

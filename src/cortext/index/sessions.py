@@ -18,7 +18,7 @@ from functools import partial
 from operator import itemgetter
 
 from cortext import fsio
-from cortext.index.database import connect, in_memory, unwritable
+from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.store import shapes
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
@@ -114,6 +114,7 @@ class SessionIndex:
     """The sessions of all known stores."""
 
     def __init__(self, folder: str) -> None:
+        self._folder = folder
         self._database: sqlite3.Connection = connect(folder)
 
     def refresh(
@@ -128,11 +129,9 @@ class SessionIndex:
         try:
             return self._refresh(sources, progress, everything=everything)
         except sqlite3.DatabaseError as error:
-            if not unwritable(error):
-                raise
-            # It cannot be kept: it is made in memory, for this once.
             self._database.close()
-            self._database = in_memory()
+            # Damaged: it is made anew. It cannot be kept: it is made in memory, for this once.
+            self._database = in_memory() if unwritable(error) else remade(self._folder)
             return self._refresh(sources, progress, everything=everything)
 
     def _refresh(

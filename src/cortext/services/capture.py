@@ -267,9 +267,9 @@ class Capture:
                     writer.update(change)
             done = done_entry(entry, transcript, reading)
             waiting = entry.changed == HANDED_OVER and not spoken
-            self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
-        if added:
-            settle(store, entry.session_id)
+        # Noted as read only when all is done: who is killed before that is taken up again by the next run.
+        settle(store, entry.session_id)
+        self.remember([done._replace(changed=HANDED_OVER) if waiting else done])
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
     @contextmanager

@@ -21,7 +21,7 @@ from cortext.services.listing import Listing
 from cortext.services.numbering import take_number
 from cortext.services.publish import Committed, Git
 from cortext.services.secrecy import marks_in
-from cortext.services.stores import Found, NamedStore
+from cortext.services.stores import Found, NamedStore, create_with
 from cortext.services.summarise import summarise, title, where_it_stopped
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
@@ -110,7 +110,8 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
-    fsio.replace_file(target, [text.encode("utf-8")])
+    state = os.path.join(workspace, ".workspace", "state")
+    fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
 def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> Saved:
@@ -222,31 +223,28 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
     kind = session.type or "fork"
     session = msgspec.structs.replace(session, title=mask(session.title).text)
     session_id = f"{take_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
-    made = place.store.create(
-        msgspec.structs.replace(
-            session,
-            id=ids.check_id(session_id[:96]),
-            title=f"{session.title or session.id} (fork)",
-            status=PAUSED,  # nobody talks in it yet
-            created_at=clock.now(),
-            last_active="",
-            message_count=0,
-            token_count=0,
-            summary="",
-            summary_by="",
-            summary_covers=0,
-            origin=Origin(),
-            extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
-        )
+    new = msgspec.structs.replace(
+        session,
+        id=ids.check_id(session_id[:96]),
+        title=f"{session.title or session.id} (fork)",
+        status=PAUSED,  # nobody talks in it yet
+        created_at=clock.now(),
+        last_active="",
+        message_count=0,
+        token_count=0,
+        summary="",
+        summary_by="",
+        summary_covers=0,
+        origin=Origin(),
+        extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
     )
-    place.store.append(made.id, *messages)
     # A summary of what the fork left out would tell of things that were never said in it.
     if session.summary and session.summary_covers <= messages[-1].seq + 1:
         covers = sum(message.seq < session.summary_covers for message in messages)
         change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
     else:
         change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
-    place.store.update(made.id, change)
+    made = create_with(place.store, new, messages, change)
     if place.kind == "workspace":
         entry = registry.load(place.root).types.get(session.type)
         _write_notes(place.root, entry.template if entry else "", kind, made)

@@ -292,13 +292,16 @@ class Setup:
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
     """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
     known = registry.load(root)
-    if name in known.types:
-        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
     files = _first_files(name, description)
-    missing = [path for path in files if inside.read(root, path) is None]
-    for path in missing:
-        inside.write(root, path, files[path].encode("utf-8"))
-    known.types[name] = msgspec.structs.replace(_entry(name, description), sessions=sessions)
+    entry = msgspec.structs.replace(_entry(name, description), sessions=sessions)
+    there = {path: inside.read(root, path) for path in files}
+    as_begun = all(there[path] == text.encode("utf-8") for path, text in files.items())
+    if name in known.types and not (as_begun and known.types[name] == entry):  # else: one that was interrupted
+        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
+    for path, text in files.items():
+        if there[path] is None:
+            inside.write(root, path, text.encode("utf-8"))
+    known.types[name] = entry
     registry.save(root, known)
     return list(files)
 

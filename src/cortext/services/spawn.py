@@ -15,6 +15,7 @@ from cortext.model.session import AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services.agents import Agent
 from cortext.services.context import AGENT, mark, mark_of
+from cortext.services.stores import create_with
 from cortext.store.base import TORN, Damage, Store, Writer
 
 LONGEST = 256 << 20  # bytes of a file that turns are taken from
@@ -73,21 +74,17 @@ def complete(store: Store, writer: Writer, status: str = COMPLETED) -> Session:
 def fork(store: Store, session: Session) -> Session:
     """A new session with everything that was said in another, marks and cut replies too; that one is unchanged."""
     messages = [plain(message) for message in store.read(session.id)]
-    made = store.create(
-        Session(
-            id=ids.new_session_id("session-"),
-            type="spawn",
-            agent=session.agent,
-            title=f"{session.title or session.id} (fork)",
-            agent_config=session.agent_config,
-            origin=Origin(),
-            created_at=clock.now(),
-            extra={"forked_from": {"session": session.id, "messages": len(messages)}},
-        )
+    new = Session(
+        id=ids.new_session_id("session-"),
+        type="spawn",
+        agent=session.agent,
+        title=f"{session.title or session.id} (fork)",
+        agent_config=session.agent_config,
+        origin=Origin(),
+        created_at=clock.now(),
+        extra={"forked_from": {"session": session.id, "messages": len(messages)}},
     )
-    if messages:
-        store.append(made.id, *messages)
-    return made
+    return create_with(store, new, messages, Change())
 
 
 # ── damage ───────────────────────────────────────────────────────────────────────────────────────────

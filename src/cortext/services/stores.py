@@ -1,14 +1,15 @@
 """The stores that a command works on, and a session in one of them."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionNotFound
 from cortext.model.ids import is_id
-from cortext.model.session import Session
-from cortext.store.base import Settles, Store, Trashed
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.store.base import CreatesWhole, Settles, Store, Trashed
 
-__all__ = ["Found", "NamedStore", "Trashed", "exact", "settle"]
+__all__ = ["Found", "NamedStore", "Trashed", "create_with", "exact", "settle"]
 
 
 class NamedStore(NamedTuple):
@@ -36,6 +37,23 @@ def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
         except SessionNotFound:
             continue
     return found
+
+
+def create_with(store: Store, session: Session, messages: Sequence[Message], change: Change) -> Session:
+    """A new session that begins with these messages: also where we are stopped meanwhile there is never half of it.
+
+    On a server, which has no such step, a stop that we hear of (Ctrl-C, an error) takes it back.
+    """
+    if isinstance(store, CreatesWhole):
+        return store.create_whole(session, messages, change)
+    made = store.create(session)
+    try:
+        if messages:
+            store.append(made.id, *messages)
+        return store.update(made.id, change)
+    except BaseException:
+        store.delete(made.id)
+        raise
 
 
 def settle(store: Store, session_id: str) -> None:

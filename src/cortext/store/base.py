@@ -190,6 +190,14 @@ class Bulks(Protocol):
 
 
 @runtime_checkable
+class CreatesWhole(Protocol):
+    """A store that makes a session with its first messages in one step: whole, or not at all."""
+
+    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """As `create`, `append` and `update`; a kill between them leaves nothing."""
+
+
+@runtime_checkable
 class Settles(Protocol):
     """A store whose metadata holds counts that an append does not touch."""
 

@@ -147,7 +147,8 @@ class ChatStore(FileStore):
             "continuation": origin_fields(fields, session.origin),
         }
         self._save_summary(place, session)
-        save_fields(place.metadata, merged(fields, known, optional, session.extra))
+        aside = "" if fields else self.control
+        save_fields(place.metadata, merged(fields, known, optional, session.extra), aside=aside)
 
     def _save_summary(self, place: Place, session: Session) -> None:
         path = _summary_path(place)

@@ -67,9 +67,9 @@ def _both_sides(raw: bytes) -> dict[str, Any] | None:
     return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
 
 
-def save_fields(path: str, fields: dict[str, Any]) -> None:
-    """Write a metadata file, atomically."""
-    fsio.replace_file(path, [encode_pretty(fields)])
+def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:
+    """Write a metadata file, atomically; `aside` as in fsio.replace_file."""
+    fsio.replace_file(path, [encode_pretty(fields)], aside=aside)
 
 
 def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:

@@ -7,14 +7,18 @@ same lines after the first.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from msgspec import structs
+
 from cortext import fsio
+from cortext.errors import SessionExists
 from cortext.model import clock
-from cortext.model.ids import is_id
-from cortext.model.session import Session
+from cortext.model.ids import check_id, is_id
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
 from cortext.model.status import ACTIVE
 from cortext.store import quarantine
 from cortext.store.base import METADATA, Damage
@@ -30,7 +34,8 @@ from cortext.store.fields import (
     without,
 )
 from cortext.store.files import FileStore
-from cortext.store.lines import BadLine, decode_value, encode
+from cortext.store.lines import BadLine, decode_value, encode, encode_message
+from cortext.store.log import complete
 from cortext.store.places import Metadata, Place
 
 SUFFIX = ".jsonl"
@@ -79,7 +84,24 @@ class SpawnStore(FileStore):
 
     def _make(self, place: Place, session: Session) -> None:
         fsio.ensure_folder(self.root)
-        fsio.replace_file(place.log, [_metadata_line(session, {})])
+        fsio.replace_file(place.log, [_metadata_line(session, {})], aside=self.control)
+
+    @fsio.told
+    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """See base.CreatesWhole."""
+        check_id(session.id)
+        created = clock.normalise(session.created_at) or clock.now()
+        numbered = [complete(message, number) for number, message in enumerate(messages)]
+        made = change.apply(structs.replace(session, created_at=created, last_active=created))
+        with self._locked(session.id, new=True):
+            if self._find(session.id) is not None:
+                raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+            place = self._new_place(made)
+            self.folders.check(os.path.dirname(place.log))
+            fsio.ensure_folder(self.root)
+            lines = (encode_message(message, _TURN) for message in numbered)
+            fsio.replace_file(place.log, chain([_metadata_line(made, {})], lines), aside=self.control)
+        return self.get(session.id)
 
     def _line_prefix(self, seq: int, place: Place) -> bytes:
         return _TURN

@@ -41,6 +41,7 @@ class Trash:
         place = os.path.join(self.folder, key)
         origins = [os.path.relpath(path, self.root) for path in paths]
         item = Trashed(key=key, session_id=session_id, deleted_at=clock.now(), origin=origins[0])
+        self._sweep(session_id)
         fsio.ensure_folder(place, self.root)
         note = {"session_id": session_id, "deleted_at": item.deleted_at, "origins": origins}
         fsio.replace_file(os.path.join(place, NOTE), [encode_pretty(note)])
@@ -48,6 +49,19 @@ class Trash:
             if os.path.lexists(path):
                 fsio.move(path, os.path.join(place, os.path.basename(path)))
         return item
+
+    def _sweep(self, session_id: str) -> None:
+        """Away with the folders of deletions of this session that were killed before anything was moved."""
+        try:
+            keys = [key for key in os.listdir(self.folder) if key.rpartition(".")[0] == session_id]
+        except FileNotFoundError:
+            return
+        for key in keys:
+            place = os.path.join(self.folder, key)
+            if self._note(key) is not None or not os.path.isdir(place) or os.path.islink(place):
+                continue
+            if all(name == NOTE or name.startswith(f".{NOTE}.") for name in os.listdir(place)):
+                fsio.remove_tree(place)
 
     def items(self) -> Iterator[Trashed]:
         """What can be brought back, the newest first."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from cortext import fsio
+from cortext.errors import SessionExists
 from cortext.model import clock
-from cortext.model.session import Session
+from cortext.model.message import Message, plain
+from cortext.model.session import Change, Session
 from cortext.model.status import ACTIVE
 from cortext.store.base import Bulk
 from cortext.store.fields import (
@@ -135,7 +137,7 @@ class WorkspaceStore(FileStore):
         return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        save_fields(place.metadata, self.fields_of(session, fields))
+        save_fields(place.metadata, self.fields_of(session, fields), aside="" if fields else self.control)
 
     def fields_of(self, session: Session, fields: dict[str, Any]) -> dict[str, Any]:
         """The metadata as it is written; `fields` are the old ones."""
@@ -180,6 +182,23 @@ class WorkspaceStore(FileStore):
     def learn(self, session_id: str, day: str) -> None:
         """Where a session lies that was put there without asking us."""
         self._found[session_id] = day
+
+    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """See base.CreatesWhole."""
+        bulk = self.bulk()
+        try:
+            draft = bulk.begin(session.id)
+            draft.write([[plain(message) for message in messages]])
+            draft.finish(session, change)
+            bulk.ready(draft)
+            published = bulk.publish(lambda _: None)
+        finally:
+            bulk.close()
+        if error := published.failed.get(session.id):
+            raise error
+        if session.id in published.taken:
+            raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+        return self.get(session.id)
 
     def bulk(self) -> Bulk:
         """See base.Bulk."""

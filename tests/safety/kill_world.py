@@ -1,0 +1,188 @@
+"""A small world to kill commands in: a home with Claude Code's transcripts, a workspace in git, agents' sessions."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from cortext.model.message import Message
+from cortext.store.base import Store
+from cortext.store.chat import ChatStore
+from cortext.store.spawn import SpawnStore
+from cortext.store.workspace import WorkspaceStore
+from tests.safety import supervise
+from tests.tools.claude_code.corpus import Script
+
+QUESTION = "How many herons are there?"
+BOATS, HERONS = "001-brainstorm-boats", "002-plan-herons"
+
+
+class Case(NamedTuple):
+    """A command that writes. `fine`: exit codes of a second run when the first had done its work already."""
+
+    name: str
+    words: tuple[str, ...]
+    program: str = "cortext"
+    stdin: str = ""
+    before: tuple[tuple[str, ...], ...] = ()  # commands that come first
+    fine: tuple[int, ...] = (0,)
+    then: tuple[str, ...] = ()  # what comes next in the same conversation, where the same command does not touch it
+    empty: bool = False  # whether it may leave a conversation without a word in it: it begins one
+    share: float = 1.0  # of the kills: less for what costs more
+    whole: bool = False  # whether every file of the workspace is as before or as after, never between
+
+
+class World:
+    """Where it is, and how a command runs in it."""
+
+    def __init__(self, top: Path, model: str) -> None:
+        self.top, self.model = top, model
+        self.place = top / "world"
+        self.home, self.work = self.place / "home", self.place / "work"
+        self.claude = self.home / ".claude" / "projects" / "-work"
+        self.said = top / "said"
+
+    def command(self, case: Case) -> Callable[[], None]:
+        """The work of the fork that is killed: the same entry point that a user's shell starts."""
+        return lambda: self._run(case.program, case.words, case.stdin)
+
+    def _run(self, program: str, words: tuple[str, ...], stdin: str) -> None:
+        scripts = os.path.dirname(sys.executable)
+        os.environ.clear()
+        os.environ.update(
+            HOME=str(self.home), PATH=f"{scripts}:/usr/local/bin:/usr/bin:/bin", LANG="C.UTF-8",
+            GIT_CONFIG_NOSYSTEM="1", OLLAMA_HOST=self.model, CORTEXT_MODEL="ollama/test", NO_PROXY="127.0.0.1",
+            **{f"GIT_{who}_{what}": "test@localhost" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")},
+        )  # fmt: skip
+        os.chdir(self.work)
+        reading, writing = os.pipe()
+        os.write(writing, stdin.encode())
+        os.close(writing)
+        os.dup2(reading, 0)
+        output = os.open(self.said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+        sys.stdin, sys.stdout, sys.stderr = (open(number, "rw"[number > 0]) for number in range(3))  # noqa: SIM115
+        sys.argv = [program, *words]
+        if program == "git":
+            os.execvp("git", sys.argv)
+        __import__(f"cortext.faces.{program}.main", fromlist=["main"]).main()
+
+    def do(self, *words: str, program: str = "cortext", stdin: str = "", codes: tuple[int, ...] = (0,)) -> str:
+        """Run a command that nobody kills; what it said."""
+        ended = supervise.run(lambda: self._run(program, words, stdin))
+        said = self.said.read_text(errors="replace")
+        assert "Traceback" not in said, said
+        assert ended.status in codes, f"{program} {' '.join(words)} ended with {ended.status}: {said}"
+        return said
+
+    def build(self) -> None:
+        """The world before anything is killed in it."""
+        for folder in (self.home, self.work, self.claude):
+            folder.mkdir(parents=True)
+        self.do("init", "-q", "--template=", program="git")
+        self.do("init", "--ai", "claude")
+        self.do("new", "brainstorm", "Boats")
+        self.do("new", "plan", "Herons")
+        store = WorkspaceStore(str(self.work))
+        for name in (BOATS, HERONS):
+            store.append(name, *(Message(role=("user", "assistant")[n % 2], content=f"{name} {n}") for n in range(12)))
+        self.do("stop", BOATS)
+        for number in range(3):
+            script = Script(key=f"0000000{number}-1111-4111-8111-111111111111")
+            script.user(f"question {number} about the pond")
+            script.assistant(f"answer {number}")
+            script.save(self.claude)
+        self.do("import")
+        for number in (1, 3):
+            script = Script(key=f"0000000{number}-1111-4111-8111-111111111111")
+            for turn in range(number):
+                script.user(f"question {number} about the pond" if turn == 0 else f"more {turn}")
+                script.assistant(f"answer {number}" if turn == 0 else f"that is {turn}")
+            script.user("and one more")
+            script.assistant("that is all")
+            script.save(self.claude)
+        self.do("spawn", "Begin.", program="aur")
+        self.do("Begin.", program="alfred")
+        self.do("search", "herons")
+        self.do("add", ".", program="git")
+        self.do("commit", "-qm", "all", program="git")
+
+    def keep(self, name: str) -> None:
+        """Keep the world as it is now under this name."""
+        shutil.rmtree(self.top / name, ignore_errors=True)
+        shutil.copytree(self.place, self.top / name, symlinks=True)
+
+    def restore(self, name: str) -> None:
+        """The world as it was."""
+        shutil.rmtree(self.place, ignore_errors=True)
+        shutil.copytree(self.top / name, self.place, symlinks=True)
+
+    def stores(self) -> list[Store]:
+        """Every store of it."""
+        share = self.home / ".local" / "share"
+        return [
+            WorkspaceStore(str(self.work)),
+            WorkspaceStore(str(share / "cortext" / "home")),
+            SpawnStore(str(self.home / ".aurora" / "spawn" / "sessions")),
+            ChatStore(str(share / "alfred" / "sessions")),
+        ]
+
+    def messages(self) -> dict[str, list[str]]:
+        """Of every session the ids of its messages; what lies in the trash too."""
+        found: dict[str, list[str]] = {}
+        for store in self.stores():
+            for session in store.sessions():
+                found[session.id] = [message.id for message in store.read(session.id)]
+        return found
+
+    def files(self) -> dict[str, bytes]:
+        """What git would see of the workspace."""
+        found = {}
+        for folder, folders, names in os.walk(self.work):
+            folders[:] = [
+                name
+                for name in folders
+                if name != ".git" and os.path.join(folder, name) != str(self.work / ".workspace" / "state")
+            ]
+            for name in names:
+                path = os.path.join(folder, name)
+                found[os.path.relpath(path, self.work)] = Path(path).read_bytes()
+        return found
+
+    def leftovers(self) -> list[str]:
+        """Files that only a writer at work may have."""
+        found = []
+        for folder, folders, names in os.walk(self.place):
+            if os.path.basename(folder) == "incoming":
+                found += [os.path.join(folder, name) for name in (*folders, *names)]
+            for name in names:
+                inside_git = f"{os.sep}.git{os.sep}" in f"{folder}{os.sep}"
+                if name.endswith(".tmp") or (inside_git and name.endswith(".lock")):
+                    found.append(os.path.join(folder, name))
+        return [os.path.relpath(path, self.place) for path in found]
+
+    def broken(self) -> list[str]:
+        """Files that do not parse. A log may end in the beginning of a line, until the next append."""
+        found = []
+        for folder, folders, names in os.walk(self.place):
+            folders[:] = [name for name in folders if name != "incoming"]  # built aside, for nobody to see
+            for name in names:
+                path = os.path.join(folder, name)
+                if name.endswith(".json") and not name.startswith("."):
+                    lines = [Path(path).read_bytes()]
+                elif name.endswith(".jsonl"):
+                    lines = Path(path).read_bytes().split(b"\n")[:-1]
+                else:
+                    continue
+                for line in lines:
+                    try:
+                        json.loads(line)
+                    except ValueError:
+                        found.append(os.path.relpath(path, self.place))
+        return found

@@ -1,0 +1,83 @@
+"""The cache is locked, or damaged: neither is the user's affair, and neither is a full disk."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from cortext.errors import SessionBusy
+from cortext.index.catalogue import Catalogue, Entry
+from cortext.index.generation import check_space
+from cortext.model.message import Message
+from cortext.store.workspace import WorkspaceStore
+from tests.support.cli import cortext, git
+
+ID = "001-plan-herons"
+
+
+def workspace(folder: Path) -> Path:
+    folder.mkdir()
+    git(folder, "init", "-q")
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert cortext("new", "plan", "Herons", cwd=folder).code == 0
+    WorkspaceStore(str(folder)).append(ID, Message(role="user", content="seventeen herons at dawn"))
+    assert ID in cortext("search", "dawn", cwd=folder).out
+    return folder
+
+
+@pytest.mark.req("SAFE-07", "FIND-03")
+def test_a_locked_database_is_not_called_a_full_disk(home: Path, tmp_path: Path) -> None:
+    """Another program holds the index's database: that is said, and nothing about space."""
+    with sqlite3.connect(tmp_path / "state.db") as holder, sqlite3.connect(tmp_path / "state.db", timeout=0) as other:
+        holder.execute("CREATE TABLE fact (name)")
+        holder.commit()
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(sqlite3.OperationalError) as met:
+            other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(SessionBusy) as told:
+            check_space(met.value, str(tmp_path))
+    assert "another process is holding" in told.value.message and "try again" in told.value.hint
+    assert "disk" not in told.value.message + told.value.hint
+
+
+@pytest.mark.req("SAFE-07", "FIND-03", "STORE-01")
+@pytest.mark.parametrize("suffix", ["", "-wal"], ids=["database", "wal"])
+def test_a_damaged_cache_is_made_anew_without_the_users_doing(home: Path, tmp_path: Path, suffix: str) -> None:
+    """List, search and a hook's import go on as if nothing had happened."""
+    folder = workspace(tmp_path / "work")
+    cache = home / ".cache" / "cortext"
+    damaged = [path for path in cache.rglob(f"*.db{suffix}") if path.stat().st_size > 4096]
+    assert damaged or not suffix
+    for path in damaged or list(cache.rglob("*.db")):
+        data = bytearray(path.read_bytes())
+        for place in range(600, len(data), 97):
+            data[place] ^= 0xFF
+        path.write_bytes(data)
+    for words in (("list",), ("search", "dawn"), ("sync",), ("list",)):
+        done = cortext(*words, cwd=folder)
+        assert done.code == 0, (words, done)
+        assert "Traceback" not in done.err and "bug in cortext" not in done.err
+        assert words == ("sync",) or ID in done.out
+
+
+@pytest.mark.req("SAFE-07")
+def test_a_damaged_catalogue_is_empty_and_takes_entries_again(tmp_path: Path) -> None:
+    """The pages of its table are garbage: found when they are read, not when it is opened."""
+    catalogue = Catalogue(str(tmp_path))
+    catalogue.put(Entry("claude", "k", "/root", "s"))
+    catalogue.close()
+    path = tmp_path / "catalogue.db"
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        [page] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'transcript'").fetchone()
+        [size] = connection.execute("PRAGMA page_size").fetchone()
+    connection.close()
+    data = bytearray(path.read_bytes())
+    data[(page - 1) * size : page * size] = b"\xff" * size
+    path.write_bytes(data)
+    again = Catalogue(str(tmp_path))
+    assert again.get("claude", "k") is None and again.all() == {}
+    again.put(Entry("claude", "k", "/root", "s"))
+    assert Catalogue(str(tmp_path)).get("claude", "k") is not None
