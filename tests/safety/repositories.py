@@ -189,7 +189,7 @@ def link_out(name: str, way: str) -> Plant:
         target = str(private if folder else there if there.exists() else private / "id_rsa")
         path = replace(world.repository / name)
         path.symlink_to(
-            {"nothing": world.outside / "not-there-yet", "itself": path.name, "zero": "/dev/zero"}.get(way, target)
+            {"nothing": str(world.outside / "not-there-yet"), "itself": path.name, "zero": "/dev/zero"}.get(way, target)
         )
 
     return planted

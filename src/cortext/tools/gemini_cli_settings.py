@@ -158,7 +158,10 @@ class SettingsText:
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
     def _parse(self) -> Node:
-        node = self._value(self._skip(0))
+        try:
+            node = self._value(self._skip(0))
+        except RecursionError as error:
+            raise self._wrong("it is nested too deeply") from error
         if self._skip(node.end) != len(self.text):
             raise self._wrong("something stands behind its end")
         return node

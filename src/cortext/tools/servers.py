@@ -13,7 +13,7 @@ def names_in(path: str, *keys: str) -> set[str]:
         with open(path, "rb") as file:
             raw = file.read()
         value: Any = _toml(raw) if path.endswith(".toml") else msgspec.json.decode(raw)
-    except (OSError, ValueError, UnicodeDecodeError):
+    except (OSError, ValueError, UnicodeDecodeError, RecursionError):
         return set()
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
