@@ -34,6 +34,7 @@ PLACES = {
     "tests/faces/test_seed_workspace.py": "long",
     "tests/faces/test_two_machines.py": "long",
     "tests/index/test_following.py": "long",
+    "tests/safety/test_attack.py": "long",
     "tests/store/crash/": "long",
     "tests/store/test_bulk.py": "long",
     "tests/store/test_fuzz.py": "long",

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 Value = str | int | float | bool
+LARGEST = 1 << 53  # of a number: beyond it no clock and no count is right
 
 
 class Setting:
@@ -36,10 +37,13 @@ class Setting:
                 return {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}[value.lower()]
             if isinstance(value, bool) or not isinstance(value, (str, int, float)):
                 raise TypeError
-            return kind(value)
+            made = kind(value)
+            if not isinstance(made, str) and not abs(made) <= LARGEST:  # nor is it no number
+                raise ValueError
+            return made
         except (KeyError, ValueError, TypeError, OverflowError):
             raise ConfigError(
-                f"{source}: {self.name} = {value!r} is not a {kind.__name__}",
+                f"{source}: {self.name} = {ascii(value)[:80]} is not a {kind.__name__}",
                 kept="nothing was changed",
                 hint=f"{self.help}; built in: {self.default!r}",
             ) from None

@@ -1,7 +1,7 @@
 """No text of a conversation controls the terminal that it is shown on; what is stored stays as it was.
 
-`export` and `--json` are not in this list on purpose: they are data for files and programs, word for word, and
-JSON escapes what a terminal would act on only where JSON must. Whoever prints them to a screen prints a file.
+`export` and `--json` are not in this list on purpose: they are data for files and programs, word for word. On a
+terminal `--json` has the same values, with what a terminal would act on spelled as escapes.
 """
 
 from __future__ import annotations

@@ -32,7 +32,14 @@ def cortext(*words: str, cwd: Path | None = None, stdin: str = "", env: dict[str
     return run([str(SCRIPTS / "cortext"), *words], cwd=cwd, stdin=stdin, env=env)
 
 
-def run(command: list[str], *, cwd: Path | None = None, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+def run(
+    command: list[str],
+    *,
+    cwd: Path | None = None,
+    stdin: str = "",
+    env: dict[str, str] | None = None,
+    patience: float = 60,
+) -> Ran:
     """Run any command; a minute is far more than any of ours takes."""
     environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **(env or {})}
     done = subprocess.run(
@@ -42,7 +49,7 @@ def run(command: list[str], *, cwd: Path | None = None, stdin: str = "", env: di
         env=environ,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=patience,
         check=False,
         encoding="utf-8",
         errors="surrogateescape",

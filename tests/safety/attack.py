@@ -1,0 +1,584 @@
+"""Malicious repositories against every command: `python -m tests.safety.attack` (all of them), `--quick` (a share).
+
+Each command runs in a process of its own, forked from one that has everything imported, on a terminal, in a
+copy of the repository, with a home that is nobody's. Then it is looked at: did anything outside change or come in, did
+it end in time with a documented code and without a traceback, did a marker or a control sequence come out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import fcntl
+import hashlib
+import importlib
+import json
+import os
+import pty
+import re
+import resource
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import termios
+import time
+import tty
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from cortext.faces.alfred import main as alfred
+from cortext.faces.aur import main as aur
+from cortext.faces.cortext import main as cortext
+from cortext.faces.mcp.tools import TOOLS as MCP_TOOLS
+from tests.safety import repositories
+from tests.safety.repositories import BEGIN, CANARY, END, FORGED, PLANTS, World, every_path, link_out
+
+DEADLINE = 60.0  # seconds; a command takes a fraction of one
+SLOW = 10.0  # seconds; worth a line
+_limits = {"deadline": DEADLINE}
+MEMORY = 3 << 30
+CODES = {*range(10), 130}
+ALL_TOOLS = "claude,gemini,opencode,codex"
+# What belongs to nobody but a stranger: our own colours and our own progress line are neither.
+CONTROL = re.compile("\x1b[^\\[]|\x1b\\[31337|\x1b\\[2J|[\x07\x08\x0b\x0c\x0e-\x1a\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+UNFORESEEN = re.compile(r"^(?!cortext\.)(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b", re.MULTILINE)
+
+# Cases that other work makes pass: (part of the plant's name, part of the command, part of the finding).
+PENDING: tuple[tuple[str, str, str], ...] = (
+    # The one reader of settings: pipes, devices, and tables nested too deep.
+    (" .workspace/config.toml", "", ""),
+    ("settings: deep", "", ""),
+    ("settings: huge", "", ""),
+    # What is stored cannot forge the borders of a packet; an export on a terminal is safe there.
+    ("", "", "a marker comes out in working form"),
+    ("", "export", "a control sequence comes out"),
+    # A count that no database takes.
+    ("numbers in", "", "crashes"),
+)
+
+
+class Case(NamedTuple):
+    """One command line: the program, its words, and what it reads."""
+
+    program: str
+    words: tuple[str, ...]
+    stdin: str = ""
+
+    def __str__(self) -> str:
+        return " ".join((self.program, *self.words))
+
+
+class Finding(NamedTuple):
+    """Something that must not be."""
+
+    plant: str
+    command: str
+    what: str
+    said: str = ""
+
+
+FIRST = "001-plan-first"
+
+# The command lines of each command, in the order in which they are played: what destroys comes last.
+COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "init": (("--ai", ALL_TOOLS), ("--ai", "claude", "--json")),
+    "upgrade": (("--dry-run",), ()),
+    "list": ((), ("--json",), ("--here",)),
+    "status": ((),),
+    "show": ((FIRST,), (FIRST, "--json")),
+    "search": (("retry", "budget"), ("retry", "--json"), (FORGED,)),
+    "similar": ((FIRST,),),
+    "stats": ((), ("--json",)),
+    "doctor": ((), ("--json",)),
+    "type": (("list",), ("add", "own"), ("remove", "own"), ("remove", "x")),
+    "tools": ((),),
+    "trust": (("--yes",),),
+    "new": (("plan", "A", "topic"), ("x", "A", "topic"), ("--", "-x", "A")),
+    "resume": (
+        ("--list",),
+        (FIRST, "--print"),
+        (FIRST, "--dry-run", "--ai", "claude"),
+        (FIRST, "--ai", "claude"),
+        (FIRST, "--ai", "gemini"),
+        (FIRST, "--ai", "codex"),
+        (FIRST, "--in-tool"),
+        ("--in-tool",),
+        (FIRST, "--json", "--dry-run", "--ai", "opencode"),
+    ),
+    "title": ((FIRST, "Another"),),
+    "fork": ((FIRST,), (FIRST, "--at", "1")),
+    "export": ((FIRST,), (FIRST, "--json"), (FIRST, "--output", "made.md")),
+    "stop": ((FIRST,), ()),
+    "complete": ((FIRST,), ("002-debug-second",)),
+    "prune": ((FIRST, "--keep", "1", "--dry-run"), (FIRST, "--keep", "1", "--yes")),
+    "sweep": ((), ("--minutes", "0")),
+    "import": ((),),
+    "sync": ((),),
+    "store": (("status",),),
+    "index": (("status",), ("rebuild",), ("clear",)),
+    "browse": ((),),
+    "completion": (("bash",),),
+    "complete-words": (("resume", ""), ("new", ""), ("show", "0")),
+    "look-at-all": ((),),
+    "index-later": ((),),
+    "merge-driver": (
+        ("a", "b", "c", "session.json"),
+        (".gitattributes", ".gitattributes", ".gitattributes", "x.jsonl"),
+    ),
+    "hook": tuple((tool,) for tool in ("claude", "gemini", "opencode", "codex", "--help", "../x", "")),
+    "mcp": ((),),
+    "repair": ((FIRST, "--dry-run"), (FIRST,)),
+    "demo": (("../demo", "--quiet"),),
+    "delete": ((FIRST,), ("--", "-rf")),
+    "restore": ((), (FIRST,), ("000-plan-x",)),
+    "uninstall": (("--dry-run",), ()),
+}
+OTHERS: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
+    "aur": {
+        "agents": ((), ("--json",)),
+        "spawn": (
+            ("--list-sessions",),
+            ("hello", "--agent", "own"),
+            ("hello", "--agent", "two", "--model", "cli/none"),
+        ),
+    },
+    "alfred": {
+        "": (("hello",),),
+        "memory": (("list",), ("add", "I like tea"), ("search", "tea")),
+        "worker": (("--once",),),
+        "telegram": ((),),
+    },
+}
+
+
+def known_commands() -> dict[str, set[str]]:
+    """Every command of every program, by the programs themselves: one that is new must be in the tables above."""
+    names = {name for _, group in cortext.COMMANDS for name, _, _ in group} | set(cortext.HIDDEN) | {"status"}
+    return {"cortext": names, "aur": set(aur.COMMANDS), "alfred": {"", *alfred.COMMANDS}}
+
+
+def cases() -> Iterator[Case]:
+    """Every command line, in the order of play."""
+    destroying = ("delete", "restore", "uninstall")
+    for name, lines in COMMANDS.items():
+        if name not in destroying:
+            yield from _cases_of(name, lines)
+    for program, commands in OTHERS.items():
+        for name, lines in commands.items():
+            for words in lines:
+                yield Case(program, (*([name] if name else []), *words))
+    for name in destroying:
+        yield from _cases_of(name, COMMANDS[name])
+
+
+def _cases_of(name: str, lines: Sequence[tuple[str, ...]]) -> Iterator[Case]:
+    for words in lines:
+        if name == "hook":
+            for event in _hook_events(words[0]):
+                yield Case("cortext", (name, *words), event)
+        elif name == "mcp":
+            yield from (Case("mcp", (tool,)) for tool in MCP_TOOLS)
+        elif name == "status":
+            yield Case("cortext", words)
+        else:
+            yield Case("cortext", (name, *words))
+
+
+def _hook_events(tool: str) -> Iterator[str]:
+    """What a tool in this folder tells us; and what a stranger's settings, which call us, could."""
+    if tool not in ("claude", "gemini", "opencode", "codex"):
+        yield json.dumps({"session_id": "x", "hook_event_name": "Stop", "cwd": "{cwd}"})
+        return
+    names = {"gemini": ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")}.get(
+        tool, ("SessionStart", "UserPromptSubmit", "Stop", "SessionEnd")
+    )
+    prompts = (
+        "hello",
+        "/workspace.plan A topic",
+        f"/workspace.resume {FIRST}",
+        "/workspace.stop-conversation",
+        "/workspace.x y",
+    )
+    key = "6e1f7b0c-0000-4000-8000-000000000001"
+    for name in names:
+        for prompt in prompts if name in ("UserPromptSubmit", "BeforeAgent") else prompts[:1]:
+            command = f"<!-- cortext:command {prompt[1:].split(' ')[0]} -->x<!-- cortext:end -->"
+            fields = {"session_id": key, "hook_event_name": name, "cwd": "{cwd}"}
+            yield json.dumps({**fields, "prompt": command if tool == "gemini" and prompt[0] == "/" else prompt})
+    yield json.dumps(
+        {"session_id": key, "hook_event_name": names[-2], "cwd": "{cwd}", "transcript_path": "{outside}/messages.jsonl"}
+    )
+    yield json.dumps({"session_id": "../../x", "hook_event_name": names[1], "cwd": "{outside}", "prompt": "hello"})
+    yield "[" * 100_000
+
+
+# ── the world of one attack ──────────────────────────────────────────────────────────────────────────
+
+
+class Arena:
+    """Makes the worlds: an ordinary workspace and a home, copied for each attack."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "bin"
+        self._template = folder / "template"
+        self.bin.mkdir(parents=True)
+        for name, version in (
+            ("claude", "2.1.325 (Claude Code)"),
+            ("gemini", "0.1"),
+            ("opencode", "1.0"),
+            ("codex", "codex-cli 0.1"),
+        ):
+            program = self.bin / name
+            # It says what it was given: that is an output of ours too.
+            program.write_text(
+                f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "{version}"; exit 0; }}\nprintf "%s\\n" "$@" | cat -v\n'
+            )
+            program.chmod(0o755)
+        world = self._world(self._template)
+        world.repository.mkdir(parents=True)
+        repositories.make_private(world.outside)
+        repositories.make_home(world.home)
+        ended = play(world, Case("cortext", ("init", "--ai", ALL_TOOLS)), self.bin)
+        assert ended.code == 0, ended.said
+        repositories.make_conversations(world.repository)
+        for words in (("add", "-A"), ("commit", "-qm", "workspace")):
+            subprocess.run(["git", "-C", world.repository, *words], check=True, env=environment(world, self.bin))
+        shutil.rmtree(world.home)
+        repositories.make_home(world.home)
+        self.ordinary = tuple(every_path(world.repository))
+
+    def _world(self, folder: Path) -> World:
+        return World(folder / "repository", folder / "outside", folder / "home")
+
+    def make(self, name: str) -> World:
+        """A new world with this plant in it."""
+        folder = self.folder / "world"
+        if folder.exists():
+            _remove(folder)
+        shutil.copytree(self._template, folder, symlinks=True)
+        world = self._world(folder)
+        here = os.getcwd()
+        if name.startswith("every "):
+            _, way, path = name.split(" ", 2)
+            link_out(path, way)(world)
+        else:
+            PLANTS[name](world)
+        os.chdir(here)
+        return world
+
+
+def _remove(folder: Path) -> None:
+    subprocess.run(["chmod", "-R", "u+rwX", str(folder)], check=False, capture_output=True)
+    subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def environment(world: World, programs: Path) -> dict[str, str]:
+    """The variables of a command: a home that is nobody's, and nothing beyond loopback."""
+    return {
+        "HOME": str(world.home),
+        "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
+        "LANG": "C.UTF-8",
+        "TERM": "xterm-256color",
+        "PAGER": "cat",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"), "http://127.0.0.1:9"),
+        "NO_PROXY": "127.0.0.1,localhost",
+    }
+
+
+class Ended(NamedTuple):
+    """How a command ended: its code (negative: killed by a signal; None: it hung), and what it said."""
+
+    code: int | None
+    said: str
+
+
+def preload() -> None:
+    """Import every command once: the forks have them then."""
+    for name, module in {name: module for _, group in cortext.COMMANDS for name, module, _ in group}.items():
+        importlib.import_module(f"{cortext.PACKAGE}.{module}")
+        assert name
+    for module in (
+        "store.workspace",
+        "services.search",
+        "services.hooks",
+        "services.resume.in_tool",
+        "services.capture",
+    ):
+        importlib.import_module(f"cortext.{module}")
+    for module in (*cortext.HIDDEN.values(), "status", "_resume_one"):
+        importlib.import_module(f"{cortext.PACKAGE}.{module}")
+    for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
+        importlib.import_module(f"cortext.tools.{tool}")
+    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.world"):
+        importlib.import_module(f"cortext.faces.{module}")
+
+
+def play(world: World, case: Case, programs: Path) -> Ended:
+    """Run one command on a terminal of its own."""
+    leader, follower = pty.openpty()
+    tty.setraw(follower)
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 500, 0, 0))
+    with tempfile.TemporaryFile() as given:
+        given.write(_filled_in(case.stdin, world))
+        given.seek(0)
+        child = os.fork()
+        if child == 0:
+            _become(world, case, programs, given.fileno(), follower)
+    os.close(follower)
+    said = bytearray()
+    os.set_blocking(leader, False)
+    deadline = time.monotonic() + _limits["deadline"]
+    code: int | None = None
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        _drain(leader, said)
+        if ended:
+            code = os.waitstatus_to_exitcode(status)
+            break
+        if time.monotonic() > deadline:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            break
+        time.sleep(0.002)
+    _drain(leader, said)
+    os.close(leader)
+    return Ended(code, said.decode("utf-8", "replace"))
+
+
+def _filled_in(text: str, world: World) -> bytes:
+    return text.replace("{cwd}", str(world.repository)).replace("{outside}", str(world.outside)).encode()
+
+
+def _drain(leader: int, said: bytearray) -> None:
+    while True:
+        try:
+            piece = os.read(leader, 1 << 16)
+        except OSError as error:
+            assert error.errno in (errno.EIO, errno.EAGAIN)
+            return
+        if not piece:
+            return
+        said += piece
+
+
+def _become(world: World, case: Case, programs: Path, given: int, terminal: int) -> None:
+    """The command itself, in the fork; never returns."""
+    try:
+        os.setsid()
+        os.environ.clear()
+        os.environ.update(environment(world, programs))
+        os.chdir(world.repository)
+        for number, descriptor in ((0, given), (1, terminal), (2, terminal)):
+            os.dup2(descriptor, number)
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stdout = open(1, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
+        sys.executable = "/bin/true"  # what would go on in the background is a command of its own here
+        sys.argv = [case.program, *case.words]
+        if case.program == "mcp":
+            _ask(case.words[0])
+        from cortext.faces.terminal.run import whole_process
+
+        whole_process({"cortext": cortext, "aur": aur, "alfred": alfred}[case.program].run)
+    except BaseException:
+        import traceback
+
+        traceback.print_exc()
+    finally:
+        os._exit(99)
+
+
+def _ask(tool: str) -> None:
+    """One call of the MCP server, as the server makes it."""
+    from cortext.errors import CortextError
+    from cortext.faces.mcp.server import refusal
+    from cortext.faces.mcp.tools import call
+    from cortext.faces.mcp.world import World as Served
+
+    given = {
+        "search_workspace": {"query": "retry budget"},
+        "search_sessions": {"query": FORGED},
+        "get_context": {"topic": "retry budget"},
+        "get_decision_history": {"topic": "retry"},
+        "get_session": {"session_id": FIRST},
+        "save_session": {"session_id": FIRST, "summary": "where things stood"},
+        "resume_session": {"session_id": FIRST},
+    }.get(tool, {})
+    try:
+        answer = call(Served(os.getcwd(), lambda: None), tool, given)
+        print(answer.text, json.dumps(answer.data, ensure_ascii=False))
+    except CortextError as error:
+        print(refusal(error))
+    sys.stdout.flush()
+    os._exit(0)
+
+
+# ── judging ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def fingerprint(world: World) -> str:
+    """Everything that is the user's own: what lies outside, and his private folders."""
+    digest = hashlib.sha256()
+    for top in (world.outside, world.home / ".ssh"):
+        for path in sorted(top.rglob("*")):
+            digest.update(f"{path} {path.lstat().st_mode}".encode())
+            if path.is_file() and not path.is_symlink():
+                digest.update(path.read_bytes())
+    for folder in (".codex", ".claude", ".gemini", ".config/opencode"):
+        for name in repositories.OWN:
+            digest.update((world.home / folder / name).read_bytes())
+    return digest.hexdigest()
+
+
+def taken_in(world: World) -> list[str]:
+    """Files of the repository, and of ours in the home, that hold what is private."""
+    found = []
+    word = CANARY.encode()
+    tops = [world.repository, *(world.home / name for name in (".local", ".cache", ".aurora"))]
+    for top in tops:
+        for folder, names, files in os.walk(top):
+            names[:] = [name for name in names if not os.path.islink(os.path.join(folder, name))]
+            for name in files:
+                path = os.path.join(folder, name)
+                if not os.path.islink(path) and os.path.isfile(path) and os.path.getsize(path) < 1 << 26:
+                    with open(path, "rb") as file:
+                        if word in file.read():
+                            found.append(os.path.relpath(path, world.repository))
+    return found
+
+
+def is_packet(case: Case) -> bool:
+    """Whether a model reads what this command says: no marker in working form may stand there but our own."""
+    words = case.words
+    return case.program == "mcp" or "hook" in words[:1] or ("resume" in words[:1] and "--list" not in words)
+
+
+def judge(name: str, case: Case, ended: Ended) -> Iterator[Finding]:
+    """What is wrong with how a command ended."""
+
+    def finding(what: str) -> Finding:
+        return Finding(name, str(case), what, ended.said[-2000:])
+
+    if ended.code is None:
+        yield finding(f"hangs: not done after {_limits['deadline']:g} s")
+    elif ended.code not in CODES:
+        yield finding(f"ends with {ended.code}")
+    if "Traceback" in ended.said or "this is a bug in cortext" in " ".join(ended.said.split()):
+        yield finding("crashes")
+    if CANARY in ended.said:
+        yield finding("shows what is private")
+    if case.words[:1] != ("hook",) and (found := CONTROL.search(ended.said)):  # a hook speaks to a program, in JSON
+        yield finding(f"a control sequence comes out: {found[0]!a}")
+    if is_packet(case) and re.search(
+        re.escape(END) + r"\s+" + FORGED + r"|" + FORGED + r"\s+" + re.escape(BEGIN), ended.said
+    ):
+        yield finding("a marker comes out in working form")
+
+
+def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
+    """Play these commands, one after the other, in a repository with this plant."""
+    world = arena.make(name)
+    before = fingerprint(world)
+    found: list[Finding] = []
+    log = world.home / ".local/state/cortext/hook.log"
+    for case in chosen:
+        began = time.monotonic()
+        found += judge(name, case, play(world, case, arena.bin))
+        if time.monotonic() - began > SLOW:
+            print(f"slow: {name} | {case} | {time.monotonic() - began:.0f} s", flush=True)
+        if fingerprint(world) != before:
+            found.append(Finding(name, str(case), "changes what lies outside"))
+            before = fingerprint(world)
+        if case.words[:1] == ("hook",) and log.exists():
+            last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
+            if wrong := UNFORESEEN.match(last):
+                found.append(
+                    Finding(name, str(case), f"a hook crashes: {wrong[0]}", log.read_text(errors="replace")[-2000:])
+                )
+            log.unlink()
+    found += [Finding(name, "any of them", f"takes in what is private: {path}") for path in taken_in(world)]
+    return found
+
+
+def is_pending(finding: Finding) -> bool:
+    """Whether other work is to mend this."""
+    return any(
+        plant in finding.plant and command in finding.command and what in finding.what
+        for plant, command, what in PENDING
+    )
+
+
+def share(name: str, everything: Sequence[Case], size: int) -> list[Case]:
+    """So many of the commands, others for each plant but the same each time; in the order of play."""
+    ranked = sorted(everything, key=lambda case: zlib.crc32(f"{name} {case}{case.stdin[:200]}".encode()))
+    chosen = set(ranked[:size])
+    return [case for case in everything if case in chosen]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Attack; 1 where anything was found that is not pending."""
+    parser = argparse.ArgumentParser(prog="python -m tests.safety.attack", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a share of the plants and of the commands")
+    parser.add_argument("--plant", default="", help="only plants with this in their name")
+    parser.add_argument("--command", default="", help="only commands with this in their line")
+    parser.add_argument("--verbose", action="store_true", help="also what was said")
+    parser.add_argument("--pending", action="store_true", help="count what is pending, too")
+    parser.add_argument("--deadline", type=float, default=DEADLINE, help="seconds that a command may take")
+    options = parser.parse_args(arguments)
+    _limits["deadline"] = options.deadline
+    preload()
+    started, runs, kept = time.monotonic(), 0, []
+    with tempfile.TemporaryDirectory(prefix="attack-") as folder:
+        arena = Arena(Path(folder))
+        everything = [case for case in cases() if options.command in str(case)]
+        names = [name for name in (*PLANTS, *_every(arena)) if options.plant in name]
+        if options.quick:
+            names = [name for name in names if is_quick(name)]
+        if not options.pending:  # where everything is pending nothing is to be learned, and a hang takes its time
+            names = [name for name in names if not is_pending(Finding(name, "", ""))]
+        for name in names:
+            chosen = share(name, everything, 3) if options.quick else everything
+            runs += len(chosen)
+            for finding in attack(arena, name, chosen):
+                pending = is_pending(finding) and not options.pending
+                kept += [] if pending else [finding]
+                print(
+                    f"{'pending' if pending else 'FOUND'}: {finding.plant} | {finding.command} | {finding.what}",
+                    flush=True,
+                )
+                if options.verbose and not pending and finding.said:
+                    print("    " + ascii(finding.said[-1500:]), flush=True)
+        _remove(Path(folder) / "world")
+    print(f"{len(names)} repositories, {runs} commands, {len(kept)} findings, {time.monotonic() - started:.0f} s")
+    return 1 if kept else 0
+
+
+def _every(arena: Arena) -> Iterator[str]:
+    for path in arena.ordinary:
+        if path not in repositories.LINKED:
+            yield f"every outside {path}"
+
+
+def is_quick(name: str) -> bool:
+    """Whether the quick version plays this one: every kind of plant, and each linked path in one way."""
+    kind, _, path = name.partition(" ")
+    if kind == "link":
+        way, _, path = path.partition(" ")
+        ways = ("outside", "home", "nothing", "itself", "zero")
+        return way == ways[zlib.crc32(path.encode()) % 7 % 5] or (way == "outside" and "state" not in path)
+    if kind in ("fifo", "folder", "socket", "unreadable"):
+        return kind == ("fifo", "folder", "socket", "unreadable", "fifo")[zlib.crc32(path.encode()) % 5]
+    return kind != "every"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

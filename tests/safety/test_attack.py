@@ -1,0 +1,33 @@
+"""The quick version of `python -m tests.safety.attack`, and that nothing was left out of it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from cortext.faces.mcp.tools import TOOLS
+from tests.safety import attack
+from tests.support.cli import run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.req("SAFE-10")
+def test_every_command_is_attacked() -> None:
+    known = attack.known_commands()
+    assert known["cortext"] == set(attack.COMMANDS)
+    assert {name: set(commands) for name, commands in attack.OTHERS.items()} == {
+        name: known[name] for name in ("aur", "alfred")
+    }
+    asked = {case.words[0] for case in attack.cases() if case.program == "mcp"}
+    assert asked == set(TOOLS)
+
+
+@pytest.mark.req("SAFE-10", "SAFE-01")
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "socket", "unreadable", ":", " in ", " of "])
+def test_no_repository_gets_out_hangs_or_breaks_a_command(kind: str) -> None:
+    done = run([sys.executable, "-m", "tests.safety.attack", "--quick", "--plant", kind], cwd=ROOT, patience=600)
+    assert done.code == 0, done.out + done.err
+    assert " 0 findings" in done.out
