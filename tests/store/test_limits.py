@@ -168,6 +168,19 @@ def test_metadata_that_is_too_large_is_set_aside_whole(layout: Layout, tmp_path:
     assert b"".join(data for _, _, data in quarantined(layout.log_in(tmp_path))) == raw
 
 
+@pytest.mark.req("SAFE-06", "SAFE-07", "STORE-06")
+@pytest.mark.parametrize("layout", [WORKSPACE, CHAT], ids=["workspace", "chat"])
+def test_metadata_of_1_gb_is_moved_aside_and_not_copied(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make(layout, tmp_path, 3)
+    path = layout.metadata_in(tmp_path)
+    write_with_hole(path, b'{"title": "', GIGABYTE, b'"}')
+    size = path.stat().st_size
+    store.repair(ID)
+    assert store.check(ID) == [] and path.stat().st_size < 4096
+    [aside] = path.parent.glob(f"{path.name}.*.aside")
+    assert aside.stat().st_size == size and not list(path.parent.glob("*.quarantine"))
+
+
 @pytest.mark.req("SAFE-06", "STORE-07")
 @pytest.mark.parametrize(("work", "copies"), [("append_too_long", 1), ("append_too_long_parts", 2)])
 def test_a_message_that_is_too_long_is_refused_and_the_log_is_as_it_was(work: str, copies: int, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ import msgspec
 
 from cortext import fsio, locks
 from cortext.errors import DamagedData, InvalidId, SessionExists, SessionNotFound, UnsafePath, UsageError
+from cortext.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
@@ -24,7 +25,7 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store import archive, mend, quarantine, shapes
 from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
-from cortext.store.fields import MAX_METADATA, number_field, save_fields
+from cortext.store.fields import number_field, save_fields
 from cortext.store.file_writer import Locked, Opened
 from cortext.store.folders import Folders
 from cortext.store.journal import JournalReading
@@ -410,7 +411,7 @@ class FileStore:
     def _set_aside(self, place: Place, item: Damage) -> None:
         """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""
         path = os.path.join(os.path.dirname(place.metadata), item.file)
-        if item.length > MAX_METADATA:  # no metadata at all: moved aside, for a copy could fill the disk
+        if item.length > MAX_LINE:  # no metadata at all: moved aside, for a copy could fill the disk
             fsio.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
             return
         descriptor = fsio.open_file(path, os.O_RDONLY)
