@@ -48,19 +48,6 @@ ALL_TOOLS = "claude,gemini,opencode,codex"
 CONTROL = re.compile("\x1b[^\\[]|\x1b\\[31337|\x1b\\[2J|[\x07\x08\x0b\x0c\x0e-\x1a\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 UNFORESEEN = re.compile(r"^(?!cortext\.)(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b", re.MULTILINE)
 
-# Cases that other work makes pass: (part of the plant's name, part of the command, part of the finding).
-PENDING: tuple[tuple[str, str, str], ...] = (
-    # The one reader of settings: pipes, devices, and tables nested too deep.
-    (" .workspace/config.toml", "", ""),
-    ("settings: deep", "", ""),
-    ("settings: huge", "", ""),
-    # What is stored cannot forge the borders of a packet; an export on a terminal is safe there.
-    ("", "", "a marker comes out in working form"),
-    ("", "export", "a control sequence comes out"),
-    # A count that no database takes.
-    ("numbers in", "", "crashes"),
-)
-
 
 class Case(NamedTuple):
     """One command line: the program, its words, and what it reads."""
@@ -509,14 +496,6 @@ def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
     return found
 
 
-def is_pending(finding: Finding) -> bool:
-    """Whether other work is to mend this."""
-    return any(
-        plant in finding.plant and command in finding.command and what in finding.what
-        for plant, command, what in PENDING
-    )
-
-
 def share(name: str, everything: Sequence[Case], size: int) -> list[Case]:
     """So many of the commands, others for each plant but the same each time; in the order of play."""
     ranked = sorted(everything, key=lambda case: zlib.crc32(f"{name} {case}{case.stdin[:200]}".encode()))
@@ -525,13 +504,12 @@ def share(name: str, everything: Sequence[Case], size: int) -> list[Case]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Attack; 1 where anything was found that is not pending."""
+    """Attack; 1 where anything was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety.attack", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a share of the plants and of the commands")
     parser.add_argument("--plant", default="", help="only plants with this in their name")
     parser.add_argument("--command", default="", help="only commands with this in their line")
     parser.add_argument("--verbose", action="store_true", help="also what was said")
-    parser.add_argument("--pending", action="store_true", help="count what is pending, too")
     parser.add_argument("--deadline", type=float, default=DEADLINE, help="seconds that a command may take")
     options = parser.parse_args(arguments)
     _limits["deadline"] = options.deadline
@@ -543,19 +521,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         names = [name for name in (*PLANTS, *_every(arena)) if options.plant in name]
         if options.quick:
             names = [name for name in names if is_quick(name)]
-        if not options.pending:  # where everything is pending nothing is to be learned, and a hang takes its time
-            names = [name for name in names if not is_pending(Finding(name, "", ""))]
         for name in names:
             chosen = share(name, everything, 3) if options.quick else everything
             runs += len(chosen)
             for finding in attack(arena, name, chosen):
-                pending = is_pending(finding) and not options.pending
-                kept += [] if pending else [finding]
-                print(
-                    f"{'pending' if pending else 'FOUND'}: {finding.plant} | {finding.command} | {finding.what}",
-                    flush=True,
-                )
-                if options.verbose and not pending and finding.said:
+                kept.append(finding)
+                print(f"FOUND: {finding.plant} | {finding.command} | {finding.what}", flush=True)
+                if options.verbose and finding.said:
                     print("    " + ascii(finding.said[-1500:]), flush=True)
         _remove(Path(folder) / "world")
     print(f"{len(names)} repositories, {runs} commands, {len(kept)} findings, {time.monotonic() - started:.0f} s")
