@@ -240,6 +240,21 @@ def _continue(machine: Machine, *turns: str) -> None:
     talk.say(*turns)
 
 
+@pytest.mark.req("FLOW-05")
+def test_a_clone_in_which_only_the_conversations_were_committed_says_what_is_missing(desk: Machine) -> None:
+    desk.cortext("new", "plan", "Move to Postgres")
+    assert desk.cortext("stop").code == 0
+    desk.git("rm", "-rq", "--cached", ".workspace")
+    desk.git("commit", "-qm", "the workspace's own files were never committed")
+    desk.git("clone", "-q", ".", "../elsewhere")
+    desk.workspace = desk.workspace.parent / "elsewhere"
+
+    assert "cortext init" in desk.cortext("list", "--here").err
+
+    desk.cortext("init", "--ai", "claude")
+    assert "Move to Postgres" in desk.cortext("list", "--here").out
+
+
 @pytest.mark.req("FLOW-05", "STORE-12")
 @pytest.mark.parametrize("style", ["merge", "diff3"])
 def test_a_conflict_that_git_left_is_repaired_by_the_rules_of_a_merge(

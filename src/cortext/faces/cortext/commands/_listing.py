@@ -31,7 +31,21 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
         if swept:
             listing.refresh()
         told += swept
-    return listing, [*told, *_not_committed(wiring), *_not_captured()]
+    return listing, [*told, *_without_workspace(here), *_not_committed(wiring), *_not_captured()]
+
+
+def _without_workspace(here: str) -> list[str]:
+    """What to say in a folder that holds conversations, and is no workspace: a clone without what `init` made."""
+    if here or not os.path.isdir("conversations"):
+        return []
+    from glob import iglob
+
+    if next(iglob("conversations/*/*/.session/session.json"), None) is None:
+        return []
+    return [
+        "the conversations in this folder are not shown: it has no .workspace, which was perhaps never committed; "
+        "`cortext init` makes it a workspace"
+    ]
 
 
 def _not_captured() -> list[str]:
