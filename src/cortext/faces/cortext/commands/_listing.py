@@ -42,10 +42,8 @@ def _without_workspace(here: str) -> list[str]:
 
     if next(iglob("conversations/*/*/.session/session.json"), None) is None:
         return []
-    return [
-        "the conversations in this folder are not shown: it has no .workspace, which was perhaps never committed; "
-        "`cortext init` makes it a workspace"
-    ]
+    missing = "it has no .workspace, which was perhaps never committed"
+    return [f"the conversations in this folder are not shown: {missing}; `cortext init` makes it a workspace"]
 
 
 def _not_captured() -> list[str]:
