@@ -188,7 +188,7 @@ def show(store: FileStore, root: Path, session: Session, messages: list[Message]
         _downstream.extend((ClaudeCode(home, {}), Codex(home=home), GeminiCli(home, {}), OpenCode(home, {"PATH": ""})))
     database = in_memory()
     row = _row(str(root), store.name if store.name != "workspace" else "workspace", session)
-    database.execute(f"INSERT INTO session VALUES ({','.join('?' * 18)})", (*row, 1))
+    database.execute(f"INSERT INTO session VALUES ({','.join('?' * 19)})", (*row, 0, 1))
     database.close()
     for message in messages:
         searchable(message).encode("utf-8", "replace")

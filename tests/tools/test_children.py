@@ -58,7 +58,7 @@ def _ran(*words: str, cwd: Path) -> None:
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("name", list(VERSIONS))
 def test_a_tool_gets_none_of_our_variables_and_our_hooks_get_them_all(
-    workspace: Path, recording: Recording, home: Path, name: str
+    workspace: Path, recording: Recording, name: str
 ) -> None:
     _ran("resume", "001", "--ai", name, cwd=workspace)
     env = recording.started(name).env
@@ -79,7 +79,7 @@ def test_a_tool_gets_none_of_our_variables_and_our_hooks_get_them_all(
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("name", list(VERSIONS))
 def test_the_arguments_of_a_tool_tell_nothing_of_the_conversation(
-    workspace: Path, recording: Recording, home: Path, name: str
+    workspace: Path, recording: Recording, name: str
 ) -> None:
     """A new native session, the tool's own, and a conversation in which nothing was said yet."""
     _ran("title", "001", "Herons in the reeds", cwd=workspace)
@@ -99,7 +99,7 @@ def test_the_arguments_of_a_tool_tell_nothing_of_the_conversation(
     if name != "opencode":  # what was begun stands in the tool's own store, readable by the user alone
         stores = {"claude": ".claude/projects", "gemini": ".gemini/tmp", "codex": ".codex/sessions"}
         written = [
-            path for path in (home / stores[name]).rglob("*.jsonl") if "Topic: Storks" in path.read_text("utf-8")
+            path for path in (Path.home() / stores[name]).rglob("*.jsonl") if "Topic: Storks" in path.read_text("utf-8")
         ]
         assert len(written) == 1 and stat.S_IMODE(written[0].stat().st_mode) == 0o600
 

@@ -277,9 +277,8 @@ class ClaudeCode:
             os.path.join(project, ".claude", "settings.local.json"),
         ):
             try:
-                with open(path, "rb") as file:
-                    said = msgspec.json.decode(file.read())
-            except (OSError, ValueError, UnicodeDecodeError, RecursionError):
+                said = msgspec.json.decode(fsio.read_file(path))
+            except (OSError, ValueError, RecursionError):
                 continue  # nothing can be said of it: the tool itself will
             if isinstance(said, dict) and "disableAllHooks" in said:
                 off = path if said["disableAllHooks"] is True else ""

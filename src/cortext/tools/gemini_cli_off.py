@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from cortext import fsio
 from cortext.errors import ConfigError
 from cortext.tools.gemini_cli_install import HOOK_NAME
 from cortext.tools.gemini_cli_settings import SettingsText
@@ -46,8 +47,7 @@ def _level(rules: Any, project: str) -> str:
 
 def _settings(path: str) -> Any:
     try:
-        with open(path, encoding="utf-8") as file:
-            return SettingsText(file.read(), path).value
+        return SettingsText(fsio.read_text(path), path).value
     except (OSError, UnicodeDecodeError, RecursionError, ConfigError):
         return {}  # nothing can be said: the tool itself will
 
