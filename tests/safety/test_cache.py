@@ -62,6 +62,23 @@ def test_a_damaged_cache_is_made_anew_without_the_users_doing(home: Path, tmp_pa
         assert words == ("sync",) or ID in done.out
 
 
+@pytest.mark.req("SAFE-07", "FIND-03")
+@pytest.mark.parametrize("name", ["state.db-wal", "state.db", "catalogue.db-wal", "catalogue.db"])
+def test_a_folder_in_the_place_of_a_file_of_the_cache_is_no_full_disk(home: Path, tmp_path: Path, name: str) -> None:
+    """SQLite says of both that it cannot open the database; what is no file is damage, and made anew."""
+    folder = workspace(tmp_path / "work")
+    cache = home / ".cache" / "cortext"
+    [database] = cache.rglob(name.removesuffix("-wal"))
+    for path in (database, database.with_name(f"{database.name}-wal")):
+        if path.name == name:
+            path.unlink(missing_ok=True)
+    (database.with_name(name) / "inner").mkdir(parents=True)
+    for words in (("list",), ("search", "dawn"), ("sync",), ("search", "--exact", "dawn")):
+        done = cortext(*words, cwd=folder)
+        assert done.code == 0 and "disk is full" not in done.err, (words, done)
+        assert words == ("sync",) or ID in done.out
+
+
 @pytest.mark.req("SAFE-07")
 def test_a_damaged_catalogue_is_empty_and_takes_entries_again(tmp_path: Path) -> None:
     """The pages of its table are garbage: found when they are read, not when it is opened."""

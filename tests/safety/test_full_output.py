@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import uuid
 from pathlib import Path
 
 import pytest
 
+from cortext.faces.cortext.main import COMMANDS
+from cortext.model.message import Message
+from cortext.store.workspace import WorkspaceStore
 from tests.store.crash.test_full_disk import tiny_disk as tiny_disk
-from tests.support.cli import SCRIPTS, Ran, cortext
+from tests.support.cli import SCRIPTS, Ran, cortext, git
 from tests.tools.claude_code.corpus import Script
 
 pytestmark = pytest.mark.req("SAFE-07")
@@ -58,6 +62,51 @@ def test_an_output_that_is_full_is_told_and_what_was_done_is_kept(home: Path) ->
         assert "kept: everything that was stored" in done.stderr and "Traceback" not in done.stderr
     assert {row["id"] for row in cortext("list", "--json", cwd=home).json} == names
     assert cortext("search", "question", cwd=home).code == 0
+
+
+ID = "001-plan-herons"
+# What every command prints something for, in an order in which each has something to do.
+PRINTING = {
+    "show": (ID,), "title": (ID,), "export": (ID,), "resume": (ID, "--print"), "list": (), "search": ("dawn",),
+    "similar": (ID,), "stats": (), "doctor": (), "store": ("status",), "repair": (ID, "-n"), "index": ("status",),
+    "type": ("list",), "completion": ("bash",), "tools": (), "import": (), "sync": (), "sweep": (), "trust": ("--yes",),
+    "prune": (ID, "-n"), "fork": (ID,), "stop": (ID, "--no-commit"), "complete": (ID, "--no-commit"),
+    "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
+    "uninstall": (), "browse": (), "mcp": ("--help",),
+}  # fmt: skip
+QUIET = {"sweep", "browse"}  # say nothing here: there is nothing to pause, and no screen
+
+
+def test_every_command_says_that_its_output_is_full(home: Path, tmp_path: Path) -> None:
+    """The help of each too: argparse keeps silent about an output that it cannot write to, where that is unbuffered."""
+    commands = {name for _, group in COMMANDS for name, _, _ in group}
+    assert set(PRINTING) == commands
+    folder = tmp_path / "work"
+    folder.mkdir()
+    git(folder, "init", "-q")
+    assert cortext("init", "--ai", "claude", cwd=folder).code == 0
+    assert cortext("new", "plan", "Herons", cwd=folder).code == 0
+    for number in range(4):
+        WorkspaceStore(str(folder)).append(ID, Message(role="user", content=f"{number} herons at dawn"))
+    calls = [("cortext", name, *words) for name, words in PRINTING.items()]
+    calls += [("cortext", name, "--help") for name in PRINTING]
+    calls += [(program, word) for program in ("cortext", "aur", "alfred") for word in ("--help", "--version")]
+    for program, *words in calls:
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            done = subprocess.run(
+                [str(SCRIPTS / program), *words],
+                cwd=folder,
+                env={**os.environ, "PYTHONUNBUFFERED": "1"},
+                stdin=subprocess.DEVNULL,
+                stdout=full,
+                stderr=subprocess.PIPE,
+                text=True,
+                check=False,
+                timeout=60,
+            )
+        assert "Traceback" not in done.stderr and "bug in cortext" not in done.stderr, (words, done.stderr)
+        if words[-1] == "--help" or words[0] not in QUIET:
+            assert done.returncode == 5 and "cannot write the output" in done.stderr, (words, done)
 
 
 def test_a_disk_that_fills_up_during_an_import_and_a_rebuild_loses_nothing(tiny_disk: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import stat
 
 from cortext import fsio
 from cortext.errors import WriteFailed
@@ -95,11 +96,16 @@ def connect(folder: str) -> Database:
 def make_private(path: str) -> None:
     """Make the file where there is none, and shut it to others where an older version left it open.
 
+    What is no file (a folder in the place of one) is damage: sqlite3.DatabaseError, and the database is made anew.
+
     Never by opening one that is there: closing it again would let go of the locks that SQLite has on it.
     """
     for place in (path, f"{path}-wal", f"{path}-shm"):
         try:
-            if os.lstat(place).st_mode & 0o077:
+            mode = os.lstat(place).st_mode
+            if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):  # SQLite would only say that it cannot open it
+                raise sqlite3.DatabaseError(f"{place} is not a file")
+            if mode & 0o077:
                 os.chmod(place, fsio.FILE_MODE)
         except FileNotFoundError:
             if place == path:
@@ -131,7 +137,10 @@ def remade(folder: str) -> Database:
 
 def _remove(path: str) -> None:
     for suffix in ("", "-wal", "-shm"):
-        fsio.remove(path + suffix)
+        if os.path.isdir(path + suffix):
+            fsio.remove_tree(path + suffix)
+        else:
+            fsio.remove(path + suffix)
 
 
 def unwritable(error: sqlite3.DatabaseError) -> bool:

@@ -11,7 +11,7 @@ import math
 import os
 
 from cortext import fsio, locks
-from cortext.errors import ConfigError, ModelError, SessionBusy
+from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
 from cortext.index.ask import Asking, between, restricted_to
 from cortext.index.fuse import fused, in_order
 from cortext.index.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
@@ -42,11 +42,31 @@ MOST = 20_000
 FAR = 0.25  # a cosine below this says nothing
 
 
+def _place(cache: str) -> str:
+    """Where the index lies: in the cache folder; where that is read-only, in a folder of ours among temporary files."""
+    usual = there = os.path.join(cache, "search")
+    while not os.path.exists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    if os.access(there, os.W_OK):
+        return usual
+    import stat
+    import tempfile
+
+    try:
+        aside = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
+        fsio.ensure_folder(aside)
+        status = os.lstat(aside)
+    except (OSError, WriteFailed):
+        return usual  # and whoever has to write there says why it cannot
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return os.path.join(aside, "search") if ours else usual
+
+
 class Engine:
     """The index in the cache folder."""
 
     def __init__(self, cache: str, sources: Mapping[str, StoreSource], models: Models) -> None:
-        self.folder = os.path.join(cache, "search")
+        self.folder = _place(cache)
         self.sources = sources
         self.models = models
         self.trouble = ""  # why the last query was answered without meaning

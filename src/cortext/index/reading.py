@@ -51,9 +51,10 @@ def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Mes
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
     Folders(source.root).check(os.path.dirname(log))
     if archive and os.path.lexists(archive):
-        found = _gathered(ArchivedReading(archive, log, start))
+        found = _gathered(ArchivedReading(archive, log, start, brief=True))
     else:
-        found = JournalReading(log, seek=(lambda opened: offset_of(opened, start)) if start else None).batches()
+        seek = (lambda opened: offset_of(opened, start)) if start else None
+        found = JournalReading(log, seek=seek, brief=True).batches()
     for batch in found:
         if batch and batch[0].seq < start:
             batch = [message for message in batch if message.seq >= start]

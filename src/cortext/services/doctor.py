@@ -129,7 +129,14 @@ def _is_near(address: str) -> bool:
 
 
 def _folder_findings(place: NamedStore) -> Iterator[Finding]:
-    if not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
+    if os.access(place.root, os.R_OK | os.X_OK) and os.statvfs(place.root).f_flag & os.ST_RDONLY:
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} is on a file system that is read-only",
+            todo="what is there can be listed, searched, read and exported; make it writable to add to it",
+        )
+    elif not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(
             store=place.label,
             level="damage",

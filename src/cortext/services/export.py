@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
 from cortext.services.masking import mask_messages, mask_session, mask_value
 from cortext.services.stores import Found
 from cortext.services.views import message_row, session_row
+
+AT_A_TIME = 500  # messages that are masked together
 
 
 def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
@@ -18,8 +22,22 @@ def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
     return clean, [finding.kind for finding in findings]
 
 
-def as_markdown(session: Session, messages: Sequence[Message], *, unmasked: bool = False) -> str:
+def masked_in_turn(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
+    """The same of a talk of any length, as it is asked for; the kinds are counted on the way."""
+    coming = iter(messages)
+    while some := list(islice(coming, AT_A_TIME)):
+        clean, found = masked(some)
+        kinds.update(found)
+        yield from clean
+
+
+def as_markdown(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> str:
     """A readable document: headings for turns, tool calls as code. The messages come as they are to be."""
+    return "".join(markdown_pieces(session, messages, unmasked=unmasked))
+
+
+def markdown_pieces(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """The same document, a message at a time."""
     session = session if unmasked else mask_session(session)
     lines = [f"# {session.title or session.id}", ""]
     facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
@@ -27,7 +45,8 @@ def as_markdown(session: Session, messages: Sequence[Message], *, unmasked: bool
     if session.summary:
         lines += [f"> {line}" for line in session.summary.splitlines()] + [""]
     for message in messages:
-        lines += [f"## {message.role} · {message.timestamp}", ""]
+        yield as_utf8("\n".join(lines)) + "\n"
+        lines = [f"## {message.role} · {message.timestamp}", ""]
         if message.content:
             lines += [message.content, ""]
         for part in message.parts or ():
@@ -38,7 +57,7 @@ def as_markdown(session: Session, messages: Sequence[Message], *, unmasked: bool
                 lines += [*_fenced(part.output), ""]
             elif part.ref:
                 lines += [f"[{part.type}: {part.ref}]", ""]
-    return as_utf8("\n".join(lines).rstrip()) + "\n"
+    yield as_utf8("\n".join(lines).rstrip()) + "\n"
 
 
 def _fenced(text: str, language: str = "") -> list[str]:
@@ -49,12 +68,26 @@ def _fenced(text: str, language: str = "") -> list[str]:
     return [f"{fence}{language}", text, fence]
 
 
-def as_json(found: Found, messages: Sequence[Message], *, unmasked: bool = False) -> str:
+def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> str:
     """The session and its messages, as `cortext show --json` gives them."""
+    return "".join(json_pieces(found, messages, unmasked=unmasked))
+
+
+def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """The same document, a message at a time."""
     row = session_row(found)
     row = row if unmasked else mask_value(row)
-    answer = {**row, "messages": [message_row(message) for message in messages]}
-    return as_utf8(json.dumps(answer, ensure_ascii=False, indent=2)) + "\n"
+    empty = "[]\n}"
+    yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))
+    between = "[\n    "
+    for message in messages:
+        yield between + as_utf8(_indented(message_row(message)).replace("\n", "\n    "))
+        between = ",\n    "
+    yield (empty if between[0] == "[" else "\n  ]\n}") + "\n"
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def as_utf8(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -22,7 +23,8 @@ from cortext.services.numbering import take_number
 from cortext.services.publish import Committed, Git
 from cortext.services.secrecy import marks_in
 from cortext.services.stores import Found, NamedStore, create_with
-from cortext.services.summarise import summarise, title, where_it_stopped
+from cortext.services.summarise import ENDING, summarise, title, where_it_stopped
+from cortext.services.threads import StoredThread
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
@@ -116,10 +118,11 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
 
 def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> Saved:
     """Set the status (paused or completed), bring title and summary up to date, and commit."""
-    messages = thread(place.store.read(session_id))
+    messages = StoredThread(place.store, session_id)
+    ending = list(deque(messages, maxlen=ENDING))
     session = place.store.get(session_id)
     change = Change(status=status, force=force)
-    refresh(change, session, messages)
+    refresh(change, session, messages, ending)
     change.extra = pausing.saved(session).extra  # part of what is committed: nothing is written after the commit
     session = place.store.update(session_id, change)
     done, notes = Committed(nothing_new=True), dict[str, int]()
@@ -128,7 +131,7 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     masked = marks_in(place.store.read(session_id)) if commit else {}
     return Saved(
         session=session,
-        stopped_at=where_it_stopped(messages) or session.summary,
+        stopped_at=where_it_stopped(ending) or session.summary,
         commit=done,
         masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
     )
@@ -139,11 +142,14 @@ def pause(found: Found, *, commit: bool) -> Saved:
     return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
 
 
-def refresh(change: Change, session: Session, messages: Sequence[Message]) -> None:
-    """Title and summary from the text itself, unless an agent (or the user) wrote better ones that still cover it."""
-    if not messages:
+def refresh(change: Change, session: Session, messages: Iterable[Message], ending: Sequence[Message]) -> None:
+    """Title and summary from the text itself, unless an agent (or the user) wrote better ones that still cover it.
+
+    `ending` are the last of the messages, or all of them.
+    """
+    if not ending:
         return
-    last = messages[-1].seq + 1
+    last = ending[-1].seq + 1
     if not session.title:
         change.title = title(messages)
     by, covers = session.summary_by, session.summary_covers

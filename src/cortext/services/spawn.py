@@ -67,7 +67,8 @@ def complete(store: Store, writer: Writer, status: str = COMPLETED) -> Session:
 
     session = writer.session()
     change = Change(status=status)
-    refresh(change, session, [message for message in store.read(session.id) if not message.aside])
+    messages = [message for message in store.read(session.id) if not message.aside]
+    refresh(change, session, messages, messages)
     return writer.update(change)
 
 

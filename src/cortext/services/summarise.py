@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from bisect import bisect_right
-from collections import Counter
-from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 import msgspec
 
@@ -23,6 +22,8 @@ from cortext.services.sentences import is_cjk, sentences
 
 _TEXT = 100_000  # so many characters are read, shared among the messages
 _MESSAGES = 400  # so many are read whole: the first, the newest, those that decide, and some between
+_LONGEST = 16_000  # characters of either end of a message, more than are ever read of it
+ENDING = 200  # the newest messages that tell where it stopped
 _FIXED = 15  # tokens that every sentence is taken to cost beside its own: few whole ones, not many scraps
 _WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
 _CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
@@ -99,9 +100,12 @@ class _Sentence(msgspec.Struct):
     decides: bool = False
 
 
-def summarise(messages: Sequence[Message], *, budget: int = 165) -> str:
-    """What was decided, what is open and what it was about, in the words of the talk: about `budget` tokens."""
-    talk = _talk(messages)
+def summarise(messages: Iterable[Message], *, budget: int = 165) -> str:
+    """What was decided, what is open and what it was about, in the words of the talk: about `budget` tokens.
+
+    The messages are gone through twice, and few of them are held at a time.
+    """
+    talk = _selected(messages)
     read = _read(talk)
     if not read:
         return ""
@@ -122,9 +126,10 @@ def summarise(messages: Sequence[Message], *, budget: int = 165) -> str:
     )
 
 
-def title(messages: Sequence[Message]) -> str:
+def title(messages: Iterable[Message]) -> str:
     """A title from the user's first real words: what he asked for, in a dozen words at most."""
-    prompts = [text for message in messages[:_MESSAGES] if message.role == USER and (text := _words_of(message))]
+    first = islice(messages, _MESSAGES)
+    prompts = [text[:_LONGEST] for message in first if message.role == USER and (text := _words_of(message))]
     fallback = ""
     for prompt in prompts[:20]:
         prompt, commands = _COMMAND.subn("", prompt[:4000].strip())
@@ -140,7 +145,7 @@ def title(messages: Sequence[Message]) -> str:
 def where_it_stopped(messages: Sequence[Message]) -> str:
     """One or two sentences on where things stopped: what the user last asked if nobody answered, else how the
     last answer ended, with the question that it left open."""
-    talk = _talk(messages[-200:])
+    talk = list(_talk(messages[-ENDING:]))
     for role, text in reversed(talk):
         found = [s for s in sentences(text) if len(_terms(s)) >= 2] or (sentences(text) if len(talk) == 1 else [])
         if not found:
@@ -156,45 +161,56 @@ def where_it_stopped(messages: Sequence[Message]) -> str:
     return ""
 
 
-def _talk(messages: Sequence[Message]) -> list[tuple[str, str]]:
-    """Who said what, without tools, side talk, cut replies and the names of commands."""
-    talk = [(message.role, _words_of(message)) for message in thread(messages) if message.role in (USER, ASSISTANT)]
-    plain = [(role, _COMMAND.sub("", text) if role == USER else text) for role, text in talk]
-    return [(role, text) for role, text in plain if text]
+def _talk(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
+    """Who said what, without tools, side talk, cut replies and the names of commands.
+
+    What is no sequence is a thread that is read from a store as it is asked for.
+    """
+    for message in thread(messages) if isinstance(messages, Sequence) else messages:
+        if message.role in (USER, ASSISTANT):
+            text = _words_of(message)
+            if text := _COMMAND.sub("", text) if message.role == USER else text:
+                yield message.role, text
 
 
 def _words_of(message: Message) -> str:
     return message.content or said(message.parts or [])
 
 
-def _selected(talk: Sequence[tuple[str, str]]) -> list[int]:
-    """Which messages are read: all of a talk of ordinary length; of a long one the first, the newest, those in
-    which something was settled, and some of the rest."""
-    if len(talk) <= _MESSAGES:
-        return list(range(len(talk)))
+def _selected(messages: Iterable[Message]) -> dict[int, tuple[str, str]]:
+    """What is read, by its place in the talk: all of a talk of ordinary length; of a long one the first messages, the
+    newest, those in which something was settled, and some of the rest."""
     quarter = _MESSAGES // 4
-    heads = [text[:400].lower() for _, text in talk]
-    starts = list(accumulate((len(head) + 1 for head in heads), initial=0))
-    whole, settled = "\n".join(heads), set()
-    for word in _SETTLING:
-        place = whole.rfind(word)
-        for _ in range(quarter):
-            if place < 0:
-                break
-            settled.add(bisect_right(starts, place) - 1)
-            place = whole.rfind(word, 0, place)
-    between = range(0, len(talk), max(1, len(talk) // quarter))
-    return sorted({*range(10), *range(len(talk) - quarter, len(talk)), *sorted(settled)[-2 * quarter :], *between})
+    settling = {word: deque[int](maxlen=quarter) for word in _SETTLING}
+    beginning: list[tuple[str, str]] = []
+    count = 0
+    for role, text in _talk(messages):
+        if count < _MESSAGES:
+            beginning.append((role, _ends(text)))
+        head = text[:400].lower()
+        for word, places in settling.items():
+            if word in head:
+                places.extend([count] * head.count(word))
+        count += 1
+    if count <= _MESSAGES:
+        return dict(enumerate(beginning))
+    settled = sorted({place for places in settling.values() for place in places})
+    between = range(0, count, max(1, count // quarter))
+    chosen = {*range(10), *range(count - quarter, count), *settled[-2 * quarter :], *between}
+    return {place: (role, _ends(text)) for place, (role, text) in enumerate(_talk(messages)) if place in chosen}
 
 
-def _read(talk: Sequence[tuple[str, str]]) -> list[_Sentence]:
+def _ends(text: str) -> str:
+    """As much of a text as is ever read: its beginning and its end."""
+    return text if len(text) <= 2 * _LONGEST else f"{text[:_LONGEST]}\n\n{text[-_LONGEST:]}"
+
+
+def _read(talk: Mapping[int, tuple[str, str]]) -> list[_Sentence]:
     """The sentences of the talk that say something, with what each is worth."""
     found: list[_Sentence] = []
     seen: set[str] = set()
-    numbers = _selected(talk)
-    most = min(8_000, max(400, _TEXT // max(1, len(numbers))))
-    for number in numbers:
-        role, text = talk[number]
+    most = min(8_000, max(400, _TEXT // max(1, len(talk))))
+    for number, (role, text) in talk.items():
         if len(text) > 2 * most:
             text = f"{text[:most]}\n\n{text[-most:]}"
         # A whole message is asked first: most hold nothing of the kind, and their sentences need not be asked.
@@ -273,9 +289,9 @@ def _cover(candidates: list[_Sentence], weights: dict[str, float], covered: set[
     return sorted(chosen, key=lambda s: s.place)
 
 
-def _open_ask(talk: Sequence[tuple[str, str]], read: Sequence[_Sentence]) -> _Sentence | None:
+def _open_ask(talk: Mapping[int, tuple[str, str]], read: Sequence[_Sentence]) -> _Sentence | None:
     """What waits for an answer: the user's last words if nobody spoke after them, else the agent's question."""
-    last = len(talk) - 1
+    last = max(talk)
     ending = [s for s in read if s.message == last]
     questions = [s for s in ending if s.text.endswith(_QUESTION)]
     if talk[last][0] == USER:

@@ -97,9 +97,10 @@ def before_log(archive: str, log: str) -> tuple[int, str]:
 class ArchivedReading:
     """The messages of the archive, then those of the log; what stands in both is given once."""
 
-    def __init__(self, archive: str, log: str, start: int = 0, *, outline: bool = False) -> None:
+    def __init__(self, archive: str, log: str, start: int = 0, *, outline: bool = False, brief: bool = False) -> None:
         self.damage: list[Damage] = []
         self._outline = outline
+        self._brief = brief
         self._archive = archive
         self._log = log
         self._start = start
@@ -115,7 +116,7 @@ class ArchivedReading:
         try:
             archived = exists(self._archive)
             repeated = repeats_from(self._archive, descriptor) if archived and descriptor >= 0 else -1
-            older = JournalReading(self._archive, outline=self._outline)
+            older = JournalReading(self._archive, outline=self._outline, brief=self._brief)
             for message in older if archived else ():
                 if repeated < 0 or message.seq < repeated:
                     yield message
@@ -123,13 +124,18 @@ class ArchivedReading:
             if descriptor < 0:
                 return
             if repeated >= 0:
-                newer = JournalReading(self._log, first_seq=repeated, outline=self._outline)
+                newer = JournalReading(self._log, first_seq=repeated, outline=self._outline, brief=self._brief)
             elif archived:
                 first = older.last_seq + 1
-                newer = JournalReading(self._log, first_seq=first, archive=self._archive, outline=self._outline)
+                newer = JournalReading(
+                    self._log, first_seq=first, archive=self._archive, outline=self._outline, brief=self._brief
+                )
             else:
                 newer = JournalReading(
-                    self._log, seek=lambda opened: offset_of(opened, self._start), outline=self._outline
+                    self._log,
+                    seek=lambda opened: offset_of(opened, self._start),
+                    outline=self._outline,
+                    brief=self._brief,
                 )
             opened, descriptor = descriptor, -1  # the reading closes it
             for batch in newer.batches_of(opened):

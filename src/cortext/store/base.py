@@ -141,6 +141,13 @@ class Outlines(Protocol):
         """Every message in order, as `read` gives them, without content and parts."""
 
 
+class Skims(Protocol):
+    """A store that can give its messages without holding a huge one in memory."""
+
+    def skim(self, session_id: str) -> Iterator[Message]:
+        """Every message in order, as `read` gives them; of a text of many megabytes only the beginning."""
+
+
 class Draft(Protocol):
     """A session that is being built aside: nobody sees it yet."""
 

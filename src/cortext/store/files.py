@@ -157,6 +157,10 @@ class FileStore:
     def outline(self, session_id: str) -> Iterator[Outline]:
         return iter(self._read(self._place(session_id), 0, outline=True))
 
+    def skim(self, session_id: str) -> Iterator[Message]:
+        """See base.Skims."""
+        return iter(self._read(self._place(session_id), 0, brief=True))
+
     def tail(self, session_id: str, count: int) -> list[Message]:
         place = self._place(session_id)
         if os.path.islink(place.archive):
@@ -362,10 +366,11 @@ class FileStore:
             leased=self._held(place) if self.leased else None,
         )
 
-    def _read(self, place: Place, start: int, *, outline: bool = False) -> Reading:
+    def _read(self, place: Place, start: int, *, outline: bool = False, brief: bool = False) -> Reading:
         if place.archive:
-            return archive.ArchivedReading(place.archive, place.log, start, outline=outline)
-        return JournalReading(place.log, seek=lambda descriptor: offset_of(descriptor, start), outline=outline)
+            return archive.ArchivedReading(place.archive, place.log, start, outline=outline, brief=brief)
+        seek = partial(offset_of, seq=start)
+        return JournalReading(place.log, seek=seek, outline=outline, brief=brief)
 
     def _survey(self, place: Place) -> Survey:
         reading = self._read(place, 0, outline=True)

@@ -13,7 +13,7 @@ from typing import cast
 from msgspec.json import Decoder
 
 from cortext import fsio
-from cortext.jsonl import MAX_LINE, blocks, split_lines
+from cortext.jsonl import LONG, MAX_LINE, blocks, shortened, split_lines
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE, Damage
 from cortext.store.lines import (
@@ -40,7 +40,8 @@ class JournalReading:
     It may begin at the offset of any line and stop before another. `first_seq` is the number that the
     first message has if it does not say itself. `seek` finds the start in the file that was opened (by then
     the path may name another). A message that stands in the `archive` too is left out. With `outline` the
-    messages come without their words (base.Outlines), and only those that need a closer look come whole.
+    messages come without their words (base.Outlines), and only those that need a closer look come whole. With `brief`
+    texts of many megabytes come cut (base.Skims): a long line is never in memory then, unless it is damaged.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class JournalReading:
         archive: str = "",
         seek: Callable[[int], int] | None = None,
         outline: bool = False,
+        brief: bool = False,
     ) -> None:
         self.path = path
         self.damage: list[Damage] = []
@@ -63,6 +65,7 @@ class JournalReading:
         self._archive = archive
         self._seek = seek
         self._outline = outline
+        self._longest = LONG if brief or outline else 0
         self._begin()
 
     def _begin(self) -> None:
@@ -91,7 +94,15 @@ class JournalReading:
             if self._seek is not None:
                 self._start = self._seek(descriptor)
             end = os.fstat(descriptor).st_size
-            for offset, piece, length in blocks(descriptor, self._start, min(end, self._end or end)):
+            end = min(end, self._end or end)
+            for offset, piece, length in blocks(descriptor, self._start, end, longest=self._longest):
+                if piece is None and length <= MAX_LINE:
+                    short = shortened(descriptor, offset, length)
+                    batch = self._quickly(short) if short is not None else None
+                    if batch is not None:
+                        yield batch
+                        continue
+                    piece = os.pread(descriptor, length, offset)
                 if piece is None:
                     kind = UNREADABLE if os.pread(descriptor, 1, offset + length - 1) == b"\n" else TORN
                     self._add(offset, length, kind, f"a line of {length:,} bytes; {MAX_LINE:,} is the limit")

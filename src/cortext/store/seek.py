@@ -12,10 +12,18 @@ from collections import deque
 import msgspec
 
 from cortext import fsio
-from cortext.jsonl import BLOCK, MAX_LINE
+from cortext.jsonl import BLOCK, LONG, MAX_LINE, blocks, line_length, shortened, split_lines
 from cortext.model.message import Message
 from cortext.store.journal import JournalReading
-from cortext.store.lines import MAX_SEQ, MESSAGE_TYPES, StoredMessage, decode_plain, is_message, line_decoder
+from cortext.store.lines import (
+    MAX_SEQ,
+    MESSAGE_TYPES,
+    StoredOutline,
+    decode_plain,
+    is_message,
+    line_decoder,
+    outline_decoder,
+)
 
 TAIL_BLOCK = 1 << 16
 
@@ -116,23 +124,22 @@ def offset_of(descriptor: int, seq: int) -> int:
     return low
 
 
-def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredMessage] | None:
+def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredOutline] | None:
     """The first message whose line begins after `offset`; None where it is not to be had plainly."""
-    size = TAIL_BLOCK
-    while True:
-        piece = os.pread(descriptor, min(size, end - offset), offset)
-        first = piece.find(b"\n") + 1
-        while first:
-            last = piece.find(b"\n", first)
-            if last < 0:
-                break
+    place = offset + line_length(descriptor, offset, offset, end)
+    for start, block, length in blocks(descriptor, place, end, TAIL_BLOCK, LONG):
+        piece = shortened(descriptor, start, length) if block is None and length <= MAX_LINE else block
+        if piece is None:
+            return None
+        for raw in split_lines(piece):
+            if not raw.endswith(b"\n"):
+                return None
             try:
-                message = line_decoder.decode(piece[first:last])
+                message = outline_decoder.decode(raw)
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
             if is_message(message):
-                return offset + first, message
-            first = last + 1
-        if offset + size >= end or size > MAX_LINE:
-            return None
-        size *= 4
+                return place, message
+            place += len(raw)
+        place = start + length
+    return None

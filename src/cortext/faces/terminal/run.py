@@ -23,6 +23,8 @@ def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     """Import the command's module, call its `run`, and turn whatever happens into an exit code."""
     try:
         command: Command = _imported(module).run
+        if "--help" in arguments or "-h" in arguments:
+            _let_help_fail()
         return command(list(arguments))
     except CortextError as error:
         report(program, error, as_json="--json" in arguments)
@@ -83,6 +85,18 @@ def _imported(module: str) -> Any:
         return __import__(module, fromlist=["run"])
     finally:
         del sys.modules["gettext"]
+
+
+def _let_help_fail() -> None:
+    """Help that cannot be written is an error like any other output: argparse would say nothing, and exit with 0."""
+    import argparse
+
+    made: Any = argparse.ArgumentParser
+    made._print_message = _print_message
+
+
+def _print_message(parser: object, message: str, file: Any = None) -> None:
+    (file or sys.stderr).write(message)
 
 
 def whole_process(main: Callable[[list[str]], int]) -> NoReturn:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Iterable
 
 from cortext.faces.cortext.commands._which import HELP, which
-from cortext.model.message import plain, thread
+from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets import mask
-from cortext.services.export import as_json, as_markdown, masked
+from cortext.services.export import json_pieces, markdown_pieces, masked_in_turn
+from cortext.services.threads import StoredThread
 from cortext.wiring import TOOLS, Wiring
 
 
@@ -33,28 +35,29 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     wiring = Wiring()
     found = which(wiring, " ".join(options.session))
-    messages = thread(found.place.store.read(found.session.id))
+    messages: Iterable[Message] = StoredThread(found.place.store, found.session.id, whole=True)
+    kinds: Counter[str] = Counter()
     if not options.unmasked:
-        messages, kinds = masked(messages)
-        for kind, count in Counter(kinds).items():
-            print(f"masked {count} × {kind}", file=sys.stderr)
+        messages = masked_in_turn(messages, kinds)
     if options.format == "native":
         from cortext.services.resume.handover import project_of
 
         tool = wiring.tool(options.ai or found.session.origin.tool or "claude")
-        messages = [plain(message) for message in messages]
         title = found.session.title if options.unmasked else mask(found.session.title).text
-        written = tool.write(messages, project=project_of(found), title=title)
+        written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
         # The next import finds it in the tool's store: it is this conversation, not another.
         wiring.capture().attach(found.place, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
-        _write(as_json(found, messages, unmasked=options.unmasked))
+        _write(json_pieces(found, messages, unmasked=options.unmasked))
     else:
-        _write(as_markdown(found.session, messages, unmasked=options.unmasked))
+        _write(markdown_pieces(found.session, messages, unmasked=options.unmasked))
+    for kind, count in kinds.items():
+        print(f"masked {count} × {kind}", file=sys.stderr)
     return 0
 
 
-def _write(text: str) -> None:
+def _write(pieces: Iterable[str]) -> None:
     """Data in a file or a pipe; on a terminal nothing that could control it."""
-    sys.stdout.write(terminal.block(text) if sys.stdout.isatty() else text)
+    for piece in pieces:
+        sys.stdout.write(terminal.block(piece) if sys.stdout.isatty() else piece)

@@ -41,9 +41,9 @@ def run(arguments: list[str]) -> int:
     session, store = found.session, found.place.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
-        from cortext.services.export import as_json
+        from cortext.services.export import json_pieces
 
-        sys.stdout.write(as_json(found, list(messages), unmasked=True))
+        sys.stdout.writelines(json_pieces(found, messages, unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
         pager.write(paint(terminal.line(session.title or session.id), "bold"))

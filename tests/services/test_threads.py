@@ -1,0 +1,32 @@
+"""The thread of a stored session, read as it is asked for, is the one that is made of all its messages at once."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cortext.model.message import BEGINNING, Message, thread
+from cortext.model.session import Session
+from cortext.services.threads import StoredThread
+from cortext.store.lines import encode_message
+from tests.support.memory_store import MemoryStore
+
+NAMES = [f"m{number}" for number in range(8)]
+PARENTS = st.sampled_from(["", "", "", BEGINNING, "nobody", *NAMES])
+MESSAGES = st.lists(st.tuples(st.sampled_from(NAMES), PARENTS, st.booleans(), st.booleans()), max_size=12)
+
+
+@pytest.mark.req("SAFE-06")
+@given(MESSAGES)
+def test_it_is_the_same_thread(drawn: list[tuple[str, str, bool, bool]]) -> None:
+    store = MemoryStore()
+    store.create(Session(id="s"))
+    messages = [
+        Message(role="user", content=str(seq), id=name, seq=seq, parent=parent, partial=partial, aside=aside)
+        for seq, (name, parent, partial, aside) in enumerate(drawn)
+    ]
+    store._find("s").lines.extend(map(encode_message, messages))
+    found = StoredThread(store, "s")
+    assert [message.seq for message in found] == [message.seq for message in thread(messages)]
+    assert list(found) == list(found)
