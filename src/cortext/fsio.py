@@ -358,11 +358,12 @@ class AppendFile:
 def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None:
     """Put new contents in place of a file, atomically: a reader sees the old or the new, never half.
 
-    `aside` is another folder of the same file system to write it in first: for a file of a new folder, in which nobody
-    would look for what a killed process left.
+    `aside` is another folder to write it in first: one that every writer of a store comes by, so that what a killed one
+    left there goes with the next write to any session. It is the same file system, or it costs a second copy.
     """
     folder, name = os.path.split(path)
-    sweep(aside or folder)
+    for place in (folder, aside) if aside else (folder,):
+        sweep(place)
     temporary = os.path.join(aside or folder, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
     descriptor = -1
     try:
@@ -374,7 +375,16 @@ def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None
         calls.fsync(descriptor)
         close_file(descriptor)
         descriptor = -1
-        calls.rename(temporary, path)
+        try:
+            calls.rename(temporary, path)
+        except OSError as error:
+            if not aside or error.errno != errno.EXDEV:
+                raise
+            descriptor = open_file(temporary, os.O_RDWR)
+            replace_file(path, read_blocks(descriptor, 0, os.fstat(descriptor).st_size))
+            close_file(descriptor)
+            descriptor = -1
+            calls.unlink(temporary)
     except BaseException as error:
         if descriptor >= 0:
             close_file(descriptor)

@@ -49,7 +49,10 @@ def work(name: str, seconds: float) -> dict[str, object]:
         what = chance.choice(["begin", "talk", "talk", "talk", "shared", "shared", "list", "clean", "delete", "fork"])
         counts[what] += 1
         if what == "begin" or (not mine and what in ("talk", "delete", "fork")):
-            mine.append(begin(store, AGENT, "test/x", f"{name}-{number}").id)
+            session_id, text = begin(store, AGENT, "test/x", f"{name}-{number}").id, f"{name}/{number} begins"
+            store.append(session_id, Message(role="user", content=text))  # without a word it is in no list
+            acked[session_id] = [text]
+            mine.append(session_id)
         elif what == "talk":
             session_id = chance.choice(mine)
             with store.open(session_id) as writer:

@@ -5,21 +5,47 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import stat
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 from cortext.model.message import Message
-from cortext.store.base import Store
 from cortext.store.chat import ChatStore
+from cortext.store.files import FileStore
+from cortext.store.journal import JournalReading
 from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.workspace import SESSION, WorkspaceStore
 from tests.safety import supervise
 from tests.tools.claude_code.corpus import Script
 
 QUESTION = "How many herons are there?"
 BOATS, HERONS = "001-brainstorm-boats", "002-plan-herons"
+TRASH = "trash:"  # before the id of a session that lies there
+
+
+Stamp = tuple[int, ...]
+
+
+def stamp(status: os.stat_result) -> Stamp:
+    """Changes with every change of a file; of a folder only with its mode, for its entries are looked at themselves."""
+    if stat.S_ISDIR(status.st_mode):
+        return (status.st_mode,)
+    return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def stamps(top: Path) -> dict[str, Stamp]:
+    """Of everything below this folder."""
+    found, folders = {}, [(str(top), "")]
+    while folders:
+        folder, prefix = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                found[prefix + entry.name] = stamp(entry.stat(follow_symlinks=False))
+                if entry.is_dir(follow_symlinks=False):
+                    folders.append((entry.path, f"{prefix}{entry.name}/"))
+    return found
 
 
 class Case(NamedTuple):
@@ -31,8 +57,10 @@ class Case(NamedTuple):
     stdin: str = ""
     before: tuple[tuple[str, ...], ...] = ()  # commands that come first
     fine: tuple[int, ...] = (0,)
-    then: tuple[str, ...] = ()  # what comes next in the same conversation, where the same command does not touch it
-    empty: bool = False  # whether it may leave a conversation without a word in it: it begins one
+    empty: int = 0  # how many conversations without a word it begins, as it should, when it was killed and run again
+    begins: bool = False  # whether it begins a session, each time another
+    whole_sessions: bool = False  # whether a session that it makes has all its messages from the beginning
+    moved_to: str = ""  # where the session that it moves is in the end (see World.messages)
     share: float = 1.0  # of the kills: less for what costs more
     whole: bool = False  # whether every file of the workspace is as before or as after, never between
 
@@ -46,6 +74,7 @@ class World:
         self.home, self.work = self.place / "home", self.place / "work"
         self.claude = self.home / ".claude" / "projects" / "-work"
         self.said = top / "said"
+        self._kept: tuple[str, dict[str, Stamp]] = "", {}
 
     def command(self, case: Case) -> Callable[[], None]:
         """The work of the fork that is killed: the same entry point that a user's shell starts."""
@@ -117,28 +146,54 @@ class World:
         """Keep the world as it is now under this name."""
         shutil.rmtree(self.top / name, ignore_errors=True)
         shutil.copytree(self.place, self.top / name, symlinks=True)
+        self._kept = name, stamps(self.place)
 
     def restore(self, name: str) -> None:
-        """The world as it was."""
-        shutil.rmtree(self.place, ignore_errors=True)
-        shutil.copytree(self.top / name, self.place, symlinks=True)
+        """The world as it was: what was changed since it was kept, or restored, is put back, and no more."""
+        kept, before = self._kept
+        if name != kept:
+            shutil.rmtree(self.place)
+            shutil.copytree(self.top / name, self.place, symlinks=True)
+            self._kept = name, stamps(self.place)
+            return
+        now = stamps(self.place)
+        for path in sorted(now.keys() - before.keys(), reverse=True):  # what is in a folder comes before it
+            place = self.place / path
+            place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
+        for path in sorted(path for path in before if now.get(path) != before[path]):
+            source, place = self.top / kept / path, self.place / path
+            if source.is_dir():
+                place.mkdir(exist_ok=True)
+            else:
+                place.unlink(missing_ok=True)
+                shutil.copy2(source, place, follow_symlinks=False)
+            before[path] = stamp(place.lstat())
 
-    def stores(self) -> list[Store]:
+    def stores(self) -> list[FileStore]:
         """Every store of it."""
-        share = self.home / ".local" / "share"
-        return [
-            WorkspaceStore(str(self.work)),
-            WorkspaceStore(str(share / "cortext" / "home")),
-            SpawnStore(str(self.home / ".aurora" / "spawn" / "sessions")),
-            ChatStore(str(share / "alfred" / "sessions")),
-        ]
+        home = WorkspaceStore(str(self.home / ".local" / "share" / "cortext" / "home"))
+        return [WorkspaceStore(str(self.work)), home, self.spawned(), self.chats()]
+
+    def spawned(self) -> SpawnStore:
+        """The store of aur."""
+        return SpawnStore(str(self.home / ".aurora" / "spawn" / "sessions"))
+
+    def chats(self) -> ChatStore:
+        """The store of alfred."""
+        return ChatStore(str(self.home / ".local" / "share" / "alfred" / "sessions"))
 
     def messages(self) -> dict[str, list[str]]:
-        """Of every session the ids of its messages; what lies in the trash too."""
+        """Of every session the ids of its messages. A session in the trash is called `trash:` and its id."""
         found: dict[str, list[str]] = {}
         for store in self.stores():
             for session in store.sessions():
                 found[session.id] = [message.id for message in store.read(session.id)]
+            for item in store.trash():
+                name = TRASH + item.session_id
+                assert item.session_id not in found and name not in found, f"{item.session_id} is there twice"
+                whole = Path(store.control, "trash", item.key, os.path.basename(item.origin))
+                log = whole / SESSION / "messages.jsonl" if whole.is_dir() else whole
+                found[name] = [message.id for message in JournalReading(str(log))]
         return found
 
     def files(self) -> dict[str, bytes]:
@@ -159,6 +214,8 @@ class World:
         """Files that only a writer at work may have."""
         found = []
         for folder, folders, names in os.walk(self.place):
+            if os.path.basename(folder) == ".git":
+                folders.remove("objects")
             if os.path.basename(folder) == "incoming":
                 found += [os.path.join(folder, name) for name in (*folders, *names)]
             for name in names:
@@ -171,7 +228,8 @@ class World:
         """Files that do not parse. A log may end in the beginning of a line, until the next append."""
         found = []
         for folder, folders, names in os.walk(self.place):
-            folders[:] = [name for name in folders if name != "incoming"]  # built aside, for nobody to see
+            # `incoming`: built aside, for nobody to see
+            folders[:] = [name for name in folders if name not in ("incoming", ".git")]
             for name in names:
                 path = os.path.join(folder, name)
                 if name.endswith(".json") and not name.startswith("."):

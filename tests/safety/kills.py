@@ -5,8 +5,8 @@
     python -m tests.safety.kills --only fork --at 17  # one of them again
 
 Every kill lands at a call that changes a file (see `supervise`), half of the writes are torn in the middle. After each:
-every message that was acknowledged is there, every file parses, the same command succeeds, nothing half-written is
-left after it, and `cortext doctor` finds no damage.
+every message that was acknowledged is there (in the trash, where it was to go there), every file parses, the same
+command succeeds, it leaves no temporary file and no session without a word, and `cortext doctor` finds no damage.
 """
 
 from __future__ import annotations
@@ -28,8 +28,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import cortext
+from cortext.store.base import TORN
 from tests.safety import supervise
-from tests.safety.kill_world import BOATS, HERONS, QUESTION, Case, World
+from tests.safety.kill_world import BOATS, HERONS, QUESTION, TRASH, Case, World
 
 ROOT = Path(__file__).parents[2]
 FAILURES = 5  # after so many it ends
@@ -51,16 +52,17 @@ def cases(world: World) -> list[Case]:
     begun = {"hook_event_name": "UserPromptSubmit", "prompt": "/workspace.brainstorm Which net"}
     begin = json.dumps({**json.loads(hook), **begun})
     log = f"conversations/*/{BOATS}/.session/messages.jsonl"
+    go_on = ("spawn", "-i", "--resume", next(world.spawned().sessions()).id)
     return [
-        Case("new", ("new", "brainstorm", "Nets"), empty=True),
+        Case("new", ("new", "brainstorm", "Nets"), empty=2),
         Case("hook: answer", ("hook", "claude"), stdin=hook),
-        Case("hook: command", ("hook", "claude"), stdin=begin, empty=True, then=("sweep", "--minutes", "0")),
+        Case("hook: command", ("hook", "claude"), stdin=begin, empty=1),
         Case("stop", ("stop", HERONS), share=0.5),
         Case("complete", ("complete", HERONS), share=0.5),
         Case("title", ("title", BOATS, "Boats and nets")),
-        Case("fork", ("fork", BOATS, "--at", "7")),
-        Case("delete", ("delete", BOATS), fine=(0, 1)),
-        Case("restore", ("restore", BOATS), before=(("delete", BOATS),), fine=(0, 1)),
+        Case("fork", ("fork", BOATS, "--at", "7"), whole_sessions=True),
+        Case("delete", ("delete", BOATS), fine=(0, 1), moved_to=TRASH + BOATS),
+        Case("restore", ("restore", BOATS), before=(("delete", BOATS),), fine=(0, 1), moved_to=BOATS),
         Case("prune", ("prune", BOATS, "--keep", "3")),
         Case("repair", ("repair", BOATS), before=(("damage", log),)),
         Case("import", ("import",), before=(("forget",),)),
@@ -75,8 +77,10 @@ def cases(world: World) -> list[Case]:
         Case("uninstall", ("uninstall",), fine=(0, 1), whole=True),
         Case("type add", ("type", "add", "heron"), whole=True),
         Case("trust", ("trust", "--yes"), before=(("settings",),)),
-        Case("aur", ("spawn", QUESTION), program="aur", empty=True, share=0.5),
-        Case("alfred", (QUESTION,), program="alfred", empty=True, share=0.5),
+        Case("aur", ("spawn", QUESTION), program="aur", begins=True, share=0.5),
+        Case("aur: /fork", go_on, program="aur", stdin="/fork\n/exit\n", whole_sessions=True, share=0.5),
+        Case("alfred", (QUESTION,), program="alfred", share=0.5),
+        Case("alfred --new", ("--new", QUESTION), program="alfred", begins=True, share=0.5),
     ]
 
 
@@ -110,11 +114,12 @@ class Killer:
         prepare(world, case)
         self.start, self.there = world.files(), world.messages()
         self.killed = 0
-        self.empty = sum(not ids for ids in self.there.values())
         self.calls = supervise.run(world.command(case))
         said = world.said.read_text(errors="replace")
         assert self.calls.status == 0, f"{case.name} fails by itself with {self.calls.status}: {said}"
         self.end = world.files()
+        new = world.messages().keys() - self.there.keys()
+        self.lengths = {len(ids) for name, ids in world.messages().items() if name in new}
 
     def kill(self, number: int, *, tear: bool) -> supervise.Ended:
         """Kill it at its n-th call and check; AssertionError where something does not hold."""
@@ -134,35 +139,63 @@ class Killer:
                 if not name.endswith(".tmp") and data not in (self.start.get(name), self.end.get(name))
             ]  # fmt: skip
             assert not between, f"neither as before nor as after: {between}"
-        self._acknowledged(exactly=False)
+        self._acknowledged(again=False)
         world.do(*case.words, program=case.program, stdin=case.stdin, codes=case.fine)
-        if case.then:
-            world.do(*case.then)
-        self._acknowledged(exactly=True)
+        self._acknowledged(again=True)
         assert not world.broken(), f"does not parse after it was run again: {world.broken()}"
         left = world.leftovers()
         assert not left, f"left behind: {left}"
         if self.killed % DOCTOR == 0:
+            if case.begins:
+                self._mend()
             world.do("doctor")
         self.killed += 1
         return ended
 
-    def _acknowledged(self, *, exactly: bool) -> None:
-        """Every message that was there before is there; no session is without words that was not before."""
+    def _mend(self) -> None:
+        """The same command went on in another session: a line that the kill cut is mended as `doctor` says."""
+        for store in self.world.stores():
+            for session in store.sessions():
+                if session.damage:
+                    assert {item.kind for item in store.check(session.id)} == {TORN}, store.check(session.id)
+                    self.world.do("repair", session.id)
+
+    def _acknowledged(self, *, again: bool) -> None:
+        """Every message that was there before is there; after the kill, and when the command was run again."""
         now = self.world.messages()
         for name, session in now.items():
             assert len(set(session)) == len(session), f"doubled in {name}: {session}"
-        if self.case.name not in ("delete", "restore"):
-            for name, session in self.there.items():
-                assert now.get(name, [])[: len(session)] == session, f"{name} lost what was acknowledged"
+        moved = self.case.moved_to.removeprefix(TRASH)
+        for name, session in self.there.items():
+            where = name
+            if moved and name.removeprefix(TRASH) == moved:
+                where = moved if moved in now else TRASH + moved
+                assert not again or where == self.case.moved_to, f"{moved} is not where it was to go"
+            assert now.get(where, [])[: len(session)] == session, f"{name} lost what was acknowledged"
+        if self.case.whole_sessions:
+            half = {name: ids for name, ids in now.items() if name not in self.there and len(ids) not in self.lengths}
+            assert not half, f"a part of a session: {half}"
         questions = [json.loads(line) for line in self.asked.read_text().splitlines()]
-        if any(QUESTION in question for question in questions) and not exactly:
+        if any(QUESTION in question for question in questions) and not again:
             said = [m.content for store in self.world.stores() for s in store.sessions() for m in store.read(s.id)]
             assert QUESTION in said, "the model was asked what is not stored"
-        empty = [name for name, session in now.items() if not session]
-        # A transcript's session is created, then filled: the next hook goes on with it.
-        may = self.case.empty or (not exactly and self.case.name.startswith("hook"))
-        assert may or len(empty) <= self.empty, f"a session without a word: {empty}"
+        self._without_a_word([name for name, session in now.items() if not session and name not in self.there], again)
+
+    def _without_a_word(self, empty: list[str], again: bool) -> None:
+        """No session without a word is left, but for what is meant to begin without one, and what goes on by itself."""
+        case = self.case
+        if case.name == "aur":
+            # Its process is dead: it is in no list, and its file goes with the next talk.
+            listed = self.world.do("list", "--json") if empty else ""
+            assert not [name for name in empty if name in listed], f"a session without a word is listed: {empty}"
+            return
+        most = case.empty
+        if not again and case.name.startswith("hook"):
+            most = 1  # a transcript's session is created, then filled: the next hook goes on with it
+        if not again and case.program == "alfred":
+            most = 1  # the one that the chat is in: the next words go there
+            assert not empty or empty == [self.world.chats().current_id()], f"in no chat: {empty}"
+        assert len(empty) <= most, f"a session without a word: {empty}"
 
 
 def warm_up() -> None:
@@ -239,7 +272,11 @@ def main() -> int:
     parser.add_argument("--json", action="store_true", help="the report as JSON")
     options = parser.parse_args()
     if not supervise.available():
-        print("this kernel does not hand calls over (seccomp's user notification)", file=sys.stderr)
+        print(
+            "this system does not hand calls over: it takes Linux 5.6 on x86_64 or aarch64, and in a container a"
+            " profile that allows seccomp's user notification",
+            file=sys.stderr,
+        )
         return UNAVAILABLE
     warm_up()
     tally = Tally()

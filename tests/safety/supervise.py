@@ -155,6 +155,8 @@ class _Supervisor:
                     raise AssertionError(f"still at work after {DEADLINE:.0f} s; its last calls: {self.calls[-5:]}")
                 if ready.get(self._listener, 0) & select.POLLIN:
                     self._one()
+                elif self._listener in ready:  # nobody is left who could make a call; they end in a moment
+                    poll.unregister(self._listener)
                 elif pause < 1000 or end in ready:
                     if pause == 1000:
                         poll.unregister(end)

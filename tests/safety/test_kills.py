@@ -17,7 +17,7 @@ from tests.support.cli import cortext, git, run
 
 ROOT = Path(__file__).parents[2]
 ID = "001-plan-herons"
-COMMANDS = 25
+COMMANDS = 27
 
 
 @pytest.mark.req("STORE-03", "STORE-07", "SAFE-07")
@@ -26,9 +26,9 @@ def test_five_hundred_kills_land_inside_a_write_and_nothing_is_lost() -> None:
     environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}
     command = [sys.executable, "-m", "tests.safety.kills", "--landed", "500", "--json"]
     done = subprocess.run(command, cwd=ROOT, env=environ, capture_output=True, text=True, check=False, timeout=1200)
-    if done.returncode == UNAVAILABLE:
-        pytest.skip(done.stderr.strip())
-    assert done.stdout, done.stderr
+    if done.returncode == UNAVAILABLE and sys.platform != "linux":
+        pytest.skip(done.stderr.strip())  # CI runs on Linux: there it is an error
+    assert done.stdout, f"exit code {done.returncode}: {done.stderr}"
     report = json.loads(done.stdout.splitlines()[-1])
     assert not report["failures"], "\n".join(report["failures"])
     assert report["landed"] >= 500 and report["torn"] >= 100

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -335,3 +337,25 @@ def test_a_record_with_a_role_is_a_message_whatever_its_type(tmp_path: Path, pla
     write_lines(log_of(tmp_path), [{**record, **odd}, other])
     assert [message.content for message in store.read(ID)] == ["kept"]
     assert store.check(ID) == []
+
+
+@pytest.mark.req("STORE-07")
+@pytest.mark.parametrize("kind", [WorkspaceStore, SpawnStore, ChatStore])
+def test_a_store_whose_sessions_lie_on_another_file_system_than_its_control_folder(
+    kind: type[FileStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`conversations/` may be a mount: no rename leads there, and the new version is copied."""
+
+    def rename(source: str, target: str) -> None:
+        if os.path.dirname(source) != os.path.dirname(target):
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV))
+        os.rename(source, target)
+
+    monkeypatch.setattr(fsio.calls, "rename", rename)
+    store = kind(str(tmp_path))
+    store.create(Session(id=ID))
+    store.append(ID, Message(role="user", content="kept"))
+    assert store.update(ID, Change(title="Herons")).title == "Herons"
+    assert [message.content for message in kind(str(tmp_path)).read(ID)] == ["kept"]
+    assert kind(str(tmp_path)).get(ID).title == "Herons"
+    assert list(tmp_path.rglob("*.tmp")) == []

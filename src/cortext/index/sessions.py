@@ -180,10 +180,10 @@ class SessionIndex:
         conditions, values = _conditions(roots, where)
         return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
 
-    def unspoken(self, root: str) -> list[str]:
-        """The sessions of a store that are active, and in which nothing was said yet."""
-        nothing = "root = ? AND status = 'active' AND message_count = 0 AND damage = 0"
-        return [row[0] for row in self._database.execute(f"SELECT id FROM session WHERE {nothing}", (root,))]
+    def unspoken(self, root: str) -> list[tuple[str, int]]:
+        """The active sessions of a store in which nothing was said yet; and how many damages each has."""
+        nothing = "root = ? AND status = 'active' AND message_count = 0"
+        return self._database.execute(f"SELECT id, damage FROM session WHERE {nothing}", (root,)).fetchall()
 
     def asking(self, roots: Sequence[str]) -> list[tuple[str, str]]:
         """(store, id) of chats that only ran our own commands."""

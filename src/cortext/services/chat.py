@@ -72,17 +72,26 @@ class ChatSessions:
         return self.start(chat, session_id=first).id, True
 
     def start(self, chat: str, *, session_id: str = "", seed: str = "", model: str = "") -> Session:
-        """A new session, active in this chat. The same `seed` gives the same session, tried again or not."""
+        """A new session, active in this chat. The same `seed` gives the same session, tried again or not.
+
+        Without one, where nothing was said yet in the session that is active, that is the new one: none is left empty.
+        """
         if seed:
             session_id = PREFIX + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()
-        session = Session(
-            id=session_id or ids.new_session_id(PREFIX), type="chat", agent_config=AgentConfig(model=model)
-        )
+        if not session_id:
+            current = self.active(chat)
+            if current and not self.store.tail(current, 1):
+                return self.store.get(current)
+            # Named as the active one before it is made: a kill between the two leaves no session that no chat is in.
+            session_id = ids.new_session_id(PREFIX)
+            self.chats.activate(chat, session_id)
+        session = Session(id=session_id, type="chat", agent_config=AgentConfig(model=model))
         try:
             made = self.store.create(session)
         except SessionExists:
             made = self.store.get(session.id)
-        self.chats.activate(chat, made.id)
+        if self.chats.active(chat) != made.id:
+            self.chats.activate(chat, made.id)
         return made
 
     def resume(self, chat: str, wanted: str) -> Resumed:

@@ -15,6 +15,7 @@ from cortext.services.listing import Listing
 from cortext.store.base import Store
 
 DAY = 86_400.0
+JUST_MADE = 60.0  # seconds in which a session without a word may be one that its process is about to hold
 
 
 class Cleaned(msgspec.Struct):
@@ -25,7 +26,11 @@ class Cleaned(msgspec.Struct):
 
 
 def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> Cleaned:
-    """Delete the sessions of one store whose last activity is strictly longer ago. `store` must not wait for locks."""
+    """Delete the sessions of one store whose last activity is strictly longer ago. `store` must not wait for locks.
+
+    Those in which nothing was said are in no list, and go too.
+    """
+    drop_abandoned(listing, store)
     border = clock.from_epoch((time.time() if now is None else now) - days * DAY)
     cleaned = Cleaned([], [])
     for row in listing.rows():
@@ -49,9 +54,11 @@ def clean(listing: Listing, store: Store, days: float, *, now: float | None = No
 
 def drop_abandoned(listing: Listing, store: Store) -> None:
     """Delete the sessions whose process was killed before anything was said. `store` must not wait for locks."""
-    for _, session_id in listing.abandoned(listing.sources):
+    old = clock.from_epoch(time.time() - JUST_MADE)
+    for root, session_id in listing.abandoned(listing.sources):
         try:
-            if store.get(session_id).message_count == 0:
+            session = store.get(session_id)
+            if session.message_count == 0 and (listing.holder_died(root, session_id) or session.created_at < old):
                 store.delete(session_id)
         except (CortextError, OSError):
             continue  # somebody goes on with it, or it cannot be deleted: it is shown nowhere as long as it is empty

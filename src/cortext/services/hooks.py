@@ -220,8 +220,8 @@ class Hook:
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
                 servers=self.tool.mcp_servers(self.world.workspace),
+                begun_by=wanted,
             )
-            session = place.store.update(session.id, Change(extra={"begun_by": wanted}))
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
         else:
             session = found.session

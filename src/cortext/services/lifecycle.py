@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cortext import fsio
-from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.model import clock, ids
 from cortext.model.message import Message, thread
 from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
@@ -19,7 +19,7 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets import mask
 from cortext.services import committing, pausing, registry
 from cortext.services.listing import Listing
-from cortext.services.numbering import take_number
+from cortext.services.numbering import last_number, take_number
 from cortext.services.publish import Committed, Git
 from cortext.services.secrecy import marks_in
 from cortext.services.stores import Found, NamedStore, create_with
@@ -51,10 +51,12 @@ def begin(
     origin: Origin | None = None,
     model: str = "",
     servers: Iterable[str] = (OWN_SERVER,),
+    begun_by: str = "",
 ) -> Session:
     """A new conversation: its folder, its markdown from the template, its session; durable when this returns.
 
-    `servers` are the MCP servers that the AI tool has at hand there.
+    `servers` are the MCP servers that the AI tool has at hand there. `begun_by` is the command in a chat
+    (`origin`) that began it: where that was killed and comes again, what it began is gone on with.
     """
     types = registry.load(place.root).types
     entry = types.get(kind)
@@ -78,21 +80,35 @@ def begin(
         status=ACTIVE,
         created_at=clock.now(),
         origin=origin or Origin(),
-        extra=dict(TITLED_BY_USER) if topic else {},
+        extra={**(TITLED_BY_USER if topic else {}), **({"begun_by": begun_by} if begun_by else {})},
         agent_config=AgentConfig(
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
         ),
     )
-    number = take_number(place)
-    while True:
-        session.id = ids.check_id(f"{number:03d}-{kind}-{ids.slug(topic) or 'untitled'}"[:96])
+    made = _left_by_a_kill(place, session) if begun_by else None
+    number = take_number(place) if made is None else 0
+    while made is None:
+        session.id = _numbered(session, number)
         try:
             made = place.store.create(session)
-            break
         except SessionExists:  # another process took it between our look and our creation
             number += 1
     _write_notes(place.root, entry.template, kind, made)
     return made
+
+
+def _numbered(session: Session, number: int) -> str:
+    return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
+
+
+def _left_by_a_kill(place: NamedStore, wanted: Session) -> Session | None:
+    """The last conversation that was begun here, where the same command of the same chat did, and nothing was said."""
+    try:
+        found = place.store.get(_numbered(wanted, last_number(place)))
+    except SessionNotFound:
+        return None
+    same = found.origin == wanted.origin and found.extra.get("begun_by") == wanted.extra["begun_by"]
+    return found if same and not found.message_count and not found.damage else None
 
 
 def _tools_of(servers: Iterable[str]) -> list[str]:

@@ -168,14 +168,29 @@ class Listing:
                 found[place] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
 
     def abandoned(self, roots: Iterable[str]) -> Iterator[tuple[str, str]]:
-        """(store, id) of sessions whose process was killed before the first word: they are in no list.
+        """(store, id) of sessions without a word that no living process holds: they are in no list.
 
-        `roots` are stores in which a session lives with its process.
+        `roots` are stores in which a session lives with its process: that was killed, or is just about to take hold
+        of what it made (see expiry.drop_abandoned).
         """
         for root in roots:
-            for session_id in self._index.unspoken(root):
-                if locks.holder_died(self._lock(root, session_id)):
+            for session_id, damage in self._index.unspoken(root):
+                if not self._held(root, session_id) and (not damage or self._only_torn(root, session_id)):
                     yield root, session_id
+
+    def _only_torn(self, root: str, session_id: str) -> bool:
+        """Whether all that is wrong with a session is a line that its process was killed in."""
+        from cortext.errors import CortextError
+        from cortext.store.base import TORN
+
+        try:
+            return all(item.kind == TORN for item in self.sources[root].store.check(session_id))
+        except (CortextError, OSError):
+            return False
+
+    def holder_died(self, root: str, session_id: str) -> bool:
+        """Whether the process that held this session last was killed."""
+        return locks.holder_died(self._lock(root, session_id))
 
     def _held(self, root: str, session_id: str) -> bool:
         return locks.read_holder(self._lock(root, session_id)) is not None

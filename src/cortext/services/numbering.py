@@ -45,6 +45,13 @@ def take_number(place: NamedStore) -> int:
     return number
 
 
+def last_number(place: NamedStore) -> int:
+    """The number that was taken last; 0 where that is not known."""
+    if place.kind not in KINDS:
+        return 0
+    return _read(place.root, inside.inside(place.root, os.path.join(".workspace", "state", MARK)))[0]
+
+
 def _highest(names: Iterable[str]) -> int:
     return max((int(digits) for digits in map(number_of, names) if digits and len(digits) <= LONGEST), default=0)
 

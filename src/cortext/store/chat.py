@@ -147,8 +147,7 @@ class ChatStore(FileStore):
             "continuation": origin_fields(fields, session.origin),
         }
         self._save_summary(place, session)
-        aside = "" if fields else self.control
-        save_fields(place.metadata, merged(fields, known, optional, session.extra), aside=aside)
+        save_fields(place.metadata, merged(fields, known, optional, session.extra), aside=self.control)
 
     def _save_summary(self, place: Place, session: Session) -> None:
         path = _summary_path(place)
@@ -171,7 +170,7 @@ class ChatStore(FileStore):
             "by": session.summary_by,
             "version": number_field(old, "version") + 1,
         }
-        save_fields(path, {**old, **fresh})
+        save_fields(path, {**old, **fresh}, aside=self.control)
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
         """See assistant.EmbedsSummaries."""
@@ -180,7 +179,7 @@ class ChatStore(FileStore):
             fields, _ = load_fields(path)
             if not summary or text_field(fields, "summary_text") != summary:
                 return False
-            save_fields(path, {**fields, "embedding": embedding})
+            save_fields(path, {**fields, "embedding": embedding}, aside=self.control)
         return True
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:

@@ -264,7 +264,7 @@ class FileStore:
             counts = {"message_count": count, "token_count": tokens, "last_active": active}
             if "archive_count" in fields:
                 counts["current_count"] = count - number_field(fields, "archive_count")
-            save_fields(place.metadata, {**fields, **counts})
+            save_fields(place.metadata, {**fields, **counts}, aside=self.control)
 
     @fsio.told
     def rewrite(self, session_id: str, transform: Transform) -> int:

@@ -149,7 +149,7 @@ class SpawnStore(FileStore):
             # Only a line that was read as metadata is replaced: any other first line stays where it is.
             start = len(_first_line(place.log)) if fields else 0
             rest = fsio.read_blocks(descriptor, start, size)
-            fsio.replace_file(place.log, chain([_metadata_line(session, fields)], rest))
+            fsio.replace_file(place.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
         finally:
             os.close(descriptor)
 

@@ -137,7 +137,7 @@ class WorkspaceStore(FileStore):
         return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
 
     def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        save_fields(place.metadata, self.fields_of(session, fields), aside="" if fields else self.control)
+        save_fields(place.metadata, self.fields_of(session, fields), aside=self.control)
 
     def fields_of(self, session: Session, fields: dict[str, Any]) -> dict[str, Any]:
         """The metadata as it is written; `fields` are the old ones."""
