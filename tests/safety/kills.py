@@ -254,6 +254,7 @@ class Tally:
                 ended = killer.kill(number, tear=tear)
             except AssertionError as error:
                 self.failures.append(f"{killer.case.name}, call {number}{', torn' if tear else ''}: {error}")
+                print(self.failures[-1], file=sys.stderr, flush=True)  # a long run may be stopped before its report
                 if len(self.failures) >= FAILURES:
                     return
                 continue

@@ -21,6 +21,7 @@ import struct
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 _X86 = {
@@ -202,7 +203,7 @@ class _Supervisor:
             pass  # it died meanwhile
 
     def _process_of(self, thread: int) -> int:
-        """The process of a thread of ours; 0 for git's and others' (who also begin as a fork of ours)."""
+        """The process of a thread of ours; 0 for git's and others' (who also begin as a fork of ours), and the dead."""
         try:
             program = os.readlink(f"/proc/{thread}/exe")
         except OSError:
@@ -210,8 +211,11 @@ class _Supervisor:
         if os.path.basename(program) != os.path.basename(os.path.realpath(sys.executable)):
             return 0
         if thread not in self._ours:
-            with open(f"/proc/{thread}/status", encoding="ascii", errors="replace") as file:
-                self._ours[thread] = next(int(line.split()[1]) for line in file if line.startswith("Tgid:"))
+            try:
+                status = Path(f"/proc/{thread}/status").read_text(encoding="ascii", errors="replace")
+            except OSError:
+                return 0  # its process ended while it asked
+            self._ours[thread] = int(status.partition("\nTgid:")[2].split()[0])
         return self._ours[thread]
 
     @staticmethod
