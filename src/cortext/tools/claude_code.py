@@ -104,6 +104,8 @@ class ClaudeCode:
     def _in_folder(self, folder: str, project: str) -> Iterator[Transcript]:
         for entry in _entries(folder):
             key = entry.name.removesuffix(_SUFFIX)
+            if entry.is_symlink() and os.path.isfile(entry.path):
+                continue  # another transcript under a second name; a link that leads nowhere is told of when it is read
             if key != entry.name and is_uuid(key):
                 found = self._transcript(key, entry.path, project)
                 if found is not None:
