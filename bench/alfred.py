@@ -15,11 +15,11 @@ from functools import partial
 from bench.common import arguments, in_turns, print_table, role_of, spread, texts, work_folder
 from cortext.llm.base import Done, Event, Request, Text
 from cortext.model.message import USER, Message
-from cortext.services.backfill import embed_many, lacking
-from cortext.services.chat_turn import Assistant
-from cortext.store.lines import encode_message
-from cortext.store.log import complete
-from cortext.wiring import Wiring
+from cortext.services.assistant.backfill import embed_many, lacking
+from cortext.services.assistant.turn import Assistant
+from cortext.store.files.lines import encode_message
+from cortext.store.files.log import complete
+from cortext.wiring.app import Wiring
 
 
 class Instant:

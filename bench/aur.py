@@ -33,10 +33,10 @@ from cortext.llm.base import Done, Event, Request, Text
 from cortext.llm.conversation import turns
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.context import View
-from cortext.services.models import Masked
-from cortext.services.turn import Talk
-from cortext.store.spawn import SpawnStore
+from cortext.services.talk.context import View
+from cortext.services.talk.models import Masked
+from cortext.services.talk.turn import Talk
+from cortext.store.files.spawn import SpawnStore
 
 FEW_TARGET, MANY_TARGET, PROMPT_TARGET, TURN_TARGET = "≤ 4", "≤ 12", "≤ 250 ms beyond", "< 20 ms"
 
@@ -56,7 +56,7 @@ def store_of(home: str) -> SpawnStore:
 def fill(home: str, count: int) -> None:
     """So many sessions of two turns, over many days; most completed, some interrupted."""
     store = store_of(home)
-    with mock.patch("os.fsync"), mock.patch("cortext.fsio.Calls.fsync", staticmethod(lambda _: None)):
+    with mock.patch("os.fsync"), mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
         for number in range(count):
             day = f"20{24 + number // 336 % 3}-{1 + number // 28 % 12:02}-{1 + number % 28:02}T10:00:00Z"
             status = "active" if number % 10 == 0 else "completed"

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from bench.common import arguments, in_turns, print_table, role_of, texts, work_folder
 from bench.faces import BARE, at_home, cold, installed, rows_beyond, session
 from cortext.model.session import Origin
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 class Talk:

@@ -14,8 +14,8 @@ from functools import partial
 from tests.safety.test_secrets import HOSTILE
 
 from cortext.model.message import Message
-from cortext.safety import secrets
-from cortext.services.summarise import summarise
+from cortext.safety.secrets import masking as secrets
+from cortext.services.text.summarise import summarise
 
 
 def seconds(work: Callable[[], object]) -> float:

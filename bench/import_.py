@@ -27,10 +27,10 @@ from typing import NamedTuple
 
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import at_home, home_environment, installed
-from cortext.services.capture import ToolReport
-from cortext.services.intake import capture_all
-from cortext.services.transcripts import work_for
-from cortext.wiring import Wiring
+from cortext.services.capture.capture import ToolReport
+from cortext.services.capture.intake import capture_all
+from cortext.services.capture.transcripts import work_for
+from cortext.wiring.app import Wiring
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 

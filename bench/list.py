@@ -15,7 +15,7 @@ from unittest import mock
 from bench.common import arguments, in_turns, print_table, spread, work_folder
 from bench.faces import BARE, cold, home_environment, installed, session
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 
 TARGETS = (4, 8)
 
@@ -52,7 +52,7 @@ def fill(folder: str, count: int) -> None:
     os.makedirs(os.path.join(folder, ".workspace"))
     store = WorkspaceStore(folder)
     # Made for this run only: it need not outlive a power cut.
-    with mock.patch("cortext.fsio.Calls.fsync", staticmethod(lambda _: None)):
+    with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
         _fill(store, count)
 
 

@@ -9,10 +9,10 @@ from typing import Any
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 KINDS: dict[str, type[FileStore]] = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
 

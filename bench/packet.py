@@ -9,8 +9,8 @@ import os
 
 from bench.common import arguments, in_turns, print_table, work_folder
 from bench.faces import BARE, cold, installed, rows_beyond, session, talk
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import TOOLS
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import TOOLS
 
 
 def main() -> None:

@@ -18,10 +18,10 @@ from tests.support.postgres import Postgres, new_space
 from bench.common import REPO, arguments, in_turns, print_table, ratios, role_of, spread, texts
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store.log import complete
-from cortext.store.postgres import PostgresStore
-from cortext.store.postgres_driver import psycopg
-from cortext.store.postgres_rows import to_row
+from cortext.store.files.log import complete
+from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.rows import to_row
+from cortext.store.postgres.store import PostgresStore
 
 WORKERS = 8
 FEW = 10_000

@@ -25,9 +25,9 @@ from bench.faces import at_home
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.search import Search
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import Wiring, remember_workspace
+from cortext.services.library.search import Search
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import Wiring, remember_workspace
 
 DEEP = 160  # messages asked for: enough for the largest packet
 BUDGETS = (2_000, 4_000)
@@ -124,7 +124,7 @@ def measured(
 
 def ask(search: Search, question: str, root: str, *, exact: bool, plain: bool) -> list[tuple[tuple[str, int], int]]:
     """(session, number) and tokens of the messages that were found, best first."""
-    alone = mock.patch.multiple("cortext.index.fuse", BESIDE=(), USER=1.0, SESSION=0.0)
+    alone = mock.patch.multiple("cortext.index.search.fuse", BESIDE=(), USER=1.0, SESSION=0.0)
     with alone if plain else nullcontext():
         found = search.messages(question, filters={"workspace": root}, limit=DEEP, exact=exact, fresh=False)
     hits = []

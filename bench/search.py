@@ -18,8 +18,8 @@ from collections.abc import Callable
 from bench.common import CACHE, REPO, environment, in_turns, print_table, spread
 from bench.faces import BARE, at_home, cold
 from bench.search_corpus import make, words
-from cortext.services.search import Search
-from cortext.wiring import Wiring, remember_workspace
+from cortext.services.library.search import Search
+from cortext.wiring.app import Wiring, remember_workspace
 
 SMALL = (10_000, 200)  # messages and sessions of the small past that a list is compared with
 WARM_UP = 20

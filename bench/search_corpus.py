@@ -11,7 +11,7 @@ import time
 from importlib.resources import files
 
 from bench.common import CACHE
-from cortext.index.arrays import np
+from cortext.index.search.arrays import np
 
 DAYS = 365
 INVENTED = 270_000  # names of things: what makes the dictionary of real coding talk long

@@ -17,7 +17,7 @@ import uuid
 from bench.common import REPO, arguments, environment, in_turns, print_table, spread, work_folder
 from bench.faces import BARE, cold, home_environment
 from bench.search_corpus import words
-from cortext.index.arrays import np
+from cortext.index.search.arrays import np
 
 FILL_LLM = """
 import json, sys

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.common import arguments, print_table
-from cortext.index import clusters
-from cortext.index.meaning import Meaning, _Making
-from cortext.index.state import State
-from cortext.index.vectors import owner
+from cortext.index.search import clusters
+from cortext.index.search.meaning import Meaning, _Making
+from cortext.index.search.state import State
+from cortext.index.search.vectors import owner
 
 DIMENSION = 256
 SESSION = 100  # messages of one

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext

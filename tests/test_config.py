@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import ConfigError
 from tests.support.cli import cortext
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from docs import make_reference as reference
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.faces.cortext import main as cortext
 
 REPOSITORY = Path(__file__).parent.parent

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.services.chat import COMMAND_LINE
-from cortext.services.chat_commands import Answer, Commands
-from cortext.services.chat_turn import Assistant
-from cortext.services.chat_worker import ChatWorker
-from cortext.wiring import Wiring
+from cortext.services.assistant.commands import Answer, Commands
+from cortext.services.assistant.sessions import COMMAND_LINE
+from cortext.services.assistant.turn import Assistant
+from cortext.services.assistant.worker import ChatWorker
+from cortext.wiring.app import Wiring
 from tests.alfred.kit import Parrot, environment, sessions_of
 
 

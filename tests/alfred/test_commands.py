@@ -12,7 +12,7 @@ from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Origin, Session
-from cortext.services.chat_adopt import FROM
+from cortext.services.assistant.adopt import FROM
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, messages_of
 

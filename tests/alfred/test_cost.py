@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cortext import fsio
+from cortext.io import files as fsio
 from tests.alfred.conftest import Desk
 
 

@@ -14,7 +14,7 @@ from cortext.faces.telegram import bot as bot_module
 from cortext.faces.telegram.answering import Answering
 from cortext.faces.telegram.bot import TelegramBot
 from cortext.store.assistant import Taken
-from cortext.store.assistant_files import FileUpdates
+from cortext.store.files.assistant import FileUpdates
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import messages_of
 from tests.support.telegram_server import BOT, TOKEN, TelegramServer

@@ -10,10 +10,10 @@ import pytest
 
 from cortext.errors import CortextError
 from cortext.llm.base import Call
-from cortext.services.memory import Memory
-from cortext.services.memory_tools import MemoryTools
+from cortext.services.assistant.memory import Memory
+from cortext.services.assistant.memory_tools import MemoryTools
 from cortext.store.assistant import Fact
-from cortext.store.assistant_files import FileFacts
+from cortext.store.files.assistant import FileFacts
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, lines_of
 from tests.support.model_server import Reply

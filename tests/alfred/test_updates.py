@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cortext.errors import CortextError, SessionBusy
-from cortext.store import assistant_files
-from cortext.store.assistant_files import FileChats, FileUpdates
+from cortext.store.files import assistant as assistant_files
+from cortext.store.files.assistant import FileChats, FileUpdates
 
 
 def _open(path: Path) -> FileUpdates:

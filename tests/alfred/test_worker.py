@@ -10,11 +10,11 @@ import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
-from cortext.services.backfill import EMBEDDING, lacking, unpack
-from cortext.services.chat_summary import HEADINGS, headline, missing_headings, with_facts
-from cortext.services.chat_worker import ChatWorker
-from cortext.services.lifecycle import save
-from cortext.services.stores import NamedStore
+from cortext.services.assistant.backfill import EMBEDDING, lacking, unpack
+from cortext.services.assistant.summary import HEADINGS, headline, missing_headings, with_facts
+from cortext.services.assistant.worker import ChatWorker
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.lifecycle import save
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply

@@ -22,12 +22,12 @@ from cortext.faces.aur import sessions
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.agents import Agent
-from cortext.services.context import CLEAR, View, mark
-from cortext.services.expiry import clean
-from cortext.services.spawn import activate, begin, complete, fork
-from cortext.store.spawn import SpawnStore
-from cortext.wiring import Wiring
+from cortext.services.talk.agents import Agent
+from cortext.services.talk.context import CLEAR, View, mark
+from cortext.services.talk.expiry import clean
+from cortext.services.talk.sessions import activate, begin, complete, fork
+from cortext.store.files.spawn import SpawnStore
+from cortext.wiring.app import Wiring
 
 SHARED = "shared"
 AGENT = Agent(name="qa-test", prompt="You test.")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import NotFound
-from cortext.services.agents import BUILT_IN, PROJECT, USER, find_agents, front_matter
+from cortext.services.talk.agents import BUILT_IN, PROJECT, USER, find_agents, front_matter
 from tests.aur.kit import Aur
 
 CLAUDE = """\

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model.message import ASSISTANT, SYSTEM, USER, Message
-from cortext.services.context import AGENT, CLEAR, View, mark, mark_of, size
+from cortext.services.talk.context import AGENT, CLEAR, View, mark, mark_of, size
 
 
 def text(words: str, tokens: int) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.services.context import View
-from cortext.store.spawn import SpawnStore
+from cortext.services.talk.context import View
+from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import Aur
 from tests.support.model_server import Reply
 

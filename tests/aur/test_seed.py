@@ -15,7 +15,7 @@ import pytest
 
 from cortext.faces.terminal.table import width
 from cortext.model import clock
-from cortext.store.spawn import SpawnStore
+from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import METADATA_KEYS, TURN_KEYS, Aur
 from tests.support.cli import SCRIPTS
 from tests.support.model_server import Reply

@@ -10,9 +10,9 @@ import pytest
 
 from cortext.errors import UsageError
 from cortext.faces.aur import slash
-from cortext.services.context import View
-from cortext.services.spawn import take_in
-from cortext.store.spawn import SpawnStore
+from cortext.services.talk.context import View
+from cortext.services.talk.sessions import take_in
+from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import Aur
 
 

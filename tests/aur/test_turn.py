@@ -12,10 +12,10 @@ from cortext.errors import InvalidMessage, ModelBusy, ModelCut, WriteFailed
 from cortext.llm.base import Call, Done, Event, Note, Request, Text, Thinking, ToolSpec, Usage
 from cortext.model.message import TOOL_RESULT, Message, Part
 from cortext.model.session import Session
-from cortext.services.context import UNANSWERED, View
-from cortext.services.turn import ROUNDS, Result, Talk, Tick
+from cortext.services.talk.context import UNANSWERED, View
+from cortext.services.talk.turn import ROUNDS, Result, Talk, Tick
 from cortext.store.base import Writer
-from cortext.store.spawn import SpawnStore
+from cortext.store.files.spawn import SpawnStore
 
 Script = list[Event | Exception | threading.Event]
 

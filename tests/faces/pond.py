@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from cortext.model import tokens
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.session import Change, Origin, Session
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import SCRIPTS, git
 
 SECRET = "sk-ant-api03-Zq8vW3kLmN0pR5tY7uB2cD4eF6gH8jK1xS9wQ0aV3bC5nM7lP2oI4uY6tR8eW1q-AAAA"

@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from cortext.faces.terminal import browser_draw as draw
-from cortext.faces.terminal.browser_work import Entry, Newest, Wanted, typed
+from cortext.faces.cortext.browse import drawing as draw
+from cortext.faces.cortext.browse.work import Entry, Newest, Wanted, typed
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
-from cortext.services.listing import Row
-from cortext.services.search import Match
+from cortext.services.library.listing import Row
+from cortext.services.library.search import Match
 from tests.faces.pond import BOAT, HERONS, Pond, make_pond
 from tests.support.cli import SCRIPTS, cortext
 from tests.support.desk import Desk

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
-from cortext import locks
-from cortext.config import cache_folder
+from cortext.config.settings import cache_folder
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
-from cortext.services import doctor
+from cortext.io import locks
+from cortext.services.workspace import doctor
 from tests.support.cli import Ran, cortext, git, run
 
 NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]

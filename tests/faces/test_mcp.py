@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import HERONS, SECRET, WALK, Client, Pond, make_pond, raw, served
 from tests.support.cli import git
 

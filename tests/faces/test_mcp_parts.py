@@ -18,10 +18,10 @@ from cortext.faces.mcp.world import World
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
-from cortext.services.decisions import decisions_in, topic_words
-from cortext.services.recall import _scrubbed, _secrets
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import remember_workspace
+from cortext.services.library.recall import _scrubbed, _secrets
+from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import remember_workspace
 from tests.faces.pond import SECRET
 
 

@@ -15,10 +15,10 @@ from cortext.index.sessions import COLUMNS, Row
 from cortext.model.ids import looks_like_id
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.chat_commands import Commands
-from cortext.services.choose import Ways, choose
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import Wiring
+from cortext.services.assistant.commands import Commands
+from cortext.services.library.resolve import Ways, choose
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import Wiring
 from tests.aur.kit import Aur
 from tests.faces.pond import Pond, served
 from tests.support.cli import cortext

@@ -11,7 +11,7 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS
 

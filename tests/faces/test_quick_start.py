@@ -10,7 +10,7 @@ import pytest
 
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import Ran, run
 
 # Each takes between 0.5 and 12 ms.

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message, thread
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext, git

@@ -12,8 +12,8 @@ import pytest
 from cortext.faces.mcp.specs import SPECS
 from cortext.model.message import Message
 from cortext.model.session import Change
-from cortext.services.lifecycle import OWN_TOOLS
-from cortext.store.workspace import WorkspaceStore
+from cortext.services.workspace.lifecycle import OWN_TOOLS
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import Ran, cortext
 
 API = "001-brainstorm-api-design"

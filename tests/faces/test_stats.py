@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from cortext.faces.cortext.commands.stats import chart
-from cortext.services.listing import Row
-from cortext.services.stats import Stats, ranked
+from cortext.services.library.listing import Row
+from cortext.services.library.stats import Stats, ranked
 from tests.faces.pond import BOAT, HERONS, KNOTS, TANK, WALK, Pond, make_pond
 from tests.support.cli import cortext
 

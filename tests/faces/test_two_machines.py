@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.codex import Codex
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.opencode import OpenCode
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.opencode.adapter import OpenCode
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import SCRIPTS, Ran, cortext, git, run
 
@@ -354,7 +354,7 @@ def test_a_read_only_checkout_can_be_listed_searched_and_shown(desk: Machine) ->
     before = (desk.session() / "session.json").read_bytes()
     script = (
         "import errno, os, sys\n"
-        "from cortext import fsio\n"
+        "from cortext.io import files as fsio\n"
         f"root = {str(desk.workspace)!r}\n"
         "def guard(name):\n"
         "    real = getattr(fsio.calls, name)\n"

@@ -16,17 +16,17 @@ from pathlib import Path
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.index.world import World
 
 ROOT = Path(__file__).parents[2]
 ASKED = ("heron river", "retry budget", "engine number", "word77*", "kettle")
 _COMMON = ["heron", "river", "retry", "budget", "engine", "number", "kettle", "window", "paper", "cloud"]
 WORDS = [*_COMMON, *(f"{first}{second}" for first in _COMMON for second in _COMMON), *(f"word{n}" for n in range(200))]
-UPDATE = "from cortext.wiring import Wiring; Wiring().search().refresh(patient=True)"
+UPDATE = "from cortext.wiring.app import Wiring; Wiring().search().refresh(patient=True)"
 READER = """
 import sys, time
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 search = Wiring().search()
 asked = 0
 while not __import__("os").path.exists(sys.argv[1]):

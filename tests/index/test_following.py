@@ -11,7 +11,7 @@ from unittest import mock
 
 import pytest
 
-from cortext.index import engine, keyword_writer, reading, update
+from cortext.index.search import engine, keyword_writer, reading, update
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from tests.index import killed
@@ -196,7 +196,7 @@ def test_a_query_reads_what_it_shows_and_nothing_else(world: World) -> None:
         world.talk(f"more-{number}", f"The heron number {number}", "An engine.")
     search = world.search()
     search.refresh()
-    with mock.patch("cortext.services.search.around", side_effect=reading.around) as looked:
+    with mock.patch("cortext.services.library.search.around", side_effect=reading.around) as looked:
         assert len(search.search("heron", limit=2, per_session=1)) == 2
     assert looked.call_count == 2
     with mock.patch.object(reading, "messages", side_effect=AssertionError("read a whole session")):
@@ -212,6 +212,6 @@ def test_a_damaged_session_is_found_by_what_can_be_read(world: World) -> None:
 
 
 def test_the_whole_story_in_a_process_of_its_own(world: World) -> None:
-    code = "from cortext.wiring import Wiring; print(Wiring().search().search('heron')[0].session.id)"
+    code = "from cortext.wiring.app import Wiring; print(Wiring().search().search('heron')[0].session.id)"
     done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "birds"

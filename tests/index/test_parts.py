@@ -23,22 +23,22 @@ from hypothesis import strategies as st
 
 from cortext.embedding import build
 from cortext.errors import ConfigError, ModelUnreachable
-from cortext.index import clusters, meaning
-from cortext.index.arrays import np
 from cortext.index.database import connect
-from cortext.index.embed import StaticModel
-from cortext.index.fuse import fused
-from cortext.index.keywords import Keywords
-from cortext.index.manyterms import ManyTerms
-from cortext.index.models import Models
-from cortext.index.query import moment, parse
-from cortext.index.reading import only_grew
-from cortext.index.state import State
-from cortext.index.vectors import Segment, VectorSet, owner, pack, write
-from cortext.index.vocabulary import GAP, Vocabulary
-from cortext.index.wordlist import WordList
-from cortext.index.words import camel_pieces, clean, words_of
-from cortext.services.snippets import WIDTH, snippet
+from cortext.index.search import clusters, meaning
+from cortext.index.search.arrays import np
+from cortext.index.search.embed import StaticModel
+from cortext.index.search.fuse import fused
+from cortext.index.search.keywords import Keywords
+from cortext.index.search.manyterms import ManyTerms
+from cortext.index.search.models import Models
+from cortext.index.search.query import moment, parse
+from cortext.index.search.reading import only_grew
+from cortext.index.search.state import State
+from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
+from cortext.index.search.vocabulary import GAP, Vocabulary
+from cortext.index.search.wordlist import WordList
+from cortext.index.search.words import camel_pieces, clean, words_of
+from cortext.services.library.snippets import WIDTH, snippet
 from tests.index.world import World
 
 
@@ -136,7 +136,7 @@ def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
         " ".join(f"word{number} someName{number}" for number in range(lot, lot + 700)) for lot in range(0, 9_000, 500)
     ]
     few, many = _both(index)
-    with mock.patch("cortext.index.manyterms.MOST_KNOWN", 5_000):
+    with mock.patch("cortext.index.search.manyterms.MOST_KNOWN", 5_000):
         for text in texts:
             assert [part.split() for part in many.terms([text])[0]] == [part.split() for part in few.terms([text])[0]]
     assert many._table.count < 9_000
@@ -149,7 +149,7 @@ def test_the_word_list_finds_pieces_and_stays_short(tmp_path: Path) -> None:
     assert words.holding("fig") == ["fig", "configure", "reconfigured"]
     assert words.holding("con", begins=True) == ["configure"]
     assert words.holding("xx") == words.holding("zzz") == []
-    with mock.patch("cortext.index.wordlist.SLACK", 10):
+    with mock.patch("cortext.index.search.wordlist.SLACK", 10):
         size = words.tidy(0)
         for _ in range(10):
             words.add(["configure", "fig", "reconfigured", "more"])
@@ -223,7 +223,7 @@ def test_clusters_find_nearly_what_a_look_at_everything_finds(tmp_path: Path) ->
     nearest = clusters.assign(packed, found.centroids(number))
     write(str(tmp_path / "a"), owners, scales, packed, nearest, 64, number)
     write(str(tmp_path / "b"), owners, scales, packed, None, 0, 0)
-    with mock.patch("cortext.index.vectors.LOOKED_AT", 900):
+    with mock.patch("cortext.index.search.vectors.LOOKED_AT", 900):
         sorted_set, plain = VectorSet(str(tmp_path), ["a"]), VectorSet(str(tmp_path), ["b"])
         shares = []
         for query in _random(40, seed=1):
@@ -292,7 +292,7 @@ def test_vectors_are_made_and_merged_with_one_copy_of_them_in_memory(tmp_path: P
             assert len(state.segments("random")) == 4
             tracemalloc.reset_peak()
             before = tracemalloc.get_traced_memory()[0]
-            with mock.patch.object(meaning, "MOST_FILES", 1), mock.patch("cortext.index.vectors.WRITTEN", 512):
+            with mock.patch.object(meaning, "MOST_FILES", 1), mock.patch("cortext.index.search.vectors.WRITTEN", 512):
                 vectors.merge()
             assert tracemalloc.get_traced_memory()[1] - before < 2 * packed
         finally:

@@ -18,10 +18,10 @@ from unittest import mock
 
 import pytest
 
-from cortext import fsio
 from cortext.errors import WriteFailed
-from cortext.index import clusters, generation, keyword_writer, meaning, state, update
-from cortext.index.keyword_writer import KeywordWriter
+from cortext.index.search import clusters, generation, keyword_writer, meaning, state, update
+from cortext.index.search.keyword_writer import KeywordWriter
+from cortext.io import files as fsio
 from tests.index.world import World, answers
 
 ROOT = Path(__file__).parents[2]

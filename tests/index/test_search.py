@@ -9,7 +9,7 @@ import pytest
 from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
-from cortext.services.search import check_filters
+from cortext.services.library.search import check_filters
 from tests.index.world import World
 
 

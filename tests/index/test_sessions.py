@@ -11,16 +11,16 @@ from pathlib import Path
 
 import pytest
 
-from cortext import fsio
 from cortext.index import sessions as sessions_module
 from cortext.index.database import connect
 from cortext.index.sessions import Row, SessionIndex, StoreSource
+from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 KINDS = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.search import Found, Search
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import Wiring, remember_workspace
+from cortext.services.library.search import Found, Search
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import Wiring, remember_workspace
 
 
 class World:

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Done, Event, Note, Request, Text
 from cortext.llm.connection import is_loopback
 from cortext.llm.sizes import DEFAULT, context_of
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
-from cortext.services.models import WAYS, Masked
-from cortext.wiring import Wiring
+from cortext.services.talk.models import WAYS, Masked
+from cortext.wiring.app import Wiring
 from tests.support.model_server import ModelServer
 
 SECRET = "sk-ant-api03-" + "a1B2" * 24
@@ -281,7 +281,7 @@ def test_nothing_heavy_is_imported_to_choose(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     code = (
-        "import sys; from cortext.wiring import Wiring; Wiring().model('anthropic/x');"
+        "import sys; from cortext.wiring.app import Wiring; Wiring().model('anthropic/x');"
         "print([name for name in ('anthropic', 'openai', 'httpx', 'httpx2', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run(

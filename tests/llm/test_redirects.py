@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cortext.errors import ModelRefused
-from cortext.index.embed_remote import EndpointModel
+from cortext.index.search.embed_remote import EndpointModel
 from cortext.llm.local import models
 from tests.llm.kit import PROVIDERS, Outcome, ask, model
 

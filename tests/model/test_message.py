@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from cortext.model import tokens
 from cortext.model.message import BEGINNING, Message, Part, plain, said, thread
-from cortext.store.lines import StoredMessage
+from cortext.store.files.lines import StoredMessage
 
 TEXT = Part(type="text", text="said")
 MORE = Part(type="text", text="more")

@@ -8,7 +8,7 @@ import sys
 import time
 
 from cortext.model.session import Session
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.support.postgres import Postgres, new_space
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.store.conftest import no_flush
 from tests.support import postgres
 

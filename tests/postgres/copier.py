@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import sys
 
-from cortext.services import copying
-from cortext.store.chat import ChatStore
-from cortext.store.postgres import PostgresStore
+from cortext.services.library import copying
+from cortext.store.files.chat import ChatStore
+from cortext.store.postgres.store import PostgresStore
 
 
 def main(folder: str, url: str, space: str, batch: str) -> None:

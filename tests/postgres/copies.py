@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 
 from cortext.model.session import Session
-from cortext.store.chat import ChatStore
-from cortext.store.postgres import PostgresStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.postgres.store import PostgresStore
 from tests.postgres.said import plains
 from tests.store.crash.talk import message_of
 from tests.support.postgres import Postgres, new_space

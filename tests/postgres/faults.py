@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from cortext.errors import StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.store.crash.talk import message_of, name_of
 from tests.support.postgres import Postgres, new_space
 

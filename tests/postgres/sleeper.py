@@ -6,7 +6,7 @@ import sys
 
 from cortext.errors import SessionBusy
 from cortext.model.message import Message
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 
 
 def main(url: str, space: str) -> None:

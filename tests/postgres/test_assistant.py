@@ -12,7 +12,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.assistant import Fact
 from cortext.store.claims import Claim
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.support import postgres
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import ConfigError
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store.chat import ChatStore
-from cortext.store.postgres import PostgresStore
-from cortext.wiring import Wiring
+from cortext.store.files.chat import ChatStore
+from cortext.store.postgres.store import PostgresStore
+from cortext.wiring.app import Wiring
 from tests.support.cli import Ran, cortext
 from tests.support.postgres import PASSWORD, shared
 

@@ -10,11 +10,11 @@ import pytest
 
 from cortext.model.message import Message, Part
 from cortext.model.session import AgentConfig, Change, Origin, Session
-from cortext.services.copying import copy_store
+from cortext.services.library.copying import copy_store
 from cortext.store.base import Store
-from cortext.store.chat import ChatStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.postgres.copies import interrupted
 from tests.postgres.said import plains, talk
 from tests.support import postgres

@@ -13,8 +13,8 @@ import pytest
 from cortext.errors import SessionBusy
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.store import postgres_lease
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres import lease as postgres_lease
+from cortext.store.postgres.store import PostgresStore
 from tests.postgres.bots import serve
 from tests.postgres.faults import accidents
 from tests.postgres.proxy import Proxy

@@ -15,7 +15,7 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.postgres.said import plains, talk
 from tests.support import postgres
 

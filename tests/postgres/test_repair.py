@@ -6,10 +6,10 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.doctor import examine
-from cortext.services.stores import NamedStore
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.doctor import examine
 from cortext.store.base import METADATA, UNREADABLE
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.postgres.said import plains, talk
 from tests.support.postgres import shared
 

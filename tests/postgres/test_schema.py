@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from cortext.errors import ConfigError, CortextError, StoreUnreachable
 from cortext.model.session import Session
 from cortext.safety.addresses import is_ambiguous, masked
-from cortext.store import postgres_schema
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres import schema as postgres_schema
+from cortext.store.postgres.store import PostgresStore
 from tests.support.cli import run
 from tests.support.postgres import PASSWORD, shared
 

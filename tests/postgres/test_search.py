@@ -10,7 +10,7 @@ import pytest
 from cortext.errors import UsageError
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Origin, Session
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.support import postgres
 
 

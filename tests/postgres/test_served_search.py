@@ -6,9 +6,9 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.served_search import ServedSearch
-from cortext.store.postgres import PostgresStore
-from cortext.wiring import Wiring
+from cortext.services.library.served_search import ServedSearch
+from cortext.store.postgres.store import PostgresStore
+from cortext.wiring.app import Wiring
 from tests.support.postgres import shared
 
 

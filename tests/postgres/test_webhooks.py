@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.alfred.kit import Parrot
 from tests.postgres.webhooks import Crew, serve
 from tests.support.model_reply import Reply

@@ -13,8 +13,8 @@ import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Change, Session
-from cortext.services.backfill import EMBEDDING
-from cortext.store.postgres import PostgresStore
+from cortext.services.assistant.backfill import EMBEDDING
+from cortext.store.postgres.store import PostgresStore
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import SUMMING_UP, Parrot, alfred, environment
 from tests.support.model_reply import Reply, Turn

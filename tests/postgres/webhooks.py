@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from cortext.model.message import ASSISTANT, USER
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 from tests.alfred.kit import Bot, Parrot, environment
 from tests.support.postgres import Postgres
 from tests.support.telegram_server import BOT, TelegramServer

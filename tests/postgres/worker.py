@@ -10,7 +10,7 @@ import random
 import sys
 
 from cortext.model.message import Message
-from cortext.store.postgres import PostgresStore
+from cortext.store.postgres.store import PostgresStore
 
 CLAIM = 1.0  # seconds
 

@@ -26,32 +26,32 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import CortextError
 from cortext.index.database import in_memory
+from cortext.index.search.words import searchable
 from cortext.index.sessions import _row
-from cortext.index.words import searchable
 from cortext.model.message import Message, Part, plain, thread
 from cortext.model.session import Change, Session
-from cortext.services import registry
-from cortext.services.capture import new_session, session_id_for
-from cortext.services.export import as_json, as_markdown, masked
+from cortext.services.capture.capture import new_session, session_id_for
+from cortext.services.capture.storable import storable
+from cortext.services.library.export import as_json, as_markdown, masked
+from cortext.services.library.stores import Found, NamedStore
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
-from cortext.services.setup import load_manifest
-from cortext.services.storable import storable
-from cortext.services.stores import Found, NamedStore
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.new_lines import NewLines
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.services.workspace import registry
+from cortext.services.workspace.setup import load_manifest
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.new_lines import NewLines
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import Counts, Tool
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.codex import Codex
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.opencode import OpenCode
-from cortext.tools.servers import names_in
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.shared.mcp_servers import names_in
 from tests.services.test_garbage import lost
 from tests.tools.claude_code.corpus import a_whole_life
 from tests.tools.codex import corpus as codex

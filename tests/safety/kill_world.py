@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cortext.model.message import Message
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.journal import JournalReading
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import SESSION, WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.journal import JournalReading
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import SESSION, WorkspaceStore
 from tests.safety import supervise
 from tests.tools.claude_code.corpus import Script
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortext import config
+from cortext.config import settings as config
 
 CANARY = "canary-8c1f5e-private"
 FORGED = "forged-5d21c7"

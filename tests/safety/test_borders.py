@@ -13,15 +13,15 @@ from cortext.llm import cli_prompt
 from cortext.llm.base import Request
 from cortext.model.message import Message
 from cortext.safety import framing
-from cortext.services.chat_context import ContextBuilder
-from cortext.services.context import View
-from cortext.services.memory import Memory
+from cortext.services.assistant.context import ContextBuilder
+from cortext.services.assistant.memory import Memory
+from cortext.services.library.stores import Found
 from cortext.services.resume.handover import make_plan
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
-from cortext.services.stores import Found
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import TOOLS, Wiring
+from cortext.services.talk.context import View
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import TOOLS, Wiring
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext

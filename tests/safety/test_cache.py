@@ -9,9 +9,9 @@ import pytest
 
 from cortext.errors import SessionBusy
 from cortext.index.catalogue import Catalogue, Entry
-from cortext.index.generation import check_space
+from cortext.index.search.generation import check_space
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import cortext, git
 
 ID = "001-plan-herons"

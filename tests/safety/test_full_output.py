@@ -11,7 +11,7 @@ import pytest
 
 from cortext.faces.cortext.main import COMMANDS
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.store.crash.test_full_disk import tiny_disk as tiny_disk
 from tests.support.cli import SCRIPTS, Ran, cortext, git
 from tests.tools.claude_code.corpus import Script

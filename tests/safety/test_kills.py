@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.safety.kills import UNAVAILABLE
 from tests.support.cli import cortext, git, run
 
@@ -48,7 +48,7 @@ def conversation(home: Path, folder: Path) -> tuple[Path, str]:
 
 INTERRUPT = """
 import os, sys
-from cortext import fsio
+from cortext.io import files as fsio
 from cortext.faces.cortext.main import main
 
 class Calls(fsio.Calls):

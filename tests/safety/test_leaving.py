@@ -13,12 +13,12 @@ import pytest
 
 from cortext.llm.base import Done, Event, Request, Usage
 from cortext.llm.faults import Fault
-from cortext.services.context import View
-from cortext.services.models import Masked
+from cortext.services.library.stores import Found
 from cortext.services.resume.handover import carry_out, make_plan
-from cortext.services.stores import Found
-from cortext.store.workspace import WorkspaceStore
-from cortext.wiring import Wiring
+from cortext.services.talk.context import View
+from cortext.services.talk.models import Masked
+from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring.app import Wiring
 from tests.alfred.kit import Bot, Parrot, alfred, environment
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk

@@ -11,10 +11,10 @@ import pytest
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.tokens import MOST
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.faces.pond import Pond, served
 from tests.support.cli import committed_workspace, cortext, git
 from tests.tools.claude_code.corpus import Script

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cortext import config, wiring
+from cortext.config import settings as config
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
+from cortext.wiring import app as wiring
 
 STRANGER = 65533
 HERS = "the conversation of somebody else"

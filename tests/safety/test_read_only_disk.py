@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import SCRIPTS, cortext, git
 
 ID = "001-plan-herons"

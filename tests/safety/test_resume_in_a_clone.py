@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext import config
+from cortext.config import settings as config
 from tests.safety.repositories import SESSION, World, hostile_value, make_conversations
 from tests.support.cli import cortext, git, run
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.safety import secrets
-from cortext.safety.secret_rules import RULES, Rule
-from cortext.services.masking import mask_message
+from cortext.safety.secrets import masking as secrets
+from cortext.safety.secrets.rules import RULES, Rule
+from cortext.services.text.masking import mask_message
 from tests.safety.planted import KINDS, harmless, planted
 
 pytestmark = pytest.mark.req("SAFE-02")

@@ -19,7 +19,7 @@ from cortext.faces.cortext.main import run as main
 from cortext.model.message import Message, Part
 from cortext.model.session import Change, Session
 from cortext.safety import terminal
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import cortext, run
 
 # What each would do raw, and text around it that must still be readable.

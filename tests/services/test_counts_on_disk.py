@@ -10,11 +10,11 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.stores import settle
-from cortext.store import files
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.services.library.stores import settle
+from cortext.store.files import store as files
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import cortext, git
 from tests.tools.claude_code.corpus import Script
 

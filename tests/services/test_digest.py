@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message
-from cortext.services.resume.digest import _SIGNS, _STEMS, DECISIONS_IN, LONGEST, NAMES_IN, decides, digest
+from cortext.services.text.digest import _SIGNS, _STEMS, DECISIONS_IN, LONGEST, NAMES_IN, decides, digest
 
 pytestmark = pytest.mark.req("SESS-003c")
 

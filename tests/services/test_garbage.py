@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message
-from cortext.services.storable import storable
-from cortext.store.new_lines import NewLines
+from cortext.services.capture.storable import storable
+from cortext.store.files.new_lines import NewLines
 from cortext.tools.base import Tool
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.codex import Codex
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.opencode import OpenCode
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.opencode.adapter import OpenCode
 from tests.support.cli import cortext
 from tests.tools.claude_code.corpus import Script, a_whole_life, call
 from tests.tools.codex import corpus as codex

@@ -11,7 +11,7 @@ from cortext.model.message import Message, thread
 from cortext.model.session import Session
 from cortext.services.resume.history import CHUNK, History
 from cortext.services.resume.packet import build
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 
 COUNT = 3 * CHUNK + 7
 

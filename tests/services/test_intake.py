@@ -17,15 +17,15 @@ import pytest
 from cortext.index.catalogue import Catalogue
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
-from cortext.services.capture import BATCH_MESSAGES, Capture, ToolReport
-from cortext.services.intake import capture_all
-from cortext.services.stores import NamedStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.services.capture.capture import BATCH_MESSAGES, Capture, ToolReport
+from cortext.services.capture.intake import capture_all
+from cortext.services.library.stores import NamedStore
+from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import Tool, Transcript
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.codex import Codex
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.opencode import OpenCode
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.opencode.adapter import OpenCode
 from tests.tools.claude_code.corpus import Script, a_whole_life, call
 from tests.tools.codex import corpus as codex
 from tests.tools.gemini_cli import corpus as gemini
@@ -227,10 +227,10 @@ def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pyt
 
 _CREW = """
 import json, os, signal, sys
-from cortext.services import crew
-from cortext.wiring import Wiring
-from cortext.services.intake import capture_all
-from cortext.services.transcripts import work_for
+from cortext.services.capture import workers as crew
+from cortext.wiring.app import Wiring
+from cortext.services.capture.intake import capture_all
+from cortext.services.capture.transcripts import work_for
 crew.WORTH_IT = 0
 crew.size_of_crew = lambda work: 2
 told = crew._tell

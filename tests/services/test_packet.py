@@ -10,7 +10,7 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 
 pytestmark = pytest.mark.req("SESS-003c")
 

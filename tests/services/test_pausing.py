@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cortext.model.session import Session
-from cortext.services.pausing import LONGEST, look, saved, wants_to_pause
+from cortext.services.workspace.pausing import LONGEST, look, saved, wants_to_pause
 
 PAUSE = """
 let's stop

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cortext.services import publish
-from cortext.services.publish import Git
+from cortext.services.workspace import git as publish
+from cortext.services.workspace.git import Git
 from tests.support.cli import git, run
 
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from cortext.model.message import BEGINNING, Message, thread
 from cortext.model.session import Session
-from cortext.services.threads import StoredThread
-from cortext.store.lines import encode_message
+from cortext.services.text.threads import StoredThread
+from cortext.store.files.lines import encode_message
 from tests.support.memory_store import MemoryStore
 
 NAMES = [f"m{number}" for number in range(8)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortext import fsio
+from cortext.io import files as fsio
 
 
 class NoFlush(fsio.Calls):

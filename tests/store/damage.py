@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 ID = "sess_one"
 

@@ -13,14 +13,15 @@ from collections.abc import Callable
 from typing import Any
 
 from cortext.errors import InvalidMessage
-from cortext.jsonl import MAX_LINE
+from cortext.io.jsonl import MAX_LINE
 from cortext.model.message import Message, Part
 from cortext.model.session import Change
-from cortext.store import base, journal, lines, log, seek
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store import base
+from cortext.store.files import journal, lines, log, seek
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 ID = "sess_one"
 STORES: dict[str, Callable[[str], FileStore]] = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
@@ -72,7 +73,7 @@ def look_and_append(store: FileStore) -> dict[str, Any]:
 
 def repair_long_lines(store: FileStore) -> dict[str, Any]:
     """With the limit for a line at 4 MiB instead of 256: a repair writes all of it to the disk once more."""
-    for module in (lines, log, seek, journal, sys.modules["cortext.jsonl"]):
+    for module in (lines, log, seek, journal, sys.modules["cortext.io.jsonl"]):
         vars(module)["MAX_LINE"] = 4 << 20
     report = store.repair(ID)
     again = store.repair(ID)

@@ -14,17 +14,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext import newfiles
 from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFailed
+from cortext.io import batch as newfiles
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
-from cortext.store import bulk as bulk_module
 from cortext.store.base import Published
-from cortext.store.bulk import INCOMING, WorkspaceBulk
-from cortext.store.lines import SHORT, encode_message
-from cortext.store.log import complete
-from cortext.store.new_lines import LONG, NewLines
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files import bulk as bulk_module
+from cortext.store.files.bulk import INCOMING, WorkspaceBulk
+from cortext.store.files.lines import SHORT, encode_message
+from cortext.store.files.log import complete
+from cortext.store.files.new_lines import LONG, NewLines
+from cortext.store.files.workspace import WorkspaceStore
 from tests.store.crash.faults import Counting, Dead, FailAt, KillAt, ShortWrites, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
 from tests.store.crash.replay import cuts

@@ -7,9 +7,9 @@ import pytest
 pytest.register_assert_rewrite("tests.store.conformance")
 
 # The classes of the suite and its fixtures are the tests of this module.
-from cortext.store.chat import ChatStore  # noqa: E402
-from cortext.store.spawn import SpawnStore  # noqa: E402
-from cortext.store.workspace import WorkspaceStore  # noqa: E402
+from cortext.store.files.chat import ChatStore  # noqa: E402
+from cortext.store.files.spawn import SpawnStore  # noqa: E402
+from cortext.store.files.workspace import WorkspaceStore  # noqa: E402
 from tests.store.conformance.extras import *  # noqa: E402, F403
 from tests.store.conformance.kit import ANNOTATES, COMPACTS, Backend, again, store  # noqa: E402, F401
 from tests.store.conformance.messages import *  # noqa: E402, F403

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import pytest
 
-from cortext import fsio
 from cortext.errors import DamagedData, WriteFailed
+from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED, NUMBER, TORN, UNREADABLE
 from tests.store.conformance.kit import plains

@@ -10,8 +10,8 @@ import pytest
 from cortext.model.message import Message
 from cortext.model.session import Change
 from cortext.store.base import METADATA
-from cortext.store.chat import ChatStore
-from cortext.store.spawn import SpawnStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
 from tests.store.conformance.kit import plains
 from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined, snapshot
 

@@ -10,9 +10,9 @@ import pytest
 
 from cortext.model.message import BEGINNING, Message, Part, thread
 from cortext.model.session import Change
-from cortext.services.lifecycle import fork
-from cortext.services.stores import NamedStore
-from cortext.store.files import FileStore
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.lifecycle import fork
+from cortext.store.files.store import FileStore
 from tests.store import document_reader as document
 from tests.store.damage import ID, LAYOUTS, Layout, make
 from tests.store.test_damage import CASES, Case, build

@@ -12,13 +12,13 @@ from typing import Any
 
 import pytest
 
-from cortext import fsio
+from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.model.session import AgentConfig, Change, Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.store.conformance.kit import plains
 
 pytestmark = pytest.mark.usefixtures("no_flush")

@@ -12,8 +12,8 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED
-from cortext.store.files import FileStore
-from cortext.store.lines import BadLine, StoredMessage, coerce, decode_value
+from cortext.store.files.lines import BadLine, StoredMessage, coerce, decode_value
+from cortext.store.files.store import FileStore
 from tests.store.conformance.kit import plains
 from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined
 

@@ -14,9 +14,9 @@ import pytest
 from cortext.errors import CortextError, InvalidId, NotFound, UnsafePath, WriteFailed
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
 from tests.store.damage import ID, LAYOUTS, Layout, make
 
 pytestmark = pytest.mark.usefixtures("no_flush")

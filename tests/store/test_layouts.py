@@ -15,10 +15,10 @@ import pytest
 from cortext.errors import SessionNotFound
 from cortext.model.message import Message, Part
 from cortext.model.session import AgentConfig, Change, Origin, Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 ID = "001-brainstorm-api"

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from cortext.errors import InvalidMessage
-from cortext.jsonl import MAX_LINE
+from cortext.io.jsonl import MAX_LINE
 from cortext.model.message import Message
 from cortext.store.base import METADATA, TORN, UNREADABLE
-from cortext.store.lines import MAX_DEPTH
+from cortext.store.files.lines import MAX_DEPTH
 from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined
 
 WORKSPACE, SPAWN, CHAT = LAYOUTS

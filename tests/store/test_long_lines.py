@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cortext import jsonl
+from cortext.io import jsonl
 
 pytestmark = pytest.mark.req("SAFE-06")
 TEXTS = st.text(st.sampled_from('ab"\\/\n\té日😀\x7f{}[]:, '), max_size=40)

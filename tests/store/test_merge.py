@@ -11,8 +11,8 @@ import pytest
 from cortext.model.message import Message, thread
 from cortext.model.session import Change, Session
 from cortext.store.base import UNREADABLE
-from cortext.store.merge import merge_logs, merge_metadata
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.merge import merge_logs, merge_metadata
+from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import cortext, git
 
 DAY = "2026-01-02T03:04:05.000Z"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.session import Session
-from cortext.store.spawn import SpawnStore
+from cortext.store.files.spawn import SpawnStore
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only /proc tells a zombie from a process")

@@ -19,8 +19,8 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import Damage, RepairReport, Trashed, Writer
-from cortext.store.lines import decode_line, decode_value, encode_annotation, encode_message
-from cortext.store.log import complete, same_again
+from cortext.store.files.lines import decode_line, decode_value, encode_annotation, encode_message
+from cortext.store.files.log import complete, same_again
 
 
 class _Kept:

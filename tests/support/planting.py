@@ -29,7 +29,7 @@ from cortext.model.message import (
     Part,
 )
 from cortext.model.session import Session
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 
 Word = Callable[[str], str]
 PARTS = (TEXT, THINKING, TOOL_CALL, TOOL_RESULT, IMAGE, FILE, "something-else")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cortext.store.postgres import PostgresStore
+    from cortext.store.postgres.store import PostgresStore
 
 PASSWORD = "h0rse-battery-staple"
 QUICK = ("fsync=off", "full_page_writes=off")
@@ -139,7 +139,7 @@ def shared() -> Postgres:
 
 def store_of(space: str, **options: Any) -> PostgresStore:
     """A space of the shared server, as a process has it that comes anew."""
-    from cortext.store.postgres import PostgresStore
+    from cortext.store.postgres.store import PostgresStore
 
     return PostgresStore(shared().url, space, **options)
 

@@ -9,7 +9,7 @@ from unittest import mock
 
 import psycopg
 
-from cortext.store.postgres_connection import Connections
+from cortext.store.postgres.connection import Connections
 from tests.store.crash.faults import Dead
 from tests.store.crash.talk import Actor, Event
 from tests.support import postgres

@@ -11,7 +11,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 
 from cortext.model.message import plain
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 

@@ -12,8 +12,8 @@ from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.stores import exact
-from cortext.wiring import Wiring
+from cortext.services.library.stores import exact
+from cortext.wiring.app import Wiring
 
 
 @pytest.fixture

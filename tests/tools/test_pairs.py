@@ -13,9 +13,9 @@ from tests.support.model_server import ModelServer, Request
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
 from cortext.safety.framing import GO_ON
+from cortext.services.library.stores import Found, exact
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
-from cortext.services.stores import Found, exact
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
 NEXT = "What was the number, and what did the note say?"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.tools.programs import program_on
+from cortext.tools.shared.programs import program_on
 
 
 @pytest.mark.req("TOOL-01")

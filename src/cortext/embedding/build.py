@@ -15,7 +15,7 @@ from typing import Any
 HERE = os.path.dirname(os.path.abspath(__file__))
 DIMENSIONS = 256
 # A table that is built anew may differ in its last bits: measure it (bench/quality.py), then pin it here, and give
-# the model another name in index/models.py, so that every index is embedded anew.
+# the model another name in index/search/models.py, so that every index is embedded anew.
 PINNED = {
     "scale.f32.npy": "2d812f20439a4ad233950e8a9ab2eb43b85848e2fecf9015ec0c3588c61b5733",
     "table.int8.npy": "124585db2b7b5fcd5c97cd25636900dc1ffdc342a792b386ec06e5e0c1bf4d22",

@@ -6,8 +6,8 @@ import os
 import sqlite3
 import stat
 
-from cortext import fsio
 from cortext.errors import WriteFailed
+from cortext.io import files as fsio
 
 SCHEMA = 9
 _REFUSED = (

@@ -17,9 +17,9 @@ from collections import namedtuple
 from functools import partial
 from operator import itemgetter
 
-from cortext import fsio
 from cortext.index.database import connect, in_memory, remade, unwritable
-from cortext.store import shapes
+from cortext.io import files as fsio
+from cortext.store.files import layout_paths as shapes
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ class _Refresh:
         if size <= offset:
             return (offset if size == offset else -1), set()
         from cortext.errors import UnsafePath
-        from cortext.inside import inside
+        from cortext.io.inside import inside
         from cortext.model.ids import is_id
 
         try:

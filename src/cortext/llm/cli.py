@@ -151,7 +151,7 @@ class CliModel:
             _forget(start, self._environ)
 
     def _start(self, request: Request) -> Start:
-        from cortext import fsio
+        from cortext.io import files as fsio
 
         fsio.ensure_folder(self._scratch)
         prompt = cli_prompt.prompt(request).replace("\0", "")
@@ -286,7 +286,7 @@ def _forget(start: Start, environ: Mapping[str, str]) -> None:
         return
     import glob
 
-    from cortext import fsio
+    from cortext.io import files as fsio
 
     key = start.arguments[start.arguments.index("--session-id") + 1]
     home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")

@@ -155,7 +155,7 @@ def _kept(scratch: str, system: str) -> str:
     import hashlib
     import os
 
-    from cortext import fsio
+    from cortext.io import files as fsio
 
     data = system.encode("utf-8", "replace")
     path = os.path.join(scratch, f"system-{hashlib.sha256(data).hexdigest()[:16]}.md")

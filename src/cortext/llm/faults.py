@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 
 from cortext.errors import ModelBusy, ModelCut, ModelError, ModelRefused, ModelUnreachable
-from cortext.safety.secrets import mask
+from cortext.safety.secrets.masking import mask
 
 _LONGEST = 400
 KEPT = "the conversation is kept as it was"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cortext import fsio
+from cortext.io import files as fsio
 
 LARGEST = 5_000_000  # the smallest limit of the providers
 

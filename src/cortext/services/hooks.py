@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from cortext import fsio
 from cortext.errors import CortextError, UsageError
+from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
-from cortext.services.stores import Found, NamedStore
+from cortext.services.library.stores import Found, NamedStore
 from cortext.tools.base import HookEvent, Tool, Transcript
 
 # The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
 if TYPE_CHECKING:
     from cortext.index.catalogue import Entry
-    from cortext.services.capture import Capture
-    from cortext.services.chats import Chat
-    from cortext.services.listing import Listing
+    from cortext.services.capture.capture import Capture
+    from cortext.services.library.listing import Listing
+    from cortext.services.workspace.running_chats import Chat
 
 PREFIX = "workspace."
 TOLD = "cortext: a mark was left"  # on an error that needs none any more
@@ -66,8 +66,8 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
     try:
         context = Hook(world, tool, event).run()
     except Exception as error:
-        from cortext.services import uncaptured
-        from cortext.services.intake import reason_of
+        from cortext.services.capture import uncaptured
+        from cortext.services.capture.intake import reason_of
 
         uncaptured.failed(name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(TOLD)
@@ -102,7 +102,7 @@ class Hook:
         return ""
 
     def _chat(self) -> Chat:
-        from cortext.services import chats
+        from cortext.services.workspace import running_chats as chats
 
         return chats.load(self.tool.name, self.event.key, self.world.workspace)
 
@@ -110,7 +110,7 @@ class Hook:
         """Note that the model is at work, or (0) has answered; then what it still is to receive, if anything."""
         if not self.world.workspace:
             return ""
-        from cortext.services import chats
+        from cortext.services.workspace import running_chats as chats
 
         chat = self._chat()
         owed = "" if since else chat.owed
@@ -130,7 +130,7 @@ class Hook:
                 os.close(fsio.plain_file(self.event.path))  # one that cannot be opened is told, not passed over
             return 0
         added = self.capture.capture(self.tool, transcript).added
-        from cortext.services import uncaptured
+        from cortext.services.capture import uncaptured
 
         uncaptured.done(self.tool.name, (self.event.key, ""))
         return added
@@ -168,13 +168,13 @@ class Hook:
             chat = self._chat()
             if chat.stopped and found.session.status != ACTIVE:
                 return ""  # the prompt's own event, a moment ago, has saved it and said so
-            from cortext.services import chats
-            from cortext.services.lifecycle import confirmation
+            from cortext.services.workspace import running_chats as chats
+            from cortext.services.workspace.lifecycle import confirmation
 
             chat.stopped, chat.owed = True, ""
             chats.save(chat)
             return confirmation(self._save(found))
-        from cortext.services import registry
+        from cortext.services.workspace import registry
 
         entry = registry.load(self.world.workspace).types.get(name)
         if entry is None or not entry.sessions:  # a command of somebody else, or of a type that keeps none
@@ -183,8 +183,8 @@ class Hook:
 
     def _resume(self) -> str:
         """The list, or the conversation that goes on in this chat from now on."""
-        from cortext.services import chats
         from cortext.services.resume.in_tool import LARGEST, Desk
+        from cortext.services.workspace import running_chats as chats
 
         self._take_in()  # what was said before belongs to what was going on before
         listing = self.world.listing()
@@ -206,8 +206,8 @@ class Hook:
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
-        from cortext.safety.secrets import mask
-        from cortext.services.lifecycle import begin
+        from cortext.safety.secrets.masking import mask
+        from cortext.services.workspace.lifecycle import begin
 
         found = self._current()
         wanted = mask(f"{kind} {self.event.arguments}").text  # it is kept with the session, and so in git
@@ -236,7 +236,7 @@ class Hook:
         if found is None:
             return ""
         self._wake(found)
-        from cortext.services import pausing
+        from cortext.services.workspace import pausing
 
         said = pausing.look(self.event.text, found.session, self.world.settings)
         if said.change is not None:
@@ -275,12 +275,12 @@ class Hook:
             self._save(found)
 
     def _save(self, found: Found, status: str = PAUSED) -> Any:
-        from cortext.services.lifecycle import save
+        from cortext.services.workspace.lifecycle import save
 
         commit = found.place.kind == "workspace" and self.world.settings["workspace.commit"]
         saved = save(found.place, found.session.id, status, commit=commit)
         if saved.commit.note:
-            from cortext.services import notices
+            from cortext.services.workspace import notices
 
             notices.leave([saved.commit.note])
         return saved
@@ -291,7 +291,7 @@ def _told(text: str) -> str:
     if not text:
         return text
     from cortext.safety.framing import disarmed
-    from cortext.safety.secrets import mask
+    from cortext.safety.secrets.masking import mask
 
     return disarmed(mask(text).text)
 

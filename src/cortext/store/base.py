@@ -13,9 +13,9 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.errors import CortextError
+from cortext.io.batch import Later
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
-from cortext.newfiles import Later
 
 UNREADABLE = "unreadable"  # bytes that are no record
 TORN = "torn"  # an incomplete last line

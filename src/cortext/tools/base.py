@@ -12,8 +12,8 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.io.batch import Later
 from cortext.model.message import Message
-from cortext.newfiles import Later
 
 TITLES = {"claude": "Claude Code", "gemini": "Gemini CLI", "opencode": "OpenCode", "codex": "Codex"}
 

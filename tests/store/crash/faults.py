@@ -11,7 +11,7 @@ from functools import partial
 from threading import RLock
 from typing import Any
 
-from cortext import fsio
+from cortext.io import files as fsio
 
 KERNEL = fsio.Calls()
 # What these change on disk, if anything, is not what a session says.

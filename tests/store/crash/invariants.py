@@ -18,8 +18,8 @@ from typing import Any
 from cortext.model.message import Message
 from cortext.model.session import Change
 from cortext.store.base import DISORDER, DOUBLED, METADATA, UNREADABLE, Damage
-from cortext.store.files import FileStore
-from cortext.store.shapes import CHANGES
+from cortext.store.files.layout_paths import CHANGES
+from cortext.store.files.store import FileStore
 from tests.store.crash.talk import LAYOUTS, SESSION, Ledger, message_of, name_of, new_session, place_of
 
 AFTER = "after-0"

@@ -11,15 +11,15 @@ import os
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from cortext import fsio
 from cortext.errors import NotFound
+from cortext.io import files as fsio
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.model.session import Change, Session
-from cortext.store.chat import ChatStore
-from cortext.store.files import FileStore
-from cortext.store.places import Place
-from cortext.store.spawn import SpawnStore
-from cortext.store.workspace import WorkspaceStore
+from cortext.store.files.chat import ChatStore
+from cortext.store.files.session_files import Place
+from cortext.store.files.spawn import SpawnStore
+from cortext.store.files.store import FileStore
+from cortext.store.files.workspace import WorkspaceStore
 
 LAYOUTS: dict[str, Callable[..., FileStore]] = {
     "workspace": WorkspaceStore,

@@ -10,7 +10,7 @@ import pytest
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Session
 from cortext.store.base import TORN, UNREADABLE
-from cortext.store.files import FileStore
+from cortext.store.files.store import FileStore
 from tests.store.crash.faults import Counting, installed
 from tests.store.crash.invariants import check_kept, contents, plain, unreadable
 from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, place_of

@@ -9,8 +9,8 @@ from typing import Any
 
 from cortext.model.message import Message
 from cortext.tools.base import Transcript
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.claude_code_read import ClaudeReading
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.read import ClaudeReading
 
 KEY = "0b5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11"
 PROJECT = "/work/sea-shanties"

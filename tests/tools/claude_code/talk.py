@@ -11,7 +11,7 @@ from tests.tools.claude_code.corpus import Json, at, read
 
 from cortext.model.message import Message, Part
 from cortext.tools.base import Written
-from cortext.tools.claude_code import ClaudeCode
+from cortext.tools.claude_code.adapter import ClaudeCode
 
 _count = itertools.count(1)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.tools.claude_code.corpus import KEY, Script, call, read, short
 
-from cortext.tools.claude_code_read import ClaudeReading
+from cortext.tools.claude_code.read import ClaudeReading
 
 
 @pytest.mark.req("TOOL-04")

@@ -9,7 +9,7 @@ import pytest
 from tests.tools.claude_code.corpus import KEY, Script, a_whole_life, at, call, read
 
 from cortext.model.message import Message, thread
-from cortext.tools.claude_code_read import ClaudeReading
+from cortext.tools.claude_code.read import ClaudeReading
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts"
 

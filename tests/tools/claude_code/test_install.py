@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from cortext.errors import ConfigError
 from cortext.tools.base import CommandFile
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.claude_code_install import EVENTS
-from cortext.tools.claude_code_json import JsonText
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.install import EVENTS
+from cortext.tools.claude_code.json import JsonText
 
 PROGRAM = ["/opt/my tools/cortext", "--quiet"]
 HOOK = "'/opt/my tools/cortext' --quiet hook claude # cortext"

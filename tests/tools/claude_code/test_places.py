@@ -11,7 +11,7 @@ from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
 
 from cortext.errors import NotFound, UsageError
 from cortext.tools.base import HookEvent, Tool
-from cortext.tools.claude_code import ClaudeCode, folder_name
+from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 
 OTHER = "7d3f5b1e-0000-4000-8000-00000000000a"
 

@@ -9,7 +9,7 @@ from tests.tools.claude_code.corpus import KEY, PIXEL, PROJECT, WHOLE_LIFE, Scri
 
 from cortext.model.message import Message, thread
 from cortext.tools.base import Transcript
-from cortext.tools.claude_code_read import ClaudeReading
+from cortext.tools.claude_code.read import ClaudeReading
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts"
 

@@ -14,9 +14,9 @@ from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import Message, Part, thread
 from cortext.tools.base import CommandFile, HookEvent
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.claude_code_install import EVENTS
-from cortext.tools.claude_code_plan import NOT_RECORDED, essence
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.install import EVENTS
+from cortext.tools.claude_code.plan import NOT_RECORDED, essence
 
 pytestmark = pytest.mark.real_tool
 in_any_home = pytest.mark.parametrize("home", ["", "claude-code"], ids=["fresh", "used"], indirect=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cortext.tools.claude_code_summary import said_in
+from cortext.tools.claude_code.summary import said_in
 
 OPENING = (
     "This session is being continued from a previous conversation that ran out of context. "

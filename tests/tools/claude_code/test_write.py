@@ -13,10 +13,10 @@ from tests.tools.claude_code.talk import answers, calls, records, round_trip, sa
 
 from cortext.errors import DamagedData
 from cortext.model.message import Part
-from cortext.tools import claude_code_write
 from cortext.tools.base import Written
-from cortext.tools.claude_code import ClaudeCode, folder_name, is_uuid
-from cortext.tools.claude_code_plan import NOT_RECORDED, essence
+from cortext.tools.claude_code import write as claude_code_write
+from cortext.tools.claude_code.adapter import ClaudeCode, folder_name, is_uuid
+from cortext.tools.claude_code.plan import NOT_RECORDED, essence
 
 
 @pytest.fixture

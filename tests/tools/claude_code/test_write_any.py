@@ -11,8 +11,8 @@ from tests.tools.claude_code.corpus import Json, a_whole_life, read
 from tests.tools.claude_code.talk import answers, calls, records, round_trip, said
 
 from cortext.model.message import Message, Part, thread
-from cortext.tools.claude_code import ClaudeCode
-from cortext.tools.claude_code_plan import Plan, essence
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.plan import Plan, essence
 
 
 @pytest.fixture

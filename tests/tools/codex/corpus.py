@@ -9,7 +9,7 @@ from typing import Any
 
 from cortext.model.message import Message
 from cortext.tools.base import Transcript
-from cortext.tools.codex import Codex
+from cortext.tools.codex.adapter import Codex
 
 Json = dict[str, Any]
 THREAD = "01a1dd0e-6349-7f93-8a94-5b12fdee4e31"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.tools.codex.corpus import everyday, read
 
 from cortext.tools.base import About, Counts
-from cortext.tools.codex import Codex
-from cortext.tools.codex_talk import Talk
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.talk import Talk
 
 
 @pytest.mark.req("TOOL-04")

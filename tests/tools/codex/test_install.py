@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from cortext.errors import ConfigError, NotFound, UnsafePath, UsageError
 from cortext.tools.base import CommandFile, Tool
-from cortext.tools.codex import Codex
+from cortext.tools.codex.adapter import Codex
 
 PROGRAM = ["cortext"]
 EVENTS = ["SessionStart", "UserPromptSubmit", "PostCompact", "Stop", "SessionEnd"]

@@ -13,7 +13,7 @@ from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
 
 from cortext.errors import DamagedData
 from cortext.model.message import thread
-from cortext.tools.codex import Codex
+from cortext.tools.codex.adapter import Codex
 
 SECOND = "01a1dd0e-7902-7411-b214-e3196744529a"
 THIRD = "01a1dd0e-7fff-7411-b214-e3196744529a"

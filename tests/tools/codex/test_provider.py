@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.model.message import Message
-from cortext.tools.codex import Codex
+from cortext.tools.codex.adapter import Codex
 
 SAID = [Message(id="m1", role="user", content="hello"), Message(id="m2", role="assistant", content="hi")]
 

@@ -17,7 +17,7 @@ from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import CommandFile, Transcript
-from cortext.tools.codex import Codex
+from cortext.tools.codex.adapter import Codex
 
 pytestmark = pytest.mark.real_tool
 in_any_home = pytest.mark.parametrize("home", ["", "codex"], ids=["fresh", "used"], indirect=True)

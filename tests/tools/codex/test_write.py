@@ -14,10 +14,10 @@ from tests.tools.codex.corpus import THREAD, everyday, read
 
 from cortext.errors import DamagedData, UsageError
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.tools import codex_write
 from cortext.tools.base import Written
-from cortext.tools.codex import Codex
-from cortext.tools.codex_draft import NOT_RECORDED, Draft
+from cortext.tools.codex import write as codex_write
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.draft import NOT_RECORDED, Draft
 
 CONVERSATION = [
     Message(role="user", content="/slash text that is no command", id="m1", timestamp="2026-11-01T10:00:00.000Z"),

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from cortext.model.message import Message
 from cortext.tools.base import Transcript
-from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.gemini_cli.read import GeminiReading
 
 KEY = "1bd1c5df-5f75-4f50-b786-51318336b280"
 CONTEXT_ID = "d04923d38bb0f6017037e74183378ef4"

@@ -21,7 +21,7 @@ from tests.tools.gemini_cli.corpus import (
 
 from cortext.model.message import THINKING, Part, thread
 from cortext.tools.base import Transcript
-from cortext.tools.gemini_cli_read import GeminiReading
+from cortext.tools.gemini_cli.read import GeminiReading
 
 # ── the older form ───────────────────────────────────────────────────────────────────────────────────
 

@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError, UnsafePath, UsageError
-from cortext.tools import gemini_cli_gate as gate
 from cortext.tools.base import CommandFile
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.gemini_cli_install import EVENTS
-from cortext.tools.gemini_cli_messages import RESUMED
-from cortext.tools.gemini_cli_settings import SettingsText
+from cortext.tools.gemini_cli import gate
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.install import EVENTS
+from cortext.tools.gemini_cli.messages import RESUMED
+from cortext.tools.gemini_cli.settings import SettingsText
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [

@@ -10,8 +10,8 @@ import pytest
 from tests.tools.gemini_cli.corpus import KEY, Chat, everyday
 
 from cortext.errors import DamagedData, UnsafePath
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.gemini_cli_store import project_hash
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.store import project_hash
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from tests.tools.gemini_cli.corpus import (
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import About, Counts
-from cortext.tools.gemini_cli_records import record_decoder
-from cortext.tools.gemini_cli_talk import Talk
+from cortext.tools.gemini_cli.records import record_decoder
+from cortext.tools.gemini_cli.talk import Talk
 
 SHARED = Path(__file__).parents[3].parent / "shared" / "data" / "transcripts" / "gemini"
 

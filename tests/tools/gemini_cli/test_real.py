@@ -13,7 +13,7 @@ from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import CommandFile, Launch, Transcript
-from cortext.tools.gemini_cli import GeminiCli
+from cortext.tools.gemini_cli.adapter import GeminiCli
 
 pytestmark = pytest.mark.real_tool
 

@@ -13,11 +13,11 @@ from tests.tools.gemini_cli.corpus import Json, everyday, read
 
 from cortext.errors import DamagedData
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
-from cortext.tools import gemini_cli_write
 from cortext.tools.base import Written
-from cortext.tools.gemini_cli import GeminiCli
-from cortext.tools.gemini_cli_convert import convert
-from cortext.tools.gemini_cli_store import project_hash
+from cortext.tools.gemini_cli import write as gemini_cli_write
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.convert import convert
+from cortext.tools.gemini_cli.store import project_hash
 
 WHEN = "2026-11-01T10:00:00.000Z"
 

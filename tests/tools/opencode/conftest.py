@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests.tools.opencode.corpus import Corpus
 
-from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode.adapter import OpenCode
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Any
 
 from cortext.model.message import Message
 from cortext.tools.base import TranscriptReading
-from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode.adapter import OpenCode
 
 
 def reading(tool: OpenCode, cursor: dict[str, Any] | None = None) -> tuple[list[Message], TranscriptReading]:

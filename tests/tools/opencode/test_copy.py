@@ -14,7 +14,7 @@ from tests.tools.opencode.corpus import Corpus, call, dump, thinking
 from cortext.errors import DamagedData, SessionNotFound
 from cortext.model.message import Message
 from cortext.tools.base import Transcript
-from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode.adapter import OpenCode
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from tests.tools.opencode.corpus import MODEL, Corpus, call, text
 from tests.tools.opencode.readings import reading, told
 
 from cortext.tools.base import Transcript
-from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode.adapter import OpenCode
 
 
 @pytest.mark.req("TOOL-04")

@@ -11,8 +11,8 @@ import pytest
 
 from cortext.errors import ConfigError
 from cortext.tools.base import CommandFile, HookEvent
-from cortext.tools.opencode import OpenCode
-from cortext.tools.opencode_config import parse, put, take
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.config import parse, put, take
 
 PROGRAM = ["cortext"]
 ENTRY = {"type": "local", "command": ["cortext", "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}

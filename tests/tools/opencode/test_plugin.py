@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from cortext.tools.opencode import OpenCode
-from cortext.tools.opencode_install import PLUGIN, shipped
-from cortext.tools.opencode_start import LAUNCHER
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.install import PLUGIN, shipped
+from cortext.tools.opencode.start import LAUNCHER
 
 SESSION = "ses_x"
 PART = {"id": "prt_00000000000fAAAA", "sessionID": SESSION, "messageID": "msg_1", "type": "text", "text": "Hello"}

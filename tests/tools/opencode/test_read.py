@@ -11,7 +11,7 @@ from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_s
 from tests.tools.opencode.readings import reading, told
 
 from cortext.model.message import Message, Part, thread
-from cortext.tools.opencode import OpenCode
+from cortext.tools.opencode.adapter import OpenCode
 
 # ── what was said ────────────────────────────────────────────────────────────────────────────────────
 

@@ -16,11 +16,11 @@ import pytest
 from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.tool_runner import Tool, make_tool
 
-from cortext import fsio
+from cortext.io import files as fsio
 from cortext.model.message import Message, Part, thread
 from cortext.tools.base import CommandFile, Launch
-from cortext.tools.opencode import OpenCode
-from cortext.tools.opencode_write import delete
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.write import delete
 
 pytestmark = pytest.mark.real_tool
 in_any_home = pytest.mark.parametrize("home", ["", "opencode"], ids=["fresh", "used"], indirect=True)

@@ -16,13 +16,13 @@ from tests.tools.opencode import stand_in
 
 from cortext.errors import DamagedData, NotFound, UsageError, WriteFailed
 from cortext.model.message import Message, Part
-from cortext.tools import opencode_write
 from cortext.tools.base import Transcript
-from cortext.tools.opencode import OpenCode
-from cortext.tools.opencode_native import Plan, signature
-from cortext.tools.opencode_read import DocumentReading
-from cortext.tools.opencode_start import Model
-from cortext.tools.opencode_write import document
+from cortext.tools.opencode import write as opencode_write
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.native import Plan, signature
+from cortext.tools.opencode.read import DocumentReading
+from cortext.tools.opencode.start import Model
+from cortext.tools.opencode.write import document
 
 AWKWARD = [
     "/workspace.brainstorm API design",

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 
-from cortext import fsio
 from cortext.errors import UsageError
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
+from cortext.io import files as fsio
 from cortext.safety import terminal
-from cortext.services.chat_commands import Answer, Hit
+from cortext.services.assistant.commands import Answer, Hit
 
 
 def show(answer: Answer) -> None:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.alfred.drawing import show
 from cortext.faces.terminal.run import report
@@ -17,11 +17,11 @@ from cortext.faces.terminal.talk.interrupt import on_interrupt, raising, remembe
 from cortext.faces.terminal.talk.prompt import Choice, Prompt
 from cortext.model.message import USER, Message
 from cortext.safety import terminal
-from cortext.services.chat import COMMAND_LINE
-from cortext.services.chat_commands import NO_SESSION, Commands, created
-from cortext.services.chat_turn import unanswered_calls, what_is_missing
-from cortext.services.turn import Call, Model, Talk, cut_error
-from cortext.wiring import Wiring
+from cortext.services.assistant.commands import NO_SESSION, Commands, created
+from cortext.services.assistant.sessions import COMMAND_LINE
+from cortext.services.assistant.turn import unanswered_calls, what_is_missing
+from cortext.services.talk.turn import Call, Model, Talk, cut_error
+from cortext.wiring.app import Wiring
 
 LEAVE = ("/exit", "/quit")
 AGAIN = ("/retry", "/continue")  # commands that are a turn

@@ -7,8 +7,8 @@ import argparse
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services.memory import KINDS, Fact, fact_json
-from cortext.wiring import Wiring
+from cortext.services.assistant.memory import KINDS, Fact, fact_json
+from cortext.wiring.app import Wiring
 
 
 def run(arguments: list[str]) -> int:

@@ -7,7 +7,7 @@ import argparse
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.talk.interrupt import whole_talk
-from cortext.wiring import Wiring, load_msgspec
+from cortext.wiring.app import Wiring, load_msgspec
 
 
 def run(arguments: list[str]) -> int:

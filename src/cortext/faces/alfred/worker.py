@@ -13,8 +13,8 @@ from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
-from cortext.services.chat_worker import ChatWorker, Pass
-from cortext.wiring import Wiring
+from cortext.services.assistant.worker import ChatWorker, Pass
+from cortext.wiring.app import Wiring
 
 EVERY = 60.0
 

@@ -8,8 +8,8 @@ from argparse import ArgumentParser
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services.agents import Agents, find_agents
-from cortext.wiring import Wiring
+from cortext.services.talk.agents import Agents, find_agents
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

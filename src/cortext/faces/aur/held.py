@@ -16,11 +16,11 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services import spawn
-from cortext.services.agents import Agent, Agents, find_agents
-from cortext.services.context import View
-from cortext.services.turn import Model, Talk
-from cortext.wiring import Wiring
+from cortext.services.talk import sessions as spawn
+from cortext.services.talk.agents import Agent, Agents, find_agents
+from cortext.services.talk.context import View
+from cortext.services.talk.turn import Model, Talk
+from cortext.wiring.app import Wiring
 
 PATIENCE = 1.0  # seconds for a lock: whoever talks holds it for hours, all others for a moment
 FOR_REPLY = 16_000  # tokens of the model's own limit that are left for its answer; a quarter of a small one

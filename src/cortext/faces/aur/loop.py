@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.aur import slash
 from cortext.faces.aur.held import Declined, Held, note, open_session
@@ -23,8 +23,8 @@ from cortext.faces.terminal.talk.history import History
 from cortext.faces.terminal.talk.interrupt import on_interrupt, raising, remembering
 from cortext.faces.terminal.talk.prompt import Choice, Prompt, ask_which
 from cortext.safety import terminal
-from cortext.services.turn import cut_error
-from cortext.wiring import Wiring
+from cortext.services.talk.turn import cut_error
+from cortext.wiring.app import Wiring
 
 
 def talk(wiring: Wiring, options: Namespace) -> int:
@@ -119,7 +119,7 @@ class Loop:
     def _drop_abandoned(self) -> None:
         """Tidy up after talks that were killed before their first word."""
         from cortext.faces.aur.sessions import fresh
-        from cortext.services.expiry import drop_abandoned
+        from cortext.services.talk.expiry import drop_abandoned
 
         wiring = self.held.wiring
         try:

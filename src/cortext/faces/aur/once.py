@@ -16,8 +16,8 @@ from cortext.faces.terminal.talk.answer import show_answer
 from cortext.faces.terminal.talk.interrupt import on_interrupt
 from cortext.faces.terminal.talk.piped import question_of
 from cortext.model.status import COMPLETED, INTERRUPTED
-from cortext.services.turn import cut_error
-from cortext.wiring import Wiring
+from cortext.services.talk.turn import cut_error
+from cortext.wiring.app import Wiring
 
 
 def ask_once(wiring: Wiring, options: Namespace) -> int:

@@ -9,15 +9,15 @@ from cortext.errors import AmbiguousId, NotFound, UsageError
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
 from cortext.safety import terminal
-from cortext.services import shown
-from cortext.wiring import SPAWN, Wiring
+from cortext.services.library import last_list as shown
+from cortext.wiring.app import SPAWN, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Namespace
     from typing import Any
 
-    from cortext.services.listing import Listing, Row
+    from cortext.services.library.listing import Listing, Row
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -118,7 +118,7 @@ def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
     """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
     from cortext.errors import SessionNotFound
     from cortext.model.ids import is_id
-    from cortext.services.choose import Ways, choose, is_number
+    from cortext.services.library.resolve import Ways, choose, is_number
 
     if is_id(wanted) and not is_number(wanted):
         try:
@@ -166,7 +166,7 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     import json
 
     from cortext.model import clock
-    from cortext.services.choose import by_id
+    from cortext.services.library.resolve import by_id
 
     store = wiring.spawn_store().store
     items = list(store.trash())
@@ -199,7 +199,7 @@ def restore(wiring: Wiring, options: Namespace) -> int:
 
 def clean_sessions(wiring: Wiring, options: Namespace) -> int:
     """Everything that was quiet for longer goes to the trash; what is in use stays."""
-    from cortext.services.expiry import clean
+    from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
     place = wiring.spawn_store(timeout=0.0)

@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from cortext import fsio
 from cortext.errors import CortextError, UsageError
 from cortext.faces.aur.agents import agent_table
 from cortext.faces.terminal.run import report
@@ -17,12 +16,13 @@ from cortext.faces.terminal.table import cut, table
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.pager import page
 from cortext.faces.terminal.talk.prompt import Choice
+from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.session import Change
 from cortext.safety import terminal
-from cortext.services import spawn
-from cortext.services.context import CLEAR, cut_by, mark
+from cortext.services.talk import sessions as spawn
+from cortext.services.talk.context import CLEAR, cut_by, mark
 
 if TYPE_CHECKING:
     from cortext.faces.aur.loop import Loop
@@ -190,15 +190,15 @@ def _title(loop: Loop, argument: str) -> None:
 
 
 def _save(loop: Loop, argument: str) -> None:
-    from cortext.services.export import as_markdown
+    from cortext.services.library.export import as_markdown
 
     session, messages = loop.held.session, _for_export(loop)
     _write(loop, argument, "/save talk.md", as_markdown(session, messages), len(messages))
 
 
 def _export(loop: Loop, argument: str) -> None:
-    from cortext.services.export import as_json
-    from cortext.services.stores import Found
+    from cortext.services.library.export import as_json
+    from cortext.services.library.stores import Found
 
     held, messages = loop.held, _for_export(loop)
     found = Found(held.wiring.spawn_store(), held.store.get(held.session.id))
@@ -206,7 +206,7 @@ def _export(loop: Loop, argument: str) -> None:
 
 
 def _for_export(loop: Loop) -> list[Message]:
-    from cortext.services.export import masked
+    from cortext.services.library.export import masked
 
     messages, kinds = masked(thread(loop.held.messages()))
     for kind, count in Counter(kinds).items():

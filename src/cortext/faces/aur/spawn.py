@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 STATUSES = ("active", "completed", "interrupted", "damaged")
 

@@ -104,7 +104,7 @@ def run(words: list[str]) -> int:
     import os
 
     if "CORTEXT_ENVIRONMENT" in os.environ:  # a tool that we launched has started us
-        from cortext.services.handing import adopt
+        from cortext.services.resume.environment import adopt
 
         adopt()
     if not words:
@@ -133,13 +133,13 @@ def tell_news() -> None:
     """Say, once, that a hook failed since the last command: the tool that called it was not disturbed."""
     import os
 
-    from cortext import config
+    from cortext.config import settings as config
 
     if os.path.lexists(os.path.join(config.state_folder(), "hook-failed")):
         import sys
 
         from cortext.safety import terminal
-        from cortext.services import uncaptured
+        from cortext.services.capture import uncaptured
 
         told = uncaptured.take_news()
         if told:
@@ -153,7 +153,7 @@ def adopt_here() -> None:
     import sys
 
     from cortext.errors import CortextError
-    from cortext.wiring import adopt_workspace, find_workspace
+    from cortext.wiring.app import adopt_workspace, find_workspace
 
     note_strangers_workspace()
     try:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import Json
-from cortext.services.listing import Row
-from cortext.services.recall import Passage, Settled, Told
-from cortext.services.resume.digest import clip
+from cortext.services.library.listing import Row
+from cortext.services.library.recall import Passage, Settled, Told
+from cortext.services.text.digest import clip
 
 
 def session_data(row: Row) -> Json:

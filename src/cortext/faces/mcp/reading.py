@@ -16,19 +16,19 @@ from cortext.model.session import Session
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.safety.framing import field
-from cortext.safety.secrets import mask
-from cortext.services import chats
-from cortext.services.capture import catch_up
-from cortext.services.lifecycle import pause
-from cortext.services.listing import Row
-from cortext.services.masking import mask_session
-from cortext.services.recall import TITLE, WORD, without_secrets
-from cortext.services.registry import command_text
-from cortext.services.resume.digest import clip
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import catch_up
+from cortext.services.library.listing import Row
+from cortext.services.library.recall import TITLE, WORD, without_secrets
+from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.in_tool import Desk, completed_text
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
-from cortext.services.stores import Found
+from cortext.services.text.digest import clip
+from cortext.services.text.masking import mask_session
+from cortext.services.workspace import running_chats as chats
+from cortext.services.workspace.lifecycle import pause
+from cortext.services.workspace.registry import command_text
 
 MANY = 10**9
 

@@ -7,12 +7,12 @@ from cortext.faces.mcp.pages import Answer
 from cortext.faces.mcp.world import World
 from cortext.model.session import Change, Session
 from cortext.safety import terminal
-from cortext.safety.secrets import mask
-from cortext.services.capture import catch_up
-from cortext.services.lifecycle import Saved, active, save
-from cortext.services.recall import SUMMARY, TITLE, WORD
-from cortext.services.resume.digest import clip
-from cortext.wiring import TOOLS
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import catch_up
+from cortext.services.library.recall import SUMMARY, TITLE, WORD
+from cortext.services.text.digest import clip
+from cortext.services.workspace.lifecycle import Saved, active, save
+from cortext.wiring.app import TOOLS
 
 LONGEST = 4_000  # characters of a summary
 

@@ -18,7 +18,7 @@ from cortext.errors import CortextError
 from cortext.faces.mcp.pages import Answer
 from cortext.faces.mcp.specs import INSTRUCTIONS, SPECS, Spec
 from cortext.safety import framing, terminal
-from cortext.safety.secrets import mask
+from cortext.safety.secrets.masking import mask
 
 NAME = "cortext"
 

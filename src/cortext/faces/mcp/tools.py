@@ -16,8 +16,8 @@ from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.faces.mcp.specs import SPECS
 from cortext.faces.mcp.world import World
-from cortext.services.listing import Row
-from cortext.services.recall import Recall, Told, without_secrets
+from cortext.services.library.listing import Row
+from cortext.services.library.recall import Recall, Told, without_secrets
 
 NEAREST = "This is only near it in meaning, and perhaps about something else"
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")

@@ -6,10 +6,10 @@ import time
 from collections.abc import Callable
 
 from cortext.faces.mcp.pages import LEAST
-from cortext.services.listing import Listing
-from cortext.services.recall import Recall
-from cortext.services.search import Search
-from cortext.wiring import Wiring
+from cortext.services.library.listing import Listing
+from cortext.services.library.recall import Recall
+from cortext.services.library.search import Search
+from cortext.wiring.app import Wiring
 
 PATIENCE = 600.0  # seconds between two looks at everything
 

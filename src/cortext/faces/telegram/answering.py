@@ -15,12 +15,12 @@ import msgspec
 from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
-from cortext.services.chat_commands import NO_SESSION, Answer, Commands, created
-from cortext.services.chat_turn import Assistant, answer_to, unanswered_calls, what_is_missing
-from cortext.services.chat_updates import Taken, Updates
-from cortext.services.context import REMARK, cut_by
-from cortext.services.stores import settle
-from cortext.services.turn import Note, Talk, Text, cut_error
+from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created
+from cortext.services.assistant.turn import Assistant, answer_to, unanswered_calls, what_is_missing
+from cortext.services.assistant.updates import Taken, Updates
+from cortext.services.library.stores import settle
+from cortext.services.talk.context import REMARK, cut_by
+from cortext.services.talk.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, a server that is away
 _LOOK_BACK = 64  # messages among which an update of a moment ago is looked for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cortext.services.chat_commands import Answer
+from cortext.services.assistant.commands import Answer
 
 _LINKABLE = re.compile(r"[a-z0-9_]+")
 _LONGEST = 32 - len("resume_")  # Telegram makes a link of a command of up to 32 letters

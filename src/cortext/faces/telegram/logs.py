@@ -9,7 +9,7 @@ import threading
 from types import TracebackType
 
 from cortext.safety import terminal
-from cortext.safety.secrets import mask
+from cortext.safety.secrets.masking import mask
 
 LOG = logging.getLogger("alfred.telegram")
 _ANY_TOKEN = re.compile(r"\b\d{5,16}(?::|%3A)[A-Za-z0-9_-]{30,}", re.IGNORECASE)

@@ -12,14 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
-from cortext.services.chat_worker import told
-from cortext.wiring import Wiring
+from cortext.services.assistant.worker import told
+from cortext.wiring.app import Wiring
 
 if TYPE_CHECKING:
     from cortext.faces.telegram.bot import TelegramBot
-    from cortext.services.chat_turn import Assistant
+    from cortext.services.assistant.turn import Assistant
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 EVERY = 60.0  # seconds between two passes of the worker,
@@ -95,7 +95,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.faces.telegram.bot import TelegramBot
     from cortext.faces.telegram.logs import LOG
     from cortext.faces.telegram.shared import SharedBot
-    from cortext.services.chat_commands import Commands
+    from cortext.services.assistant.commands import Commands
 
     wiring = Wiring()
     allowed = allowed_users(wiring.settings["telegram.allowed_users"])

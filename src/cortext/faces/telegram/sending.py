@@ -22,7 +22,7 @@ from cortext.faces.telegram.formatting import Styled, render
 from cortext.faces.telegram.incoming import Address
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.splitting import split, units
-from cortext.safety.secrets import mask
+from cortext.safety.secrets.masking import mask
 
 SIGN = "…"
 EVERY = 1.2  # seconds between two edits of a growing answer,

@@ -172,7 +172,7 @@ def _unsaid(error: OSError) -> int:
 
 def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
     """Say what happened, what was kept and what to do next; an error may quote an address with a key in it."""
-    from cortext.safety.secrets import mask
+    from cortext.safety.secrets.masking import mask
 
     error.message, error.kept, error.hint = (mask(text).text for text in (error.message, error.kept, error.hint))
     if as_json:
@@ -195,7 +195,7 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
 
 def note_strangers_workspace() -> None:
     """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
-    from cortext.wiring import strangers_workspace_here
+    from cortext.wiring.app import strangers_workspace_here
 
     why = strangers_workspace_here()
     if why:

@@ -19,17 +19,17 @@ from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachment
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
 from cortext.safety.framing import GO_ON, field
-from cortext.safety.secrets import mask
-from cortext.services.masking import disarm, mask_messages
+from cortext.safety.secrets.masking import mask
+from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
-from cortext.services.resume.render import body
-from cortext.services.stores import Found
+from cortext.services.text.masking import disarm, mask_messages
+from cortext.services.text.render import body
 
 if TYPE_CHECKING:
     from cortext.index.catalogue import Entry
-    from cortext.services.capture import Capture
+    from cortext.services.capture.capture import Capture
     from cortext.tools.base import Launch, Tool, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
@@ -232,7 +232,7 @@ def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
-        from cortext.services.capture import copy_path
+        from cortext.services.capture.capture import copy_path
 
         plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
         return None
@@ -267,7 +267,7 @@ def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project:
     for transcript in tool.transcripts(project):
         if transcript.key == key:
             return _as_it_is(OWN, tool, transcript, wanted)
-    from cortext.services.capture import copy_path
+    from cortext.services.capture.capture import copy_path
 
     held_in = session.extra.get("project")
     if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):

@@ -16,20 +16,20 @@ from cortext.model import asking, clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
-from cortext.safety.secrets import mask
-from cortext.services import chats
-from cortext.services.choose import Ways, candidates, choose, is_number, only
-from cortext.services.listing import Listing
-from cortext.services.registry import command_text
-from cortext.services.resume.digest import clip
+from cortext.safety.secrets.masking import mask
+from cortext.services.library.listing import Listing
+from cortext.services.library.resolve import Ways, candidates, choose, is_number, only
+from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import build
-from cortext.services.stores import Found
+from cortext.services.text.digest import clip
+from cortext.services.workspace import running_chats as chats
+from cortext.services.workspace.registry import command_text
 
 if TYPE_CHECKING:
-    from cortext.services.capture import Capture
-    from cortext.services.chats import Chat
+    from cortext.services.capture.capture import Capture
+    from cortext.services.workspace.running_chats import Chat
 
 # Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
 LARGEST = 9_500
@@ -69,7 +69,7 @@ class Desk:
         held = self.held()
         hidden = set()
         if self.chat is not None:
-            from cortext.services.capture import session_id_for
+            from cortext.services.capture.capture import session_id_for
 
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
         if held is not None and held.session.status == ACTIVE:

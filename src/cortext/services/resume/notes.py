@@ -6,8 +6,8 @@ from cortext.model import clock
 from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
 from cortext.safety.framing import field
-from cortext.services.registry import command_hash
-from cortext.services.stores import Found
+from cortext.services.library.stores import Found
+from cortext.services.workspace.registry import command_hash
 from cortext.tools.base import TITLES
 
 

@@ -16,11 +16,11 @@ from cortext.model import clock, tokens
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, attachments_in
 from cortext.model.session import Session
 from cortext.safety.framing import BEGIN, END, disarmed, fence, field
-from cortext.safety.secrets import mask
-from cortext.services.masking import mask_messages
-from cortext.services.resume.digest import clip, digest
+from cortext.safety.secrets.masking import mask
 from cortext.services.resume.history import History
-from cortext.services.resume.render import body, heading
+from cortext.services.text.digest import clip, digest
+from cortext.services.text.masking import mask_messages
+from cortext.services.text.render import body, heading
 
 HEADING = 15  # tokens of the line above each message
 FIRST = 8  # the goal is looked for in so many of the first messages

@@ -6,10 +6,10 @@ import msgspec
 
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
-from cortext.services.detecting import detect_all, untested
-from cortext.services.doctor import Examined, examine, uncaptured_findings
-from cortext.services.doctor_workspace import workspace_findings
-from cortext.wiring import PROGRAM, WORKSPACE, Wiring
+from cortext.services.workspace.doctor import Examined, examine, uncaptured_findings
+from cortext.services.workspace.installed_tools import detect_all, untested
+from cortext.services.workspace.requirements import workspace_findings
+from cortext.wiring.app import PROGRAM, WORKSPACE, Wiring
 
 
 def run_full(*, as_json: bool) -> int:

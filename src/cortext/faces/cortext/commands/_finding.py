@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cortext.faces.terminal.progress import Progress
-    from cortext.services.search import Search
+    from cortext.services.library.search import Search
 
 FILTERS = {
     "tool": "only those held in this AI tool (claude, gemini, opencode, codex)",
@@ -31,7 +31,7 @@ def add_filters(parser: ArgumentParser, names: Sequence[str] | dict[str, str]) -
 
 def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, str]:
     """Those that were given, checked."""
-    from cortext.services.search import check_filters
+    from cortext.services.library.search import check_filters
 
     given = {name: getattr(options, name) for name in names if getattr(options, name)}
     check_filters(given)

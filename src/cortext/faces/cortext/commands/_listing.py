@@ -6,13 +6,14 @@ import os
 import time
 
 from cortext.model import clock
-from cortext.services import notices, uncaptured
-from cortext.wiring import WORKSPACE, Wiring
+from cortext.services.capture import uncaptured
+from cortext.services.workspace import notices
+from cortext.wiring.app import WORKSPACE, Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.faces.terminal.progress import Progress
-    from cortext.services.listing import Listing
+    from cortext.services.library.listing import Listing
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 MANY = 200  # so many sessions to read anew are worth a progress bar
@@ -25,7 +26,7 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
     border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
-        from cortext.services.lifecycle import sweep
+        from cortext.services.workspace.lifecycle import sweep
 
         swept = sweep(listing, wiring.settings_of, only=here)
         if swept:
@@ -61,7 +62,7 @@ def _not_committed(wiring: Wiring) -> list[str]:
     roots = [place.root for place in wiring.places() if place.kind == WORKSPACE]
     if not any(os.path.isdir(os.path.join(root, ".workspace", "state", "uncommitted")) for root in roots):
         return []
-    from cortext.services.committing import uncommitted
+    from cortext.services.workspace.committing import uncommitted
 
     found = [(session_id, why) for root in roots for session_id, why in uncommitted(root).items()]
     if len(found) > 1:

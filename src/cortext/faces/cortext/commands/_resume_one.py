@@ -14,14 +14,15 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
-from cortext.services import handing, shown
-from cortext.services.choose import Ways, candidates, holds, only
-from cortext.services.listing import Listing, Row
-from cortext.services.registry import command_text
+from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.resolve import Ways, candidates, holds, only
+from cortext.services.library.stores import Found
+from cortext.services.resume import environment as handing
 from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
-from cortext.services.stores import Found
-from cortext.wiring import TOOLS, Wiring
+from cortext.services.workspace.registry import command_text
+from cortext.wiring.app import TOOLS, Wiring
 
 if TYPE_CHECKING:
     from cortext.services.resume.handover import Plan
@@ -43,8 +44,8 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
-    from cortext.services.detecting import untested
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
+    from cortext.services.workspace.installed_tools import untested
 
     tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
     budget = options.tokens or wiring.settings["resume.native_tokens"]
@@ -87,10 +88,10 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
 
 def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: bool) -> int:
     """What the command of an AI tool puts into its prompt: the list, or the conversation that goes on in that chat."""
-    from cortext.services import chats
-    from cortext.services.capture import catch_up
-    from cortext.services.lifecycle import pause
+    from cortext.services.capture.capture import catch_up
     from cortext.services.resume.in_tool import FORCE, Desk
+    from cortext.services.workspace import running_chats as chats
+    from cortext.services.workspace.lifecycle import pause
 
     chat = chats.asking(os.environ, wiring.workspace)
     capture = wiring.capture()
@@ -118,7 +119,7 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
         if matches and not options.json:
             _print_numbers(listing, matches)
         return only(matches, rows, wanted or "", ways)  # says what it could be, or the nearest
-    from cortext.faces.terminal.picker import pick
+    from cortext.faces.cortext.browse.picker import pick
 
     chosen = pick(matches, candidates, wiring.folder, wiring.workspace, tuple(TOOLS))
     if chosen is not None and chosen.tool:
@@ -161,7 +162,7 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
 
 def _only_tool(wiring: Wiring) -> str:
     """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
-    from cortext.services.detecting import detect_all
+    from cortext.services.workspace.installed_tools import detect_all
 
     tools = wiring.tools()
     here = [tool.name for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]

@@ -6,7 +6,7 @@ from textwrap import wrap
 
 from cortext.faces.terminal.style import columns, paint
 from cortext.safety import terminal
-from cortext.services.setup import Report
+from cortext.services.workspace.setup import Report
 
 
 def print_report(report: Report, *, dry_run: bool = False, taken_out: bool = False) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from cortext.services import shown
+from cortext.services.library import last_list as shown
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from cortext.services.listing import Listing, Row
-    from cortext.services.stores import Found
-    from cortext.wiring import Wiring
+    from cortext.services.library.listing import Listing, Row
+    from cortext.services.library.stores import Found
+    from cortext.wiring.app import Wiring
 
 PROGRAM = "cortext"  # whose lists the numbers count in
 HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"
@@ -17,8 +17,8 @@ HELP = "its row in the last list (3), its own number (014), its id or the beginn
 
 def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
     """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
-    from cortext.services.choose import is_number
-    from cortext.services.stores import Found, exact
+    from cortext.services.library.resolve import is_number
+    from cortext.services.library.stores import Found, exact
 
     there = exact(wiring.stores(), wanted) if not is_number(wanted) else []
     if len(there) == 1:
@@ -31,7 +31,7 @@ def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
 
 def which_row(wiring: Wiring, listing: Listing, wanted: str, *, words: bool = True) -> Row:
     """Its row in the list of all sessions."""
-    from cortext.services.choose import Ways, choose
+    from cortext.services.library.resolve import Ways, choose
 
     listing.refresh()
     return choose(listing.rows(), wanted, Ways(wiring.workspace, shown.recall(PROGRAM), words))

@@ -27,10 +27,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("the browser needs a terminal", hint="`cortext search WORDS` and `cortext list` do without")
+    from cortext.faces.cortext.browse.screen import Browser
+    from cortext.faces.cortext.browse.work import Question
     from cortext.faces.cortext.commands._finding import index_later
-    from cortext.faces.terminal.browser import Browser
-    from cortext.faces.terminal.browser_work import Question
-    from cortext.wiring import TOOLS, Wiring
+    from cortext.wiring.app import TOOLS, Wiring
 
     wiring = Wiring()
     question = Question(text=" ".join(options.words), root=wiring.here() if options.here else "")

@@ -62,13 +62,13 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
 
 def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
-    from cortext.wiring import Wiring
+    from cortext.wiring.app import Wiring
 
     return [cells[0] for cells in fresh_listing(Wiring()).cells(("id",))]
 
 
 def _types() -> list[str]:
-    from cortext.services import registry
-    from cortext.wiring import Wiring
+    from cortext.services.workspace import registry
+    from cortext.wiring.app import Wiring
 
     return sorted(registry.load(Wiring().workspace_store().root).types)

@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

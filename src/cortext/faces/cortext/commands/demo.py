@@ -13,9 +13,9 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.safety.environment import for_child
-from cortext.services import demo
-from cortext.services.setup import Setup
-from cortext.wiring import Wiring
+from cortext.services.workspace import demo
+from cortext.services.workspace.setup import Setup
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

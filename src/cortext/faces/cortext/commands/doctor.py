@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cortext.services import uncaptured
-from cortext.wiring import Wiring
+from cortext.services.capture import uncaptured
+from cortext.wiring.app import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:

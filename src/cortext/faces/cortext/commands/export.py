@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
-from cortext.safety.secrets import mask
-from cortext.services.export import json_pieces, markdown_pieces, masked_in_turn
-from cortext.services.threads import StoredThread
-from cortext.wiring import TOOLS, Wiring
+from cortext.safety.secrets.masking import mask
+from cortext.services.library.export import json_pieces, markdown_pieces, masked_in_turn
+from cortext.services.text.threads import StoredThread
+from cortext.wiring.app import TOOLS, Wiring
 
 
 def parser() -> ArgumentParser:

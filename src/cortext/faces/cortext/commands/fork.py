@@ -6,8 +6,8 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.safety import terminal
-from cortext.services.lifecycle import fork
-from cortext.wiring import Wiring
+from cortext.services.workspace.lifecycle import fork
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

@@ -18,7 +18,7 @@ def run(arguments: list[str]) -> int:
         return 0
     try:
         payload = sys.stdin.buffer.read(LARGEST)
-        from cortext.wiring import Wiring, adopt_workspace, load_msgspec
+        from cortext.wiring.app import Wiring, adopt_workspace, load_msgspec
 
         load_msgspec()
         from cortext.services.hooks import handle
@@ -40,9 +40,9 @@ def run(arguments: list[str]) -> int:
 def _mark(arguments: list[str], error: BaseException) -> None:
     """Have `list`, `doctor` and the next command say that this hook failed, where that is not known already."""
     try:
-        from cortext.services import uncaptured
+        from cortext.services.capture import uncaptured
+        from cortext.services.capture.intake import reason_of
         from cortext.services.hooks import TOLD
-        from cortext.services.intake import reason_of
 
         if isinstance(error, Exception) and TOLD not in getattr(error, "__notes__", ()):
             tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"
@@ -55,12 +55,13 @@ def _log(arguments: list[str], error: BaseException) -> None:
     """One entry in the log; if even that fails there is nobody left to tell."""
     import traceback
 
-    from cortext import config, fsio
+    from cortext.config import settings as config
+    from cortext.io import files as fsio
     from cortext.model import clock
 
     try:
         fsio.ensure_folder(config.state_folder())
-        from cortext.safety.secrets import mask
+        from cortext.safety.secrets.masking import mask
 
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
         fsio.append_once(os.path.join(config.state_folder(), "hook.log"), mask(text).text.encode("utf-8", "replace"))

@@ -13,12 +13,12 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services import uncaptured
-from cortext.services.capture import Capture, ToolReport
-from cortext.services.intake import capture_all, note_failure, reason_of
-from cortext.services.storable import WITHOUT_CONTENT
-from cortext.services.transcripts import in_folder, work_for
-from cortext.wiring import TOOLS, Wiring
+from cortext.services.capture import uncaptured
+from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.intake import capture_all, note_failure, reason_of
+from cortext.services.capture.storable import WITHOUT_CONTENT
+from cortext.services.capture.transcripts import in_folder, work_for
+from cortext.wiring.app import TOOLS, Wiring
 
 
 def parser(name: str = "import") -> ArgumentParser:
@@ -75,7 +75,7 @@ def _save_grown(wiring: Wiring, capture: Capture) -> list[str]:
     """Save the conversations of workspaces that went on while no hook of ours ran; what to tell the user."""
     if not capture.grown:
         return []
-    from cortext.services.lifecycle import save_grown
+    from cortext.services.workspace.lifecycle import save_grown
 
     grown = [(place, name) for root, name in capture.grown if (place := capture.place_at(root)) is not None]
     return save_grown(grown, wiring.settings_of)

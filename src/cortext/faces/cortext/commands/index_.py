@@ -7,11 +7,11 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from cortext.services.search import Search
+    from cortext.services.library.search import Search
 
 
 def parser() -> ArgumentParser:

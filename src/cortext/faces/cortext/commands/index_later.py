@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 def run(arguments: list[str]) -> int:

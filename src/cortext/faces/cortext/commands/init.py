@@ -11,13 +11,13 @@ from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
-from cortext.services.detecting import detect_all, untested
-from cortext.services.setup import Setup
-from cortext.services.timer import write_timer
-from cortext.wiring import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace, strangers_workspace
+from cortext.services.workspace.installed_tools import detect_all, untested
+from cortext.services.workspace.setup import Setup
+from cortext.services.workspace.timer import write_timer
+from cortext.wiring.app import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace, strangers_workspace
 
 if TYPE_CHECKING:
-    from cortext.wiring import ToolAdapter
+    from cortext.wiring.app import ToolAdapter
 
 
 # How a conversation is begun in each tool, and what is to be done before.

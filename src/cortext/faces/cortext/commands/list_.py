@@ -14,15 +14,15 @@ from cortext.faces.terminal.table import Column, columns_table, each, fitted_tab
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
-from cortext.services import shown
-from cortext.wiring import Wiring
+from cortext.services.library import last_list as shown
+from cortext.wiring.app import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-    from cortext.services.listing import Listing, Row, Wanted
+    from cortext.services.library.listing import Listing, Row, Wanted
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 # What the table shows of a session.
@@ -98,7 +98,7 @@ def _times(options: Namespace) -> tuple[str, str]:
     """`--after` and `--before` as timestamps."""
     if not options.after and not options.before:
         return "", ""
-    from cortext.services.search_times import timestamps
+    from cortext.services.library.search_times import timestamps
 
     times = timestamps(options.after, options.before)
     return times.get("after", ""), times.get("before", "")
@@ -108,7 +108,7 @@ def print_json(rows: list[Row]) -> None:
     """A JSON array of sessions."""
     import json
 
-    from cortext.services.listing import row_json
+    from cortext.services.library.listing import row_json
 
     print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
 

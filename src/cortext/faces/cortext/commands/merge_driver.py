@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext.errors import UsageError
-from cortext.services.merging import merge_file
+from cortext.services.workspace.merge_driver import merge_file
 
 
 def run(arguments: list[str]) -> int:

@@ -6,8 +6,8 @@ import os
 from argparse import ArgumentParser
 
 from cortext.safety import terminal
-from cortext.services.lifecycle import begin
-from cortext.wiring import Wiring
+from cortext.services.workspace.lifecycle import begin
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import count_or_none
 from cortext.safety import terminal
-from cortext.services.prune import plan_prune, prune
-from cortext.wiring import Wiring
+from cortext.services.workspace.prune import plan_prune, prune
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

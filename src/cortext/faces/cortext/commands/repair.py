@@ -8,8 +8,8 @@ import msgspec
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
-from cortext.services.merging import was_conflict
-from cortext.wiring import Wiring
+from cortext.services.workspace.merge_driver import was_conflict
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

@@ -7,9 +7,9 @@ from argparse import ArgumentParser
 from cortext.errors import AmbiguousId, NotFound
 from cortext.faces.terminal.table import table
 from cortext.model import clock
-from cortext.services.choose import by_id, is_number
-from cortext.services.stores import NamedStore, Trashed
-from cortext.wiring import Wiring
+from cortext.services.library.resolve import by_id, is_number
+from cortext.services.library.stores import NamedStore, Trashed
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

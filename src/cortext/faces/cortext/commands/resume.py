@@ -11,14 +11,14 @@ from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.services import shown
-from cortext.wiring import TOOLS, Wiring, load_msgspec
+from cortext.services.library import last_list as shown
+from cortext.wiring.app import TOOLS, Wiring, load_msgspec
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Namespace
 
-    from cortext.services.listing import Row
+    from cortext.services.library.listing import Row
 
 
 def parser() -> ArgumentParser:

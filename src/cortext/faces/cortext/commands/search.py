@@ -12,13 +12,13 @@ from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cortext.services.search import Found, Match
+    from cortext.services.library.search import Found, Match
 
 
 INDENT = "      "  # of the further lines of a folded snippet
@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> int:
         print_json(found)
     elif found:
         if search.by_meaning:
-            from cortext.services.search import nearest_to
+            from cortext.services.library.search import nearest_to
 
             print(f"{nearest_to(' '.join(options.words))}\n")
         print_found(found)
@@ -76,8 +76,8 @@ def print_json(found: Sequence[Found]) -> None:
     """A hit a message, in the order of the results."""
     import json
 
-    from cortext.services.listing import row_json
-    from cortext.services.search import hit_json
+    from cortext.services.library.listing import row_json
+    from cortext.services.library.search import hit_json
 
     hits = [hit_json(match, row_json(item.session)) for item in found for match in item.matches]
     # What cannot be UTF-8 (a lone surrogate) is escaped, as JSON allows.

@@ -13,7 +13,7 @@ from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 WIDEST = 100  # columns that a line of prose has at most: longer ones are hard to read
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
@@ -41,7 +41,7 @@ def run(arguments: list[str]) -> int:
     session, store = found.session, found.place.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
-        from cortext.services.export import json_pieces
+        from cortext.services.library.export import json_pieces
 
         sys.stdout.writelines(json_pieces(found, messages, unmasked=True))
         return 0

@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands._finding import up_to_date
 from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.cortext.commands.search import print_found, print_json
 from cortext.faces.terminal.args import Help, count
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

@@ -9,12 +9,12 @@ from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
-from cortext.services.stats import Stats, ranked
-from cortext.wiring import Wiring
+from cortext.services.library.stats import Stats, ranked
+from cortext.wiring.app import Wiring
 
 TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from cortext.services.stats import Tally
+    from cortext.services.library.stats import Tally
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"

@@ -7,7 +7,7 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 def run(arguments: list[str]) -> int:

@@ -10,10 +10,10 @@ from cortext.faces.terminal.style import folded
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
-from cortext.services.capture import catch_up
-from cortext.services.lifecycle import active, confirmation, save
-from cortext.services.stores import Found
-from cortext.wiring import TOOLS, Wiring
+from cortext.services.capture.capture import catch_up
+from cortext.services.library.stores import Found
+from cortext.services.workspace.lifecycle import active, confirmation, save
+from cortext.wiring.app import TOOLS, Wiring
 
 _ABOUT = {
     "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",

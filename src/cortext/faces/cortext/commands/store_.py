@@ -10,10 +10,10 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services.copying import CopyReport, copy_store, total
-from cortext.services.stores import NamedStore
-from cortext.wiring import Wiring
-from cortext.wiring_stores import copy_pairs, status
+from cortext.services.library.copying import CopyReport, copy_store, total
+from cortext.services.library.stores import NamedStore
+from cortext.wiring.app import Wiring
+from cortext.wiring.copying import copy_pairs, status
 
 
 def parser() -> ArgumentParser:

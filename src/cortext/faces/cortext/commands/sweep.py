@@ -6,9 +6,9 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.safety import terminal
-from cortext.services import notices
-from cortext.services.lifecycle import sweep
-from cortext.wiring import Wiring
+from cortext.services.workspace import notices
+from cortext.services.workspace.lifecycle import sweep
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

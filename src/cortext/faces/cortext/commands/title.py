@@ -8,7 +8,7 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
-from cortext.wiring import Wiring
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
-from cortext.services.detecting import detect_all
-from cortext.wiring import Wiring
+from cortext.services.workspace.installed_tools import detect_all
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

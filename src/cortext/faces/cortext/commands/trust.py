@@ -6,10 +6,10 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from cortext import config
+from cortext.config import settings as config
 from cortext.safety import terminal
-from cortext.safety.secrets import mask
-from cortext.wiring import Wiring
+from cortext.safety.secrets.masking import mask
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:

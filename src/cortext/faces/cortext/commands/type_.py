@@ -8,9 +8,9 @@ from argparse import ArgumentParser
 from cortext.errors import UsageError
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
-from cortext.services import registry
-from cortext.services.setup import Setup, add_type, load_manifest, remove_type
-from cortext.wiring import PROGRAM, Wiring
+from cortext.services.workspace import registry
+from cortext.services.workspace.setup import Setup, add_type, load_manifest, remove_type
+from cortext.wiring.app import PROGRAM, Wiring
 
 
 def parser() -> ArgumentParser:

@@ -7,9 +7,9 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.safety import terminal
-from cortext.services.setup import Setup, load_manifest
-from cortext.services.timer import timer_path
-from cortext.wiring import PROGRAM, Wiring
+from cortext.services.workspace.setup import Setup, load_manifest
+from cortext.services.workspace.timer import timer_path
+from cortext.wiring.app import PROGRAM, Wiring
 
 _ABOUT = {
     "upgrade": "Bring the prompts, templates, commands and hooks of this workspace up to this version of cortext. "

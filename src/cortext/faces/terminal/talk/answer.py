@@ -11,7 +11,7 @@ from cortext.faces.terminal.talk.interrupt import on_interrupt
 from cortext.faces.terminal.talk.markdown import Markdown
 from cortext.faces.terminal.talk.spinner import Spinner
 from cortext.safety import terminal
-from cortext.services.turn import Call, Note, Result, Talk, Text, Thinking, Tick
+from cortext.services.talk.turn import Call, Note, Result, Talk, Text, Thinking, Tick
 
 
 def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call], object] | None = None) -> None:

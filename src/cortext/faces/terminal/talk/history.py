@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 
-from cortext import fsio
 from cortext.errors import CortextError
+from cortext.io import files as fsio
 
 LONGEST = 1 << 20  # bytes; then only the newer half is kept
 KEPT = 1000  # entries that a prompt offers

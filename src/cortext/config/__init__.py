@@ -1,0 +1,1 @@
+"""Settings: what there is, where it is read from, and who may set it."""

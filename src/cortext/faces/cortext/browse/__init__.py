@@ -1,0 +1,1 @@
+"""The browser of `cortext browse`, also used to pick one of several sessions."""

@@ -1,0 +1,299 @@
+"""The browser: type and see at once, the conversation beside it, Enter to go on with it.
+
+The screen only draws what the state holds. Finding and reading happen in threads; no key waits for them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import (
+    AnyContainer,
+    BufferControl,
+    DynamicContainer,
+    FormattedTextControl,
+    HSplit,
+    Layout,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.layout.processors import BeforeInput
+from prompt_toolkit.output import create_output
+from prompt_toolkit.styles import Style
+
+from cortext.faces.cortext.browse import drawing as draw
+from cortext.faces.cortext.browse.state import FILTERS, State
+from cortext.faces.cortext.browse.work import Finder, Listed, Newest, Question, Reader, Wanted
+from cortext.faces.terminal.table import cut
+from cortext.model.message import Message
+from cortext.safety import terminal
+from cortext.services.library.listing import Row
+from cortext.services.library.search import Match
+
+WIDE = 100  # columns from which the preview stands beside the list
+LEAST = (40, 10)  # columns and rows below which nothing useful fits
+_STYLE = Style.from_dict(
+    {
+        "chosen": "reverse", "name": "", "title": "bold", "dim": "#888888", "line": "#666666", "lit": "bold ansiyellow",
+        "user": "bold ansigreen", "assistant": "bold ansicyan", "tool": "bold ansiyellow", "system": "bold ansimagenta",
+        "call": "ansiyellow", "failed": "ansired", "summary": "italic", "problem": "ansired", "on": "bold ansigreen",
+    }
+)  # fmt: skip
+KEYS = (
+    "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  ^T tool  ^K type  ^S status  ^G here"
+)
+SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^G filter  PgDn scroll  Esc leave"
+EMPTY = "Nothing is kept yet: `cortext import` takes in what your AI tools have stored."
+NOTHING = "Nothing matches. Backspace widens; the keys below change the filters."
+
+
+class Chosen(NamedTuple):
+    """What the user chose: the session, and the AI tool where he named one."""
+
+    row: Row
+    tool: str
+
+
+class Browser:
+    """The screen and its keys."""
+
+    def __init__(
+        self,
+        folder: str,
+        here: str,
+        tools: Sequence[str],
+        later: Callable[[], None],
+        *,
+        find: Callable[[Question], Listed] | None = None,
+        title: str = "cortext",
+    ) -> None:
+        self.tools, self._title = list(tools), title
+        self._output = create_output()
+        self._made_of: tuple[object, ...] = ()
+        self._made: tuple[list[draw.Line], dict[int, int]] = ([], {})
+        finder, reader = Finder(folder, self._progress, later), Reader(folder)
+        self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
+        self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
+        self.state = State(here, self._find.ask, self._read.ask)
+        self.words = Buffer(multiline=False, on_text_changed=lambda buffer: self.state.typed(buffer.text))
+        self.app: Application[Chosen | None] = Application(
+            layout=self._layout(),
+            key_bindings=self._keys(),
+            style=_STYLE,
+            full_screen=True,
+            mouse_support=False,
+            output=self._output,
+        )
+        # Esc begins many key sequences: do not make the user wait for the rest of one.
+        self.app.ttimeoutlen = 0.05
+
+    def run(self, question: Question) -> Chosen | None:
+        """Show it until the user chooses or leaves."""
+        self.state.question = question
+        self.words.set_document(Document(question.text), bypass_readonly=True)
+        return self.app.run(pre_run=lambda: self.state.begin(question))
+
+    # ── from the threads ─────────────────────────────────────────────────────────────────────────────
+
+    def _later(self, work: Callable[[], None]) -> None:
+        """Do this in the screen's own thread, and draw."""
+
+        def both() -> None:
+            work()
+            self.app.invalidate()
+
+        loop = self.app.loop
+        if loop is not None and not loop.is_closed():
+            loop.call_soon_threadsafe(both)
+
+    def _found(self, question: Question, answer: Listed | Exception) -> None:
+        self._later(lambda: self.state.take_listed(question, answer))
+
+    def _was_read(self, wanted: Wanted, answer: list[Message] | Exception) -> None:
+        self._later(lambda: self.state.take_messages(wanted, answer))
+
+    def _progress(self, label: str, done: int, total: int) -> None:
+        if total >= 5_000:
+            self._later(lambda: setattr(self.state, "note", f"{label.lower()} {done * 100 // total} %"))
+
+    # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def _keys(self) -> KeyBindings:
+        keys, state = KeyBindings(), self.state
+        choosing = Condition(lambda: state.choosing)
+
+        def on(*names: str, do: Callable[[], None]) -> None:
+            for name in names:
+                keys.add(name, filter=~choosing, eager=name == "escape")(lambda event: do())
+
+        on("up", "c-p", do=lambda: state.move(-1))
+        on("down", "c-n", do=lambda: state.move(1))
+        on("pageup", do=lambda: self._scroll(-1))
+        on("pagedown", do=lambda: self._scroll(1))
+        on("c-t", "f2", do=lambda: state.next_filter("tool"))
+        on("c-k", "f3", do=lambda: state.next_filter("type"))
+        on("c-s", "f4", do=lambda: state.next_filter("status"))
+        on("c-g", "f5", do=state.only_here)
+        on("tab", do=state.fold)
+        on("c-o", do=lambda: setattr(state, "choosing", state.chosen is not None))
+        on("enter", do=lambda: self._choose(""))
+        on("escape", "c-c", "c-d", do=lambda: self._leave(None))
+
+        @keys.add("<any>", filter=choosing)
+        def _(event: KeyPressEvent) -> None:
+            state.choosing = False
+            place = int(event.data) if event.data.isdecimal() else 0
+            if 1 <= place <= len(self.tools):
+                self._choose(self.tools[place - 1])
+
+        @keys.add("escape", filter=choosing, eager=True)
+        @keys.add("c-c", filter=choosing)
+        def _(event: KeyPressEvent) -> None:
+            state.choosing = False
+
+        @keys.add("enter", filter=choosing)
+        def _(event: KeyPressEvent) -> None:
+            self._choose("")
+
+        return keys
+
+    def _choose(self, tool: str) -> None:
+        if self.state.chosen is not None:
+            self._leave(Chosen(self.state.chosen.row, tool))
+
+    def _leave(self, chosen: Chosen | None) -> None:
+        if not self.app.is_done:  # a key may be pressed twice before the screen is gone
+            self.app.exit(result=chosen)
+
+    def _scroll(self, pages: int) -> None:
+        self.state.scroll = max(0, self.state.scroll + pages * max(1, self._sizes()[3] - 1))
+
+    # ── pictures ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _sizes(self) -> tuple[int, int, int, int]:
+        """Columns and rows of the list, columns and rows of what moves in the preview."""
+        rows, columns = self._output.get_size()
+        body = rows - 4  # heading, words, rule, keys
+        if columns >= WIDE:
+            left = min(64, columns * 2 // 5)
+            return left, body, columns - left - 2, max(1, body - 2)
+        above = max(3, (body - 1) * 2 // 5)
+        return columns, above, columns, max(1, body - above - 1 - 2)
+
+    def _layout(self) -> Layout:
+        def window(text: Callable[[], StyleAndTextTuples], **sizes: object) -> Window:
+            return Window(FormattedTextControl(text), wrap_lines=False, **sizes)  # type: ignore[arg-type]
+
+        words = Window(BufferControl(self.words, input_processors=[BeforeInput("find: ")]), height=1)
+        rule = Window(char="─", height=1, style="class:line")
+        beside = VSplit(
+            [
+                window(self._list, width=lambda: self._sizes()[0]),
+                Window(char="│", width=1, style="class:line"),
+                Window(width=1),
+                window(self._preview),
+            ]
+        )
+        below = HSplit(
+            [
+                window(self._list, height=lambda: self._sizes()[1]),
+                Window(char="─", height=1, style="class:line"),
+                window(self._preview),
+            ]
+        )
+        whole = HSplit(
+            [
+                window(self._heading, height=1),
+                words,
+                rule,
+                DynamicContainer(lambda: beside if self._columns() >= WIDE else below),
+                window(self._help, height=1),
+            ]
+        )
+        small = HSplit([window(self._too_small), words])
+
+        def shown() -> AnyContainer:
+            rows, columns = self._output.get_size()
+            return small if columns < LEAST[0] or rows < LEAST[1] else whole
+
+        return Layout(DynamicContainer(shown), focused_element=words)
+
+    def _too_small(self) -> StyleAndTextTuples:
+        said = f"The window is too small: {LEAST[0]}×{LEAST[1]} at least. Esc leaves."
+        return _joined([[("", line)] for line in draw.wrap(said, self._columns())])
+
+    def _columns(self) -> int:
+        return self._output.get_size().columns
+
+    def _heading(self) -> StyleAndTextTuples:
+        question, state = self.state.question, self.state
+        count = len(state.entries)
+        told = state.note or f"{count} session{'s' * (count != 1)}"
+        pieces: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(told)}")]
+        for name in FILTERS:
+            value = getattr(question, name)
+            pieces.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
+        here = terminal.line(os.path.basename(question.root)) if question.root else "all"
+        pieces.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
+        return pieces
+
+    def _list(self) -> StyleAndTextTuples:
+        cells, height, _, _ = self._sizes()
+        state, wide = self.state, self._columns() >= WIDE
+        if not state.entries:
+            if state.note:
+                return []
+            asked = state.question != Question()
+            return _joined([[("class:dim", line)] for line in draw.wrap(NOTHING if asked else EMPTY, cells)])
+        each = (3 if state.entries[0].matches else 2) if wide else 1
+        fitting = max(1, height // each)
+        first = max(0, min(state.cursor - fitting // 2, len(state.entries) - fitting))
+        lines: list[draw.Line] = []
+        for place in range(first, min(first + fitting, len(state.entries))):
+            lines += draw.entry_lines(state.entries[place], cells, chosen=place == state.cursor, wide=wide)
+        return _joined(lines)
+
+    def _preview(self) -> StyleAndTextTuples:
+        _, _, cells, height = self._sizes()
+        state = self.state
+        if state.chosen is None:
+            return []
+        head = draw.preview_head(state.chosen.row, cells)
+        wanted = state.previewed
+        if wanted is None or wanted != state.wanted:
+            return _joined(head)
+        lines, places = self._wrapped(wanted, state.chosen.matches, cells)
+        first = state.show(len(lines), places, height)
+        return _joined(head + lines[first : first + height])
+
+    def _wrapped(self, wanted: Wanted, matches: Sequence[Match], cells: int) -> tuple[list[draw.Line], dict[int, int]]:
+        """The text of the preview; made once, not at every key."""
+        made_of = (wanted, matches, cells, self.state.unfolded, self.state.messages)
+        if self._made_of != made_of:
+            lit = draw.lit_words(matches)
+            self._made = draw.preview_lines(wanted, self.state.messages, cells, lit, unfolded=self.state.unfolded)
+            self._made_of = made_of
+        return self._made
+
+    def _help(self) -> StyleAndTextTuples:
+        if self.state.choosing:
+            names = "  ".join(f"{number} {name}" for number, name in enumerate(self.tools, 1))
+            return [("class:on", cut(f"Continue in:  {names}   Enter its own   Esc back", self._columns()))]
+        if self.state.problem:
+            return [("class:problem", cut(terminal.line(self.state.problem), self._columns()))]
+        return [("class:dim", cut(f"{KEYS}  Esc leave" if self._columns() >= 130 else SHORT_KEYS, self._columns()))]
+
+
+def _joined(lines: Sequence[draw.Line]) -> StyleAndTextTuples:
+    pieces: StyleAndTextTuples = []
+    for line in lines:
+        pieces += [*line, ("", "\n")]
+    return pieces[:-1]

@@ -1,0 +1,152 @@
+"""The meaning of a text as a vector: our own static table, shipped with the package; no network, no set-up.
+
+A text's vector is the sum of the vectors of its word pieces, at length 1. Words outside the vocabulary of pieces
+(CJK, long identifiers) have none; they are left to the keywords. `embedding/README.md` says how the table was made.
+"""
+
+from __future__ import annotations
+
+import os
+import unicodedata
+from itertools import chain
+from threading import Lock
+
+from cortext.index.search.arrays import np
+from cortext.index.search.words import LONGEST_WORD, STOP, WORD, camel_pieces, words_of
+from cortext.index.search.wordtable import Rows, WordTable
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from numpy.typing import NDArray
+
+    Vectors = NDArray[np.float32]
+
+    class Model(Protocol):
+        """What turns texts into vectors of length 1 (or 0, where a text says nothing to it)."""
+
+        name: str
+        dimension: int
+        quick: bool  # whether a query may wait for it
+
+        def embed(self, texts: Sequence[str]) -> Vectors: ...
+
+
+DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "embedding")
+WORDS = 256  # of a text that count; what a message is about is said at its beginning
+LOT = 1_024  # texts whose words are looked up together
+TOGETHER = 64  # texts whose rows of the table are fetched together
+MOST_KNOWN = 500_000  # words whose pieces are remembered
+CRUMB = 3  # letters that the pieces of a word have on average: less, and it is no word
+LONGEST = 48  # letters of a word that is taken apart
+
+
+class StaticModel:
+    """The table in the package."""
+
+    name = "built-in/static-256-1"
+    dimension = 256
+    quick = True
+
+    def __init__(self) -> None:
+        self._table = np.asarray(np.load(os.path.join(DATA, "table.int8.npy"), mmap_mode="r"))
+        self._scale = np.load(os.path.join(DATA, "scale.f32.npy"))
+        with open(os.path.join(DATA, "vocab.txt"), encoding="utf-8") as file:
+            self._ids = {piece: number for number, piece in enumerate(file.read().split("\n"))}
+        self._lock = Lock()  # a server embeds in several threads
+        self._begin()
+
+    def _begin(self) -> None:
+        self._words = WordTable(self._meet)
+        self._rows: Rows[np.int32] = Rows(np.int32)  # the pieces of each word
+        self._rows.keep(np.zeros(0, dtype=np.int32), [0])  # of a word that is too long, whose number is 0
+
+    def _meet(self, words: list[str]) -> None:
+        pieces = [self._pieces(word) for word in words]
+        flat = np.fromiter(chain.from_iterable(pieces), dtype=np.int32)
+        self._rows.keep(flat, [len(several) for several in pieces])
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """A vector a text."""
+        if len(texts) < 8:
+            return np.stack([self._one(text) for text in texts])
+        return np.concatenate([self._many(texts[start : start + LOT]) for start in range(0, len(texts), LOT)])
+
+    def known(self, text: str) -> str:
+        """The words of a text that have a meaning here; one that falls into crumbs (`zzzzqqq`) has none."""
+        words = [word for word in words_of(text)[:WORDS] if self._is_word(word)]
+        return " ".join(words) if any(word.lower() not in STOP for word in words) else ""
+
+    def _is_word(self, word: str) -> bool:
+        pieces = len(self._pieces(word))
+        return pieces == 1 or len(word) >= CRUMB * pieces > 0
+
+    def _many(self, texts: Sequence[str]) -> Vectors:
+        """All words are looked up at once, and the rows of the table are fetched for some texts at a time."""
+        begins = [text[: WORDS * 12] for text in texts]
+        raw = [text.encode("ascii") if text.isascii() else " ".join(WORD.findall(text)).encode() for text in begins]
+        with self._lock:
+            if self._words.count > MOST_KNOWN:
+                self._begin()
+            numbers, bounds = self._words.numbers(raw)
+            first = np.arange(len(numbers)) - np.repeat(bounds[:-1], np.diff(bounds)) < WORDS
+            pieces, cuts = self._rows.joined(numbers[first], np.concatenate(([0], np.cumsum(first)))[bounds])
+        added = np.zeros((len(texts), self.dimension), dtype=np.float32)
+        places = cuts.tolist()
+        for start in range(0, len(texts), TOGETHER):
+            end = min(start + TOGETHER, len(texts))
+            taken = pieces[places[start] : places[end]]
+            rows, scales = self._table.take(taken, axis=0).astype(np.float32), self._scale[taken]
+            for text in range(start, end):
+                here = slice(places[text] - places[start], places[text + 1] - places[start])
+                np.dot(scales[here], rows[here], out=added[text])
+        return _of_length_one(added)
+
+    def _one(self, text: str) -> Vectors:
+        ids = [piece for word in words_of(text)[:WORDS] for piece in self._pieces(word)]
+        if not ids:
+            return np.zeros(self.dimension, dtype=np.float32)
+        whole = self._scale[ids] @ self._table[ids].astype(np.float32)
+        found: Vectors = _of_length_one(whole[None, :])[0]
+        return found
+
+    def _pieces(self, word: str) -> list[int]:
+        """The pieces of a word: the longest that the vocabulary has, from left to right; none where one is missing."""
+        if len(word.encode()) >= LONGEST_WORD:
+            return []
+        parts = camel_pieces(word) or [word]
+        found: list[int] = []
+        for part in parts:
+            part = part.lower()
+            if not part.isascii():
+                letters = unicodedata.normalize("NFD", part)
+                part = "".join(letter for letter in letters if unicodedata.category(letter) != "Mn")
+            found += self._split(part)
+        return found
+
+    def _split(self, word: str) -> list[int]:
+        whole = self._ids.get(word)
+        if whole is not None:
+            return [whole]
+        found: list[int] = []
+        start = 0
+        if len(word) > LONGEST:
+            return []
+        while start < len(word):
+            for end in range(len(word), start, -1):
+                piece = self._ids.get(("##" if start else "") + word[start:end])
+                if piece is not None:
+                    found.append(piece)
+                    start = end
+                    break
+            else:
+                return []
+        return found
+
+
+def _of_length_one(vectors: Vectors) -> Vectors:
+    lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+    lengths[lengths == 0] = 1.0
+    return np.asarray(vectors / lengths[:, None], dtype=np.float32)

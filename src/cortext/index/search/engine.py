@@ -1,0 +1,476 @@
+"""The search index of one user: where it lies, who may write it, and what it finds.
+
+It lies in a folder of its own in the cache folder, named by `current`. A rebuild makes a new folder beside it and
+switches the name at the end, so the old one answers meanwhile; until then `next` names it, and who interrupts a rebuild
+loses a few seconds of it. One process at a time writes, under a lock; readers take no lock and never wait.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+
+from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
+from cortext.index.search.ask import Asking, between, restricted_to
+from cortext.index.search.fuse import fused, in_order
+from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
+from cortext.index.search.keywords import NAME_PLACE, folder_size
+from cortext.index.search.query import moment
+from cortext.index.search.update import KeywordUpdate
+from cortext.index.search.words import STOP, WORD, clean
+from cortext.io import files as fsio
+from cortext.io import locks
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    import tantivy
+
+    from cortext.index.search.embed import Model
+    from cortext.index.search.fuse import Scores
+    from cortext.index.search.models import Models
+    from cortext.index.search.query import Query
+    from cortext.index.sessions import SessionIndex, StoreSource
+
+    Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+
+SCHEMA = 1  # of everything in the folder
+FEW_KEYS = 1_500  # sessions that a query can be restricted to; of more, the results are sorted out afterwards
+CANDIDATES = 300
+AT_ONCE = 20_000  # vectors that a query waits for
+MOST = 20_000
+FAR = 0.25  # a cosine below this says nothing
+
+
+def _place(cache: str) -> str:
+    """Where the index lies: in the cache folder; where that is read-only, in a folder of ours among temporary files."""
+    usual = there = os.path.join(cache, "search")
+    while not os.path.exists(there) and os.path.dirname(there) != there:
+        there = os.path.dirname(there)
+    if os.access(there, os.W_OK):
+        return usual
+    import stat
+    import tempfile
+
+    try:
+        aside = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
+        fsio.ensure_folder(aside)
+        status = os.lstat(aside)
+    except (OSError, WriteFailed):
+        return usual  # and whoever has to write there says why it cannot
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return os.path.join(aside, "search") if ours else usual
+
+
+class Engine:
+    """The index in the cache folder."""
+
+    def __init__(self, cache: str, sources: Mapping[str, StoreSource], models: Models) -> None:
+        self.folder = _place(cache)
+        self.sources = sources
+        self.models = models
+        self.trouble = ""  # why the last query was answered without meaning
+        self.worded = True  # whether its words were found, not only their meaning
+        self.more_to_do = False  # whether the last update left something for a process that nobody waits for
+        self._generation: Generation | None = None
+        self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
+
+    # ── which folder ─────────────────────────────────────────────────────────────────────────────────
+
+    def _current(self) -> str:
+        """The folder that `current` names; empty where there is none of our schema."""
+        return self._named("current")
+
+    def _named(self, pointer: str) -> str:
+        try:
+            name = fsio.read_text(os.path.join(self.folder, pointer), "replace").strip()
+        except (FileNotFoundError, NotADirectoryError):
+            return ""
+        folder = os.path.join(self.folder, os.path.basename(name))
+        return folder if name.startswith(f"{SCHEMA}-") and os.path.isdir(folder) else ""
+
+    def _point(self, pointer: str, folder: str) -> None:
+        fsio.replace_file(os.path.join(self.folder, pointer), [os.path.basename(folder).encode("ascii") + b"\n"])
+
+    def _new_folder(self) -> str:
+        fsio.ensure_folder(self.folder)
+        return os.path.join(self.folder, f"{SCHEMA}-{os.urandom(6).hex()}")
+
+    def generation(self) -> Generation | None:
+        """The index that answers now; None where there is none yet."""
+        folder = self._current()
+        if self._generation is not None and self._generation.folder != folder:
+            self._generation.close()
+            self._generation = None
+        if self._generation is None and folder:
+            try:
+                self._generation = Generation(folder)
+            except BROKEN as error:
+                check_space(error, self.folder)
+                return None
+        return self._generation
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+    def behind(self, listed: SessionIndex, *, meaning: bool = True) -> bool:
+        """Whether the list of sessions holds something that the index has not seen."""
+        there = self.generation()
+        try:
+            if there is None or seen(there.state) != listed.counter() or there.state.pending():
+                return True
+            wanted = "" if self.models.none or not meaning else f"seen {self.models.wanted}"
+            if wanted and there.state.fact(wanted) != mark_of(there.state):
+                return True
+            return any(root in self.sources for root in skipped(there.state))
+        except BROKEN as error:
+            check_space(error, self.folder)
+            return True  # it is made anew by who brings it up to date
+
+    def update(
+        self,
+        listed: SessionIndex,
+        progress: Progress | None = None,
+        *,
+        meaning: bool = True,
+        patient: bool = False,
+        wait: float = 0.0,
+    ) -> bool:
+        """Take in what changed. False where another process is at it: then the answers are as new as it got.
+
+        Very many vectors, or those of a slow model, are made only by who is `patient`.
+        """
+        self.more_to_do = False
+        if not self.behind(listed, meaning=meaning):
+            return True
+        lock = self._lock(wait)
+        if lock is None:
+            return False
+        with lock:
+            self._mended("current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient))
+            self._sweep()
+        return True
+
+    def _mended(self, pointer: str, make: Callable[[], None]) -> None:
+        """Write an index; one that cannot be read is given up and made anew, once. A full disk is no damage."""
+        try:
+            make()
+        except BROKEN as error:
+            check_space(error, self.folder)
+            self._let_go(pointer)
+            try:
+                make()
+            except BROKEN as again:
+                check_space(again, self.folder)
+                raise
+
+    def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> None:
+        there = self.generation()
+        if there is None:
+            fresh = self._new_folder()
+            there = self._generation = Generation(fresh)
+            self._point("current", fresh)
+        self._take_in(there, listed, progress)
+        if meaning:
+            self._embed(there, listed, progress, patient=patient)
+
+    def _let_go(self, *pointers: str) -> None:
+        if self._generation is not None:
+            self._generation.close()
+            self._generation = None
+        for pointer in pointers:
+            path = os.path.join(self.folder, pointer)
+            if os.path.exists(path):
+                fsio.remove(path)
+
+    def rebuild(self, listed: SessionIndex, progress: Progress | None = None, *, wait: float = 5.0) -> None:
+        """Make the index anew beside the old one, then switch. One that was interrupted is gone on with."""
+        lock = self._lock(wait)
+        if lock is None:
+            raise SessionBusy(
+                "the search index is being written by another process",
+                kept="the index as it is",
+                hint="try again when it is done; `cortext index status` shows how far it is",
+            )
+        with lock:
+            self._sweep()  # what an interrupted one left and nothing names: its space is needed
+            self._mended("next", lambda: self._make_next(listed, progress))
+            self._sweep()
+
+    def _make_next(self, listed: SessionIndex, progress: Progress | None) -> None:
+        folder = self._named("next")
+        if folder == self._current():  # the one before was switched to, and killed before it could say so
+            folder = ""
+        made = Generation(folder or self._new_folder())
+        try:
+            if not folder:
+                self._point("next", made.folder)
+            self._take_in(made, listed, progress)
+            self._embed(made, listed, progress, patient=True)
+        finally:
+            made.close()
+        self._point("current", made.folder)
+        fsio.remove(os.path.join(self.folder, "next"))
+
+    def clear(self) -> None:
+        """Delete the index; the next query makes it anew."""
+        lock = self._lock(5.0)
+        if lock is None:
+            raise SessionBusy("the search index is being written by another process", kept="the index as it is")
+        with lock:
+            self._let_go("current", "next")
+            self._sweep()
+
+    def discard(self) -> None:
+        """Give up an index that cannot be read. Where another process is writing, it finds out by itself."""
+        self._let_go()
+        lock = self._lock(5.0)
+        if lock is not None:
+            with lock:
+                self._let_go("current")
+
+    def _take_in(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
+        import json
+
+        name, number = listed.counter()
+        known_name, known_number = seen(there.state)
+        if name != known_name:
+            there.state.another_list(name)
+            known_number = -1
+        left_out = set(skipped(there.state))
+        anew = known_number < 0 or any(root in self.sources for root in left_out)
+        changed, gone = listed.changes(-1 if anew else known_number)
+        if known_number < 0:
+            # Another list than we knew: everything is compared, and what it does not have is gone.
+            gone = sorted(set(there.state.all()) - listed.known())
+        step = (lambda done, total: progress("Indexing messages", done, total)) if progress else None
+        update = KeywordUpdate(there.keywords, there.words, there.state, self.sources)
+        update.run(changed, gone, step)
+        tidy = there.words.tidy(int(there.state.fact("words", "0")))
+        left_out |= {row.root for row, _, _ in changed}
+        there.state.set_facts(
+            list=name,
+            changed=str(number),
+            words=str(tidy),
+            skipped=json.dumps(sorted(left_out - self.sources.keys())),
+        )
+        update.merge()
+
+    def _embed(self, there: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
+        name = self.models.wanted
+        mark = mark_of(there.state)
+        if self.models.none or there.state.fact(f"seen {name}") == mark:
+            return
+        meaning = there.meaning(name)
+        missing = meaning.missing()
+        if missing:
+            if not patient and (missing > AT_ONCE or not self.models.quick):
+                self.more_to_do = True
+                return
+            step = (lambda done, total: progress("Reading their meaning", done, total)) if progress else None
+            meaning.update(self.models.model(name), listed, self.sources, step)
+        else:
+            meaning.merge()  # where the one that made the last of them was killed before it could
+        there.state.set_facts(**{f"seen {name}": mark})
+        for old in there.state.models():
+            if old != name:  # every message has a vector of the new model: the old ones are done with
+                there.state.forget_model(old)
+                fsio.remove_tree(there.meaning(old).folder)
+
+    def _lock(self, wait: float) -> locks.Lock | None:
+        fsio.ensure_folder(self.folder)
+        lock = locks.Lock(os.path.join(self.folder, "lock"))
+        try:
+            lock.acquire(wait, "the search index")
+        except SessionBusy:
+            return None
+        return lock
+
+    def _sweep(self) -> None:
+        """Take away folders that nothing names. Who still reads one keeps its open files."""
+        kept = {os.path.basename(self._named(pointer)) for pointer in ("current", "next")}
+        with os.scandir(self.folder) as entries:
+            for entry in list(entries):
+                if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
+                    fsio.remove_tree(entry.path)
+
+    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+
+    def find(
+        self,
+        query: Query,
+        *,
+        keys: Collection[int] | None = None,
+        leave_out: Collection[int] = (),
+        limit: int = CANDIDATES,
+        exact: bool = False,
+        like: int = 0,
+    ) -> tuple[Scores, set[str]]:
+        """Scores of messages by (key, number), and the terms that a snippet shows lit.
+
+        `keys` are the sessions to look in (None: all of them). `like` is the key of a session whose meaning is looked
+        for instead of the query's.
+        """
+        there = self.generation()
+        self.trouble, self.worded = "", False
+        if there is None or (keys is not None and not keys):
+            return {}, set()
+        asking = Asking(there.keywords, there.words, exact=exact)
+        restrictions = self._restrictions(there, query, keys, leave_out)
+        asked = asking.build(query, restrictions)
+        if asked is None:
+            return {}, set()
+        newest = not query.wanted
+        hits = there.keywords.search(asked, limit, newest=newest)
+        if keys is not None and len(keys) > FEW_KEYS:
+            allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
+            more = limit
+            kept = [hit for hit in hits if hit[0] in allowed]
+            while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
+                more *= 4
+                hits = there.keywords.search(asked, more, newest=newest)
+                kept = [hit for hit in hits if hit[0] in allowed]
+            hits = kept[:limit]
+        names = {key: score for key, place, score in hits if place >= NAME_PLACE}
+        found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
+        self.worded = newest or (bool(found or names) and asking.occurs(query))
+        if not self.worded:  # at most a small word of the query was said: that is no answer to it
+            found, names = {}, {}
+        if newest:
+            return in_order(found), asking.lit
+        # Where a word must or must not be there, only what the words found is shown; meaning then only orders it.
+        strict = exact or query.demands
+        near = {} if exact else self._near(there, query.said, like, found, keys, 0 if strict else limit)
+        return fused(found, near, names, strict=strict), asking.lit
+
+    def _near(
+        self,
+        there: Generation,
+        said: str,
+        like: int,
+        found: Collection[tuple[int, int]],
+        keys: Collection[int] | None,
+        limit: int,
+    ) -> dict[tuple[int, int], float]:
+        """How near messages are in meaning: the nearest of all, and those that the words found."""
+        name = self.models.usable(there.state)
+        if not name or not said.strip():
+            return {}
+        vectors = there.meaning(name).vectors()
+        if not len(vectors):
+            return {}
+        mean = vectors.mean(like) if like else None
+        try:
+            model = self.models.model(name)
+            # Of words that nobody said, those that are no words at all would find anything.
+            said = said if self.worded else _known(model, said)
+            if mean is None and not said:
+                return {}
+            query = model.embed([said])[0] if mean is None else mean
+        except (ModelError, ConfigError) as error:
+            self.trouble = f"found by words alone: {error.message}"
+            return {}
+        few = keys if keys is not None and len(keys) <= FEW_KEYS else None
+        nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
+        if limit and keys is not None and few is None:
+            allowed = set(keys)
+            nearest = [item for item in vectors.search(query, limit * 10) if item[0] in allowed][:limit]
+        near = {(key, place): score for key, place, score in nearest if score >= FAR}
+        near |= {(key, place): score for key, place, score in vectors.exactly(query, list(found))}
+        return near
+
+    def _restrictions(
+        self, there: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
+    ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
+        from tantivy import Occur
+
+        found: list[tuple[tantivy.Occur, tantivy.Query]] = []
+        if keys is not None and len(keys) <= FEW_KEYS:
+            found.append((Occur.Must, restricted_to(there.keywords, "session", list(keys))))
+        if leave_out:
+            found.append((Occur.MustNot, restricted_to(there.keywords, "session", list(leave_out))))
+        role = query.filters.get("role")
+        if role:
+            found.append((Occur.Must, restricted_to(there.keywords, "role", [role])))
+        after, before = query.filters.get("after", ""), query.filters.get("before", "")
+        if after or before:
+            first = moment(after) if after else 0
+            last = moment(before, end=True) if before else 99991231235959
+            found.append((Occur.Must, between(there.keywords, first, last)))
+        return found
+
+    # ── for those who show what was found ────────────────────────────────────────────────────────────
+
+    def sessions(self, keys: Collection[int]) -> dict[int, tuple[str, str, int]]:
+        """(store, id, number of messages) of each key that was found."""
+        there = self._generation  # the one that was just asked: another may have other keys
+        return there.state.by_key(keys) if there else {}
+
+    def keys_of(self, pairs: Collection[tuple[str, str]]) -> list[int]:
+        """The keys of sessions, by (store, id)."""
+        there = self.generation()
+        if there is None:
+            return []
+        if len(pairs) <= FEW_KEYS // 5:
+            return [known.key for known in there.state.of(pairs).values()]
+        version = self.version()
+        if self._keys[0] != version:
+            self._keys = (version, there.state.keys())
+        return list(filter(None, map(self._keys[1].get, pairs)))  # no key is 0
+
+    def version(self) -> str:
+        """Which index this is, and what it has seen: as long as it stays the same, so do the keys."""
+        there = self._generation or self.generation()
+        return f"{there.folder} {mark_of(there.state)}" if there else ""
+
+    def strangers(self) -> bool:
+        """Whether the index holds sessions of stores that are not ours to show."""
+        there = self.generation()
+        return there is not None and not there.state.roots() <= self.sources.keys()
+
+    def tokens(self, text: str) -> list[tuple[str, int, int]]:
+        """The terms of a text as the index has them, with their places; rows of signs as they stand."""
+        there = self._generation  # the one that was just asked
+        return there.keywords.tokens(text) if there else []
+
+    def stems(self, text: str) -> list[str]:
+        """The terms of a text, in order."""
+        there = self._generation or self.generation()
+        return there.keywords.stems(text) if there else []
+
+    def rarest(self, text: str, most: int) -> list[str]:
+        """The words of a text that say most about it: said in few messages, and often in the text."""
+        there = self.generation()
+        if there is None:
+            return []
+        searcher = there.keywords.searcher()
+        total = max(searcher.num_docs, 1)
+        said: dict[str, list[str]] = {}
+        for word in WORD.findall(clean(text).lower()):
+            if len(word) > 2 and word not in STOP:
+                for stem in there.keywords.stems(word):
+                    said.setdefault(stem, []).append(word)
+        worth = {
+            words[0]: len(words) ** 0.5 * math.log(total / (searcher.doc_freq("body", stem) + 1) + 1)
+            for stem, words in said.items()
+        }
+        return sorted(worth, key=lambda word: (-worth[word], word))[:most]
+
+    def status(self, listed: SessionIndex) -> Status:
+        """What there is."""
+        there = self.generation()
+        if there is None:
+            return Status(self.folder, 0, 0, {}, self.models.wanted, 0, True)
+        sessions, messages = there.state.counts()
+        whole = folder_size(there.folder)
+        vectors = folder_size(os.path.join(there.folder, "vectors"))
+        sizes = {"keywords": whole - vectors, "vectors": vectors}
+        embedded = there.meaning(self.models.wanted).count()
+        return Status(there.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
+
+
+def _known(model: Model, said: str) -> str:
+    """What a model knows of some words; another one than ours does not tell, so that is all of them."""
+    from cortext.index.search.embed import StaticModel
+
+    return model.known(said) if isinstance(model, StaticModel) else said

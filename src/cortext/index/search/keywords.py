@@ -1,0 +1,166 @@
+"""Finding messages by their words: one tantivy index, a document a message, nothing stored but what names it.
+
+A document is (session key, place, time); the text itself stays in the log. A session's name (its title and summary)
+is a document of its own. Scores are BM25.
+"""
+
+from __future__ import annotations
+
+import os
+
+import tantivy
+
+from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, SIGNS, clean
+from cortext.io import files as fsio
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cortext.model.message import Message
+
+NAME_PLACE = 1 << 40  # the place of a session's name, far behind every message
+
+Hit = tuple[int, int, float]  # session key, place, score
+
+
+def place_of(message: Message) -> int:
+    """Where a message stands in its session, and (the last bit) whether the user said it."""
+    return message.seq * 2 + (message.role == "user")
+
+
+def _schema() -> tantivy.Schema:
+    builder = tantivy.SchemaBuilder()
+    builder.add_unsigned_field("session", indexed=True, fast=True)
+    builder.add_unsigned_field("place", fast=True)
+    builder.add_unsigned_field("time", fast=True)
+    builder.add_unsigned_field("named", indexed=True)
+    builder.add_text_field("role", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("body", tokenizer_name="words", index_option="position")
+    builder.add_text_field("signs", tokenizer_name="signs", index_option="position")
+    builder.add_text_field("name", tokenizer_name="words", index_option="position")
+    return builder.build()
+
+
+def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
+    """What makes terms of a text, what only takes it apart, and what takes terms as they are."""
+    tokenizer, filters = tantivy.Tokenizer, tantivy.Filter
+    words = tantivy.TextAnalyzerBuilder(tokenizer.simple())
+    for step in (
+        filters.remove_long(LONGEST_WORD),
+        filters.lowercase(),
+        filters.ascii_fold(),
+        filters.stemmer("english"),
+    ):
+        words = words.filter(step)
+    ready = tantivy.TextAnalyzerBuilder(tokenizer.whitespace()).filter(filters.remove_long(LONGEST_TERM))
+    return words.build(), tantivy.TextAnalyzerBuilder(tokenizer.simple()).build(), ready.build()
+
+
+PRIVATE = 0o077  # what others must not be allowed
+
+
+class Keywords:
+    """The index in this folder; it is made where there is none."""
+
+    def __init__(self, folder: str) -> None:
+        fsio.ensure_folder(folder)
+        self.folder = folder
+        self.schema = _schema()
+        self.words, self.plain, ready = _analyzers()
+        before = os.umask(PRIVATE)
+        try:
+            self.index = tantivy.Index(self.schema, path=folder)
+        finally:
+            os.umask(before)
+        # Texts are handed over as terms: a word is stemmed when it is new, not each time that it is said.
+        self.index.register_tokenizer("words", ready)
+        self.index.register_tokenizer("signs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(r"\S")).build())
+        self.index.config_reader("manual")
+        self._seen = self._meta()
+        self._searcher = self.index.searcher()
+
+    def searcher(self) -> tantivy.Searcher:
+        """A view of the last commit, whoever made it."""
+        now = self._meta()
+        if now != self._seen:
+            self.index.reload()
+            self._searcher = self.index.searcher()
+            self._seen = now
+        return self._searcher
+
+    def _meta(self) -> tuple[int, int]:
+        # tantivy puts a new meta.json in place at every commit: its inode and time tell one from another.
+        status = os.stat(os.path.join(self.folder, "meta.json"))
+        return status.st_ino, status.st_mtime_ns
+
+    def stems(self, text: str) -> list[str]:
+        """The terms of a text, as the index holds them."""
+        return self.words.analyze(clean(text))
+
+    def tokens(self, text: str) -> list[tuple[str, int, int]]:
+        """The terms of a text with their places in it; signs are given as each one and each two."""
+        found = [
+            (token.text, token.char_offset_from, token.char_offset_to) for token in self.words.pre_tokenize(text).tokens
+        ]
+        for row in SIGNS.finditer(text):
+            signs, start = row.group(), row.start()
+            found += [
+                (signs[place : place + size], start + place, start + place + size)
+                for size in (1, 2, 3, 4)
+                for place in range(len(signs) - size + 1)
+            ]
+        return sorted(found, key=lambda item: item[1:])
+
+    def search(self, query: tantivy.Query, limit: int, *, newest: bool = False) -> list[Hit]:
+        """The best documents for a query (or the newest, where there are no words to be good at), best first."""
+        searcher = self.searcher()
+        found = searcher.search(query, limit, count=False, order_by_field="time" if newest else None).hits
+        if len(found) == limit and found[0][0] > found[-1][0]:
+            # Which of those with the same last score came in depends on how the index came about: none of them does.
+            found = [hit for hit in found if hit[0] > found[-1][0]]
+        addresses = [address for _, address in found]
+        sessions = searcher.fast_field_values("session", addresses)
+        places = searcher.fast_field_values("place", addresses)
+        return [
+            (int(session or 0), int(place or 0), 0.0 if newest else score)
+            for (score, _), session, place in zip(found, sessions, places, strict=True)
+        ]
+
+    def shut(self) -> None:
+        """Shut the files that an older version left open to others."""
+        for entry in os.scandir(self.folder):
+            try:
+                if entry.stat(follow_symlinks=False).st_mode & PRIVATE:
+                    os.chmod(entry.path, fsio.FILE_MODE)
+            except OSError:
+                continue  # merged away meanwhile, or not ours
+
+    def stamp(self) -> str:
+        """tantivy's count of operations at its last commit: it tells whether a commit was made."""
+        import json
+
+        return str(json.loads(fsio.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
+
+    def size(self) -> int:
+        """Bytes on disk."""
+        return folder_size(self.folder)
+
+
+def folder_size(folder: str) -> int:
+    """The bytes of all files below a folder."""
+    total = 0
+    for path, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.stat(os.path.join(path, name)).st_size
+            except FileNotFoundError:
+                continue  # merged away meanwhile
+    return total
+
+
+def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
+    """At least one of them; the scores add up."""
+    if len(queries) == 1:
+        return queries[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])

@@ -1,0 +1,229 @@
+"""The vectors of one model over one index: which files they are in, and keeping them up to date.
+
+A new file is written whole, then named in the state together with how far each session is: a kill leaves either both
+or a file that nothing names, which is swept away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import time
+
+from cortext.index.search import clusters
+from cortext.index.search.arrays import np
+from cortext.index.search.keywords import place_of
+from cortext.index.search.reading import messages
+from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
+from cortext.index.search.words import searchable
+from cortext.io import files as fsio
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from cortext.index.search.embed import Model
+    from cortext.index.search.state import State
+    from cortext.index.sessions import SessionIndex, StoreSource
+
+    Progress = Callable[[int, int], None]
+    Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
+
+BATCH = 2_048  # texts that a model gets at once
+LOT = 1 << 16  # vectors of a file, while very many are made
+AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
+MOST_FILES = 8
+GROWN = 6  # times as many vectors as when the centroids were trained: train anew
+
+
+class Meaning:
+    """The vectors of a model in the folder of an index."""
+
+    def __init__(self, folder: str, state: State, model: str) -> None:
+        self.model = model
+        # A model's name may hold anything; its folder is named by a hash of it.
+        self.folder = os.path.join(folder, "vectors", hashlib.sha256(model.encode()).hexdigest()[:12])
+        self._state = state
+        self._files: tuple[str, ...] = ()
+        self._set: VectorSet | None = None
+
+    def vectors(self) -> VectorSet:
+        """All vectors that there are now."""
+        files = tuple(item.file for item in self._state.segments(self.model))
+        if self._set is None or files != self._files:
+            try:
+                self._set = VectorSet(self.folder, files)
+            except FileNotFoundError:  # merged between the question and the opening
+                files = tuple(item.file for item in self._state.segments(self.model))
+                self._set = VectorSet(self.folder, files)
+            self._files = files
+        return self._set
+
+    def count(self) -> int:
+        """How many vectors there are."""
+        return sum(item.vectors for item in self._state.segments(self.model))
+
+    def missing(self) -> int:
+        """How many messages have none yet."""
+        return sum(end - first for _, _, _, first, end in self._state.to_embed(self.model))
+
+    # ── writing ──────────────────────────────────────────────────────────────────────────────────────
+
+    def update(
+        self,
+        model: Model,
+        listed: SessionIndex,
+        sources: Mapping[str, StoreSource],
+        progress: Progress | None = None,
+    ) -> None:
+        """Make what is missing; the caller holds the lock."""
+        fsio.ensure_folder(self.folder)
+        self._sweep()
+        missing = self._state.to_embed(self.model)
+        total = sum(end - first for _, _, _, first, end in missing)
+        rows = listed.named([(root, name) for _, root, name, _, _ in missing])
+        made = _Making(self, model)
+        done = 0
+        for key, root, name, first, end in missing:
+            row = rows.get((root, name))
+            if row is None or root not in sources:
+                continue
+            reached = first
+            for message in messages(sources[root], name, row.path, first):
+                if message.seq >= end:
+                    break
+                made.add(owner(key, place_of(message)), searchable(message))
+                reached = message.seq + 1
+            made.reached(key, max(reached, end))
+            done += end - first
+            if progress:
+                progress(done, total)
+        made.write()
+        self.merge()
+
+    def save(self, owners: list[int], lots: Sequence[Packed], reached: Sequence[tuple[int, int]]) -> None:
+        """One new file of vectors, and how far the sessions in it are."""
+        state = self._state
+        name = ""
+        if owners:
+            packed, scales = (np.concatenate(part) for part in zip(*lots, strict=True))
+            name = f"{os.urandom(8).hex()}.vectors"
+            number, count, nearest = self._sorted_by(packed)
+            path = os.path.join(self.folder, name)
+            write(path, np.array(owners, dtype=np.uint64), scales, packed, nearest, count, number)
+        state.begin()
+        if name:
+            state.add_segment(self.model, name, len(owners))
+        state.embedded(self.model, reached)
+        state.commit()
+
+    def _sorted_by(self, packed: NDArray[np.int8]) -> tuple[int, int, NDArray[np.int64] | None]:
+        """The centroids in use, where the vectors are worth sorting by them."""
+        number = int(self._state.fact(f"centroids {self.model}", "0"))
+        if not number or len(packed) < 1_000:
+            return 0, 0, None
+        centroids = self.vectors().centroids(number)
+        return number, len(centroids), clusters.assign(packed, centroids)
+
+    def merge(self) -> None:
+        """Merge small files; train centroids when there are enough vectors, and anew when there are many more."""
+        there = self._state.segments(self.model)
+        total = sum(item.vectors for item in there)
+        trained = int(self._state.fact(f"trained {self.model}", "0"))
+        if total >= clusters.WORTH and total > GROWN * trained:
+            self._rewrite([item.file for item in there], train=True)
+        elif len(there) > MOST_FILES:
+            small: list[str] = []
+            size = 0
+            for item in sorted(there, key=lambda item: item.vectors):
+                if len(small) >= MOST_FILES and item.vectors > 4 * size:
+                    break
+                small.append(item.file)
+                size += item.vectors
+            self._rewrite(small, train=False)
+
+    def _rewrite(self, files: Sequence[str], *, train: bool) -> None:
+        """Several files as one, without the vectors of sessions that are gone."""
+        state = self._state
+        segments = [Segment(os.path.join(self.folder, name)) for name in files]
+        alive = np.array(sorted(state.in_use()), dtype=np.uint64)
+        kept = [np.flatnonzero(np.isin(segment.owners >> np.uint64(32), alive)) for segment in segments]
+        owners = np.concatenate([segment.owners[rows] for segment, rows in zip(segments, kept, strict=True)])
+        scales = np.concatenate([segment.scales[rows] for segment, rows in zip(segments, kept, strict=True)])
+        packed = np.empty((len(owners), segments[0].vectors.shape[1]), dtype=np.int8)
+        end = 0
+        for segment, rows in zip(segments, kept, strict=True):  # one copy of them all: they are most of what there is
+            np.take(segment.vectors, rows, axis=0, out=packed[end : end + len(rows)], mode="clip")
+            end += len(rows)
+        facts: dict[str, str] = {}
+        if train:
+            count = clusters.how_many(len(owners))
+            chosen = np.random.default_rng(0).permutation(len(owners))[: count * clusters.SAMPLE]
+            sample = packed[chosen].astype(np.float32) * scales[chosen, None]
+            number = clusters.save(self.folder, clusters.train(sample, count))
+            facts = {f"centroids {self.model}": str(number), f"trained {self.model}": str(len(owners))}
+            nearest: NDArray[np.int64] | None = clusters.assign(packed, self.vectors().centroids(number))
+        else:
+            number, count, nearest = self._sorted_by(packed)
+        name = f"{os.urandom(8).hex()}.vectors"
+        write(os.path.join(self.folder, name), owners, scales, packed, nearest, count, number)
+        state.begin()
+        state.drop_segments(self.model, files)
+        state.add_segment(self.model, name, len(owners))
+        state.set_facts(**facts)
+        state.commit()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Take away files that nothing names: of a kill, or merged. Who still reads one keeps it open."""
+        named = {item.file for item in self._state.segments(self.model)}
+        current = self._state.fact(f"centroids {self.model}", "0")
+        with os.scandir(self.folder) as entries:
+            for entry in list(entries):
+                if entry.name not in named and entry.name != f"centroids-{current}.npy":
+                    fsio.remove(entry.path)
+
+
+class _Making:
+    """Texts on their way to becoming vectors. A lot is packed as soon as it is made: that is a quarter of its size."""
+
+    def __init__(self, meaning: Meaning, model: Model) -> None:
+        self._meaning, self._model = meaning, model
+        self._texts: list[str] = []
+        self._waiting: list[int] = []  # whose texts these are
+        self._owners: list[int] = []
+        self._done: list[Packed] = []
+        self._reached: list[tuple[int, int]] = []
+        self._written = time.monotonic()
+
+    def add(self, whose: int, text: str) -> None:
+        self._waiting.append(whose)
+        self._texts.append(text)
+        if len(self._texts) == BATCH:
+            self._embed()
+
+    def reached(self, key: int, end: int) -> None:
+        """All of a session's messages before `end` were added."""
+        self._reached.append((key, end))
+        if len(self._owners) + len(self._waiting) >= LOT or time.monotonic() - self._written > AT_RISK:
+            self.write()
+
+    def _embed(self) -> None:
+        if not self._texts:
+            return
+        vectors = self._model.embed(self._texts)
+        says: NDArray[np.bool_] = np.any(vectors != 0, axis=1)  # a text without a known word has no meaning to compare
+        self._owners += [whose for whose, there in zip(self._waiting, says.tolist(), strict=True) if there]
+        self._done.append(pack(vectors[says]))
+        self._texts, self._waiting = [], []
+
+    def write(self) -> None:
+        """What there is becomes a file."""
+        self._embed()
+        if not self._reached:
+            return
+        self._meaning.save(self._owners, self._done, self._reached)
+        self._owners, self._done, self._reached = [], [], []
+        self._written = time.monotonic()

@@ -1,0 +1,141 @@
+"""A query as people type it: words, "a phrase", begin*, +must, -not, and filters such as `tool:claude`.
+
+Nothing in it is an error. What does not make sense as syntax is a word.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cortext.index.search.words import STOP, WORD
+from cortext.model import clock
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "after", "before")
+LONGEST = 4_000  # characters that are looked at: more is a text to compare with, not a question
+MOST_WORDS = 64
+
+# A sign counts only right before a word: `--amend` is no exclusion.
+_PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
+_RELATIVE = re.compile(r"(\d{1,4})([hdwmy])")
+_DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0, "y": 365.0}
+
+
+class Word:
+    """One thing to look for. `must` and `excluded` are what + and - say; a phrase must be there too."""
+
+    __slots__ = ("begins", "excluded", "must", "phrase", "text")
+
+    def __init__(self, text: str, *, phrase: bool, begins: bool, must: bool, excluded: bool) -> None:
+        self.text, self.phrase, self.begins, self.must, self.excluded = text, phrase, begins, must, excluded
+
+    def __repr__(self) -> str:
+        marks = [name for name in ("phrase", "begins", "must", "excluded") if getattr(self, name)]
+        return f"Word({self.text!r}{''.join(', ' + mark for mark in marks)})"
+
+
+class Query:
+    """A query taken apart; `said` is its text for the comparison by meaning."""
+
+    def __init__(self, words: list[Word], filters: dict[str, str], said: str) -> None:
+        self.words, self.filters, self.said = words, filters, said
+
+    @property
+    def demands(self) -> bool:
+        """Whether some word must or must not be there."""
+        return any(word.must or word.phrase or word.excluded for word in self.words)
+
+    @property
+    def wanted(self) -> list[Word]:
+        """What is looked for, without what must not be there."""
+        return [word for word in self.words if not word.excluded]
+
+
+def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
+    """Take a query apart; filters given beside it win over those in it."""
+    found: dict[str, str] = {}
+    words: list[Word] = []
+    said: list[str] = []
+    for sign, name, quoted, bare in _PIECE.findall(text[:LONGEST]):
+        value = bare or quoted
+        if name in FILTERS and not sign and value and _makes_sense(name, value):
+            found[name] = value
+            continue
+        begins = bare.endswith("*") and len(bare) > 1
+        piece = f"{name}:{value}" if name else value
+        if not WORD.search(piece):
+            continue
+        word = Word(
+            piece.rstrip("*") if begins else piece,
+            phrase=bool(quoted) and not name,
+            begins=begins,
+            must=sign == "+",
+            excluded=sign == "-",
+        )
+        if not word.excluded:
+            said.append(word.text)
+        words.append(word)
+    telling = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
+    if not any(not word.excluded for word in telling):
+        telling = words
+    given = {name: value for name, value in (filters or {}).items() if value}
+    return Query(telling[:MOST_WORDS], found | given, " ".join(said))
+
+
+def _is_stop(word: Word) -> bool:
+    pieces = WORD.findall(word.text.lower())
+    return not word.begins and all(piece in STOP for piece in pieces)
+
+
+def _makes_sense(name: str, value: str) -> bool:
+    return name not in ("after", "before") or moment(value) > 0
+
+
+def moment(text: str, *, end: bool = False) -> int:
+    """A day or a time as a number that sorts (20261115093000); -1 where it is none.
+
+    A year, a month, a day, a whole timestamp, `today`, `yesterday`, or how long ago: 12h, 7d, 2w, 3m, 1y.
+    `end` means the last second of a year, month or day that is not said more closely.
+    """
+    import time
+
+    text = text.strip().lower()
+    ago = _RELATIVE.fullmatch(text)
+    if ago:
+        return number(clock.from_epoch(time.time() - int(ago[1]) * _DAYS[ago[2]] * 86_400))
+    if text in ("today", "yesterday"):
+        text = clock.from_epoch(time.time() - (86_400 if text == "yesterday" else 0))[:10]
+    if re.fullmatch(r"\d{4}(-\d{2}(-\d{2})?)?", text):
+        first = text + "0000-01-01"[len(text) :]
+        if not clock.normalise(first):
+            return -1
+        digits = text.replace("-", "")
+        return int(digits + "99991231235959"[len(digits) :]) if end else number(f"{first}T00:00:00Z")
+    whole = clock.normalise(text.upper())
+    return number(whole) if whole else -1
+
+
+def timestamp(text: str, *, end: bool = False) -> str:
+    """The same as a timestamp; empty where it is none."""
+    found = moment(text, end=end)
+    if found < 0:
+        return ""
+    digits = f"{found:014}"
+    day, hour = digits[:8], digits[8:]
+    return f"{day[:4]}-{day[4:6]}-{day[6:]}T{hour[:2]}:{hour[2:4]}:{hour[4:]}{'.999Z' if end else '.000Z'}"
+
+
+def number(timestamp: str) -> int:
+    """A timestamp of ours as a number that sorts; 0 where it is none."""
+    try:
+        return _digits(timestamp)
+    except ValueError:
+        whole = clock.normalise(timestamp)
+        return _digits(whole) if whole else 0
+
+
+def _digits(timestamp: str) -> int:
+    return int(timestamp[:19].encode().translate(None, b"-T:"))

@@ -1,0 +1,154 @@
+"""Messages of a session for the index: straight from its files where it has some, else through its store.
+
+The list of sessions says where the files lie; a store would have to look for them first, session by session.
+"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+
+from cortext.store.files import layout_paths as shapes
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from cortext.index.sessions import StoreSource
+    from cortext.model.message import Message
+
+
+AT_A_TIME = 500  # messages of a store that has no files
+
+
+def messages(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[Message]:
+    """The messages from a number on. A session that went away has none."""
+    for batch in batches(source, session_id, path, start):
+        yield from batch
+
+
+def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[list[Message]]:
+    """The same, many at a time: the quick way to take in a whole session."""
+    from cortext.errors import CortextError
+
+    try:
+        if source.kind in shapes.FILES:
+            yield from _from_files(source, path, start)
+        else:
+            yield from _gathered(source.store.read(session_id, start))
+    except (CortextError, OSError):
+        return  # gone, or a link that is not followed: what cannot be read is not found
+
+
+def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Message]]:
+    from cortext.store.files.archive import ArchivedReading
+    from cortext.store.files.folders import Folders
+    from cortext.store.files.journal import JournalReading
+    from cortext.store.files.seek import offset_of
+
+    files = shapes.FILES[source.kind]
+    log = f"{path}/{files[0]}" if files[0] else path
+    archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
+    Folders(source.root).check(os.path.dirname(log))
+    if archive and os.path.lexists(archive):
+        found = _gathered(ArchivedReading(archive, log, start, brief=True))
+    else:
+        seek = (lambda opened: offset_of(opened, start)) if start else None
+        found = JournalReading(log, seek=seek, brief=True).batches()
+    for batch in found:
+        if batch and batch[0].seq < start:
+            batch = [message for message in batch if message.seq >= start]
+        if batch:
+            yield batch
+
+
+def _gathered(reading: Iterable[Message]) -> Iterator[list[Message]]:
+    found = iter(reading)
+    while batch := list(islice(found, AT_A_TIME)):
+        yield batch
+
+
+def around(source: StoreSource, session_id: str, path: str, seq: int) -> dict[int, Message]:
+    """A message and those beside it, by their numbers; empty where there is none."""
+    found = _picked(source, path, seq)
+    if found:
+        return found
+    for message in messages(source, session_id, path, max(0, seq - 1)):
+        if message.seq > seq + 1:
+            break
+        found[message.seq] = message
+    return found
+
+
+def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
+    """The same in a log of ours by looking for the number alone: three lines are decoded, not a megabyte of them.
+
+    Empty where anything is not as we write it; then the slow way tells.
+    """
+    from cortext.errors import CortextError
+    from cortext.io import files as fsio
+    from cortext.io.jsonl import BLOCK
+    from cortext.store.files.folders import Folders
+    from cortext.store.files.seek import offset_of
+
+    files = shapes.FILES.get(source.kind)
+    if files is None or (len(files) > 1 and os.path.lexists(f"{path}/{files[-1]}")):
+        return {}
+    log = f"{path}/{files[0]}" if files[0] else path
+    try:
+        Folders(source.root).check(os.path.dirname(log))
+        descriptor = fsio.open_file(log, os.O_RDONLY)
+    except (CortextError, OSError):
+        return {}
+    try:
+        start = offset_of(descriptor, max(0, seq - 1))
+        return _in_piece(os.pread(descriptor, 2 * BLOCK, start), seq)
+    finally:
+        os.close(descriptor)
+
+
+def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
+    from cortext.store.files.lines import BadLine, decode_line
+
+    mark = b'"seq": %d' % seq
+    place = piece.find(mark)
+    while place >= 0:
+        begin = piece.rfind(b"\n", 0, place) + 1
+        end = piece.find(b"\n", place)
+        if end < 0:
+            return {}
+        found: dict[int, Message] = {}
+        before = piece.rfind(b"\n", 0, max(0, begin - 1)) + 1
+        after = piece.find(b"\n", end + 1)
+        for first, last in ((before, begin - 1), (begin, end), (end + 1, after)):
+            if last <= first:
+                continue
+            try:
+                message = decode_line(piece[first:last])
+            except BadLine:
+                return {}
+            if message.role and abs(message.seq - seq) <= 1:
+                found[message.seq] = message
+        if seq in found:
+            return found
+        place = piece.find(mark, place + 1)
+    return {}
+
+
+def log_signs(kind: str, signs: str) -> str:
+    """Of the signs of a session's files those of its messages: the log's and the archive's."""
+    files = shapes.FILES.get(kind)
+    if files is None:
+        return signs
+    pieces = signs.split(" ")
+    return pieces[0] if len(files) == 1 else f"{pieces[0]} {pieces[-1]}"
+
+
+def only_grew(old: str, new: str) -> bool:
+    """Whether a log is the same file as before and longer, and its archive untouched: then only its tail is new."""
+    before, now = old.split(" "), new.split(" ")
+    if len(before) != len(now) or before[1:] != now[1:] or "-" in (before[0], now[0]):
+        return False
+    old_size, _, old_inode = before[0].split(".")
+    new_size, _, new_inode = now[0].split(".")
+    return old_inode == new_inode and int(new_size) >= int(old_size)

@@ -1,0 +1,172 @@
+"""Bringing the keywords up to date with the list of sessions: only what changed is read, only what is new is added.
+
+The order makes a kill harmless: first it is announced what will be true after the commit, then the index commits, then
+the announcement comes true. After a kill in between, the index's own stamp tells whether its commit was made.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from itertools import chain
+
+from cortext.index.search.reading import batches, log_signs, only_grew
+from cortext.index.search.words import searchable
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from cortext.index.search.keyword_writer import KeywordWriter
+    from cortext.index.search.keywords import Keywords
+    from cortext.index.search.state import Known, State
+    from cortext.index.search.wordlist import WordList
+    from cortext.index.sessions import Changed, Row, StoreSource
+    from cortext.model.message import Message
+
+    Progress = Callable[[int, int], None]
+
+LOT = 150_000  # messages between two commits of a long update
+AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
+SMALL = 2_000  # up to so many messages the writer takes little memory, and starts quickly
+MANY_SEGMENTS = 12
+VERIFIED = 2_000  # messages of a session that are compared with what is in the index, however it changed
+
+
+class KeywordUpdate:
+    """One update; the caller holds the lock."""
+
+    def __init__(self, keywords: Keywords, words: WordList, state: State, sources: Mapping[str, StoreSource]) -> None:
+        self._keywords, self._words, self._state, self._sources = keywords, words, state, sources
+        self._made: KeywordWriter | None = None
+        self._small = True
+        self._done: list[tuple[int, int, str, int, str, int]] = []  # what `session` will say after the next commit
+        self._added = 0
+        self._committed = time.monotonic()
+
+    def run(
+        self, changed: Sequence[Changed], gone: Iterable[tuple[str, str]], progress: Progress | None = None
+    ) -> None:
+        """Take in these changes; what was committed stays where the user interrupts."""
+        self._state.settle(self._keywords.stamp())
+        try:
+            self._run(changed, gone, progress)
+        except BaseException:
+            self._state.rollback()
+            if self._made is not None:
+                self._made.close()
+                self._made = None
+            raise
+
+    def _run(self, changed: Sequence[Changed], gone: Iterable[tuple[str, str]], progress: Progress | None) -> None:
+        total = sum(row.message_count for row, _, _ in changed)
+        self._small = total <= SMALL
+        known = self._state.all() if len(changed) > 500 else self._state.of((row.root, row.id) for row, _, _ in changed)
+        self._state.begin()
+        for item in self._state.of(gone).values():
+            self._state.retire(item.key)
+        for key in self._state.retired():
+            self._writer.forget(key)
+        done = 0
+        for row, signs, number in changed:
+            if row.root in self._sources:
+                self._take(row, signs, number, known.get((row.root, row.id)))
+            done += row.message_count
+            if progress:
+                progress(done, total)
+            if self._added >= LOT or (self._done and time.monotonic() - self._committed > AT_RISK):
+                self._commit()
+        self._commit()
+
+    def _take(self, row: Row, signs: str, number: int, known: Known | None) -> None:
+        if known is not None and known.changed == number:
+            return
+        name = f"{row.title}\n{row.summary}".strip()
+        log = log_signs(row.kind, signs)
+        if known is None:
+            self._index(row, log, number, name)
+            return
+        if name != known.name:
+            self._writer.name(known.key, name, row.last_active)
+        if log == known.signs:
+            self._done.append((known.indexed, known.digest, log, number, name, known.key))
+        elif row.message_count > VERIFIED and known.signs and only_grew(known.signs, log):
+            end, digest = self._add(known.key, self._read(row, known.indexed), known.indexed, known.digest)
+            self._done.append((end, digest, log, number, name, known.key))
+        else:
+            self._compare(row, log, number, name, known)
+
+    def _compare(self, row: Row, log: str, number: int, name: str, known: Known) -> None:
+        """Read the session whole: what is in the index must be its beginning, else it is indexed anew."""
+        reading = self._read(row, 0)
+        digest = 0
+        last = -1
+        ahead: list[Message] = []
+        for batch in reading:
+            there = [message for message in batch if message.seq < known.indexed]
+            if there:
+                last = there[-1].seq
+                digest = _digest([searchable(message) for message in there], digest)
+            ahead = batch[len(there) :]
+            if ahead:
+                break
+        if digest != known.digest or last + 1 != known.indexed:
+            self._state.begin()
+            self._state.retire(known.key)
+            self._writer.forget(known.key)
+            self._index(row, log, number, name)
+            return
+        end, digest = self._add(known.key, chain([ahead], reading), known.indexed, digest)
+        self._done.append((end, digest, log, number, name, known.key))
+
+    def _index(self, row: Row, log: str, number: int, name: str) -> None:
+        self._state.begin()
+        key = self._state.new_key(row.root, row.id)
+        self._writer.name(key, name, row.last_active, first=True)
+        end, digest = self._add(key, self._read(row, 0), 0, 0)
+        self._done.append((end, digest, log, number, name, key))
+
+    def _add(self, key: int, reading: Iterable[list[Message]], end: int, digest: int) -> tuple[int, int]:
+        writer = self._writer
+        for batch in reading:
+            texts = [searchable(message) for message in batch]
+            writer.add(key, batch, texts)
+            digest = _digest(texts, digest)
+            self._added += len(batch)
+            end = batch[-1].seq + 1 if batch else end
+        return end, digest
+
+    def _read(self, row: Row, start: int) -> Iterator[list[Message]]:
+        return batches(self._sources[row.root], row.id, row.path, start)
+
+    @property
+    def _writer(self) -> KeywordWriter:
+        if self._made is None:
+            from cortext.index.search.keyword_writer import KeywordWriter  # what only asks has no use for it
+
+            self._made = KeywordWriter(self._keywords, small=self._small)
+        return self._made
+
+    def _commit(self) -> None:
+        if not self._done and not self._state.connection.in_transaction:
+            return
+        self._state.begin()
+        self._state.announce(self._done, self._keywords.stamp() if self._made is not None else "")
+        self._state.commit()
+        if self._made is not None:
+            # Words before the index: one too many is nobody's loss, one too few would not be found by its pieces.
+            self._words.add(self._made.new_words())
+            self._made.commit()
+        self._state.settle(self._keywords.stamp())
+        self._done, self._added = [], 0
+        self._committed = time.monotonic()
+
+    def merge(self) -> None:
+        """Wait for the merging of small pieces of the index, where there are many."""
+        if self._made is not None and self._keywords.searcher().num_segments > MANY_SEGMENTS:
+            self._made.merged()
+            self._made = None
+
+
+def _digest(texts: Iterable[str], digest: int) -> int:
+    return zlib.crc32("".join(texts).encode("utf-8", "surrogatepass"), digest)

@@ -1,0 +1,143 @@
+"""New files and copies: written now, flushed together later. Nobody counts on them before that."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable
+
+from cortext.io import files as fsio
+
+MOST_OPEN = 8  # files of one session that wait open for their flush; some systems allow 256 in all
+# How the kernel says that it cannot copy between these two files.
+_CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
+
+
+class Later:
+    """Flushes that are done together: of new files and folders that nobody counts on before `flush` returned."""
+
+    def __init__(self) -> None:
+        self._files: list[int] = []
+        self._folders: dict[str, None] = {}
+
+    def file(self, descriptor: int) -> None:
+        """Flush this file then, and close it: it stays open, so that an error of the disk is told to us."""
+        self._files.append(descriptor)
+        fsio.begin_flush(descriptor, 0, 0)  # all of it: the disk works meanwhile, and many files share one commit
+        if len(self._files) >= MOST_OPEN:
+            self._flush_files()
+
+    def folder(self, path: str) -> None:
+        """Flush the names in this folder then."""
+        self._folders[path] = None
+
+    def flush(self) -> None:
+        """Make all of it durable; after an error none of it is."""
+        try:
+            self._flush_files()
+            for path in self._folders:
+                fsio.sync_folder(path)
+        finally:
+            self.forget()
+
+    def forget(self) -> None:
+        """Let go of what was not flushed."""
+        for descriptor in self._files:
+            fsio.close_file(descriptor)
+        self._files.clear()
+        self._folders.clear()
+
+    def _flush_files(self) -> None:
+        while self._files:
+            fsio.calls.fsync(self._files[-1])
+            fsio.close_file(self._files.pop())
+
+
+def ensure_folder(path: str, later: Later | None) -> None:
+    """The folder, made where it is missing; flushed later, or at once where nobody does it later."""
+    fsio.ensure_folder(path, later=None if later is None else later.folder)
+
+
+def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
+    """A file that is not there yet, flushed later. What is wrong with the pieces is the caller's affair."""
+    descriptor = _create_new(path)
+    try:
+        for piece in pieces:
+            try:
+                fsio.write_all(descriptor, piece)
+            except OSError as error:
+                raise fsio.write_failed(error, path, "what was there before") from error
+    except BaseException:
+        fsio.close_file(descriptor)
+        raise
+    later.file(descriptor)
+    later.folder(os.path.dirname(path))
+
+
+def _create_new(path: str) -> int:
+    try:
+        descriptor = fsio.open_file(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
+        fsio.calls.fchmod(descriptor, fsio.FILE_MODE)
+    except OSError as error:
+        raise fsio.write_failed(error, path, "nothing was changed") from error
+    return descriptor
+
+
+def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
+    """A copy that is not there yet, flushed later: made by the kernel, which may share the blocks; else by us."""
+    descriptor = _create_new(path)
+    done = 0
+    try:
+        try:
+            while done < size and (count := fsio.calls.copy_range(reading, descriptor, size - done)):
+                done += count
+        except OSError as error:
+            if error.errno not in _CANNOT_COPY:
+                raise
+        for piece in fsio.read_blocks(reading, done, size):
+            fsio.write_all(descriptor, piece)
+    except BaseException as error:
+        fsio.close_file(descriptor)
+        if isinstance(error, OSError):
+            raise fsio.write_failed(error, path, "what was there before") from error
+        raise
+    later.file(descriptor)
+    later.folder(os.path.dirname(path))
+
+
+def mirror_file(source: str, target: str, later: Later | None = None) -> None:
+    """Make `target` the same as a file that another program appends to; only what is new is copied.
+
+    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew. With `later`
+    the target must be new.
+    """
+    reading = fsio.open_file(source, os.O_RDONLY)
+    try:
+        size = os.fstat(reading).st_size
+        if later is not None:
+            _new_copy(reading, size, target, later)
+            return
+        try:
+            file = fsio.AppendFile(target) if os.path.exists(target) else None
+        except OSError as error:
+            raise fsio.write_failed(error, target, "the old copy") from error
+        if file is not None:
+            try:
+                if file.end <= size and _same_ends(reading, file):
+                    file.append_pieces(fsio.read_blocks(reading, file.end, size))
+                    return
+            finally:
+                file.close()
+        fsio.replace_file(target, fsio.read_blocks(reading, 0, size))
+    finally:
+        fsio.close_file(reading)
+
+
+def _same_ends(reading: int, file: fsio.AppendFile) -> bool:
+    """Whether what we have is the beginning of what is there, by its first and last 4 kB."""
+    tail = max(0, file.end - 4096)
+    return all(
+        os.pread(reading, min(4096, file.end - start), start)
+        == os.pread(file.descriptor, min(4096, file.end - start), start)
+        for start in (0, tail)
+    )

@@ -1,0 +1,196 @@
+"""Locks: one writer at a time, and who that is. Every call to the kernel goes through `fsio.calls`."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from types import TracebackType
+
+from cortext.errors import SessionBusy
+from cortext.io import files as fsio
+from cortext.model import clock
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from typing import Self
+
+
+class Holder:
+    """Who holds a lock, as its file says."""
+
+    def __init__(self, pid: int, host: str, since: str, start: str) -> None:
+        self.pid, self.host, self.since, self.start = pid, host, since, start
+
+    def __str__(self) -> str:
+        return f"process {self.pid} on {self.host} since {self.since}"
+
+    def alive(self) -> bool:
+        """Whether that process still runs. Of another host we cannot know, and say yes."""
+        if self.host != _host():
+            return True
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            pass  # it runs, as somebody else
+        started = _start_of(self.pid)
+        return not (started and self.start) or started == self.start
+
+
+def _host() -> str:
+    return os.uname().nodename
+
+
+def _start_of(pid: int) -> str:
+    """When a process began, in the kernel's own count: tells a reused pid from the one that we mean."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        # A zombie holds nothing any more; in a container nobody may ever take it away.
+        return "ended" if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")
+    except (OSError, IndexError):
+        return ""  # no /proc here (macOS): the pid alone has to do
+
+
+_own: tuple[int, bytes] = (0, b"")
+
+
+def _own_record() -> bytes:
+    """The part of the holder's record that stays the same for the life of this process."""
+    global _own
+    pid = os.getpid()
+    if _own[0] != pid:  # first use, or we are a fork
+        _own = (pid, f"held {pid} {_start_of(pid) or '-'} {_host()} ".encode())
+    return _own[1]
+
+
+def read_holder(path: str) -> Holder | None:
+    """Who holds this lock now; None where nobody alive does. Never blocks, never takes the lock."""
+    holder = _last_holder(path)
+    return holder if holder is not None and holder.alive() else None
+
+
+def holder_died(path: str) -> bool:
+    """Whether whoever held this lock died without letting it go."""
+    holder = _last_holder(path)
+    return holder is not None and not holder.alive()
+
+
+def _last_holder(path: str) -> Holder | None:
+    """Who holds this lock, or held it at their death; None where it was let go."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        words = os.pread(descriptor, 512, 0).decode("utf-8", "replace").split()
+    finally:
+        os.close(descriptor)
+    if len(words) < 5 or words[0] != "held" or not words[1].isdigit():
+        return None
+    return Holder(int(words[1]), words[3], words[4], "" if words[2] == "-" else words[2])
+
+
+class Lock:
+    """One writer at a time, by `flock` on a small file that stays. The kernel frees it when we die.
+
+    The file says who holds it, for the error message and for "interrupted". On a network file system
+    flock may not reach across hosts: `doctor` says so.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = -1
+
+    def acquire(self, timeout: float, what: str, *, make: bool = True) -> bool:
+        """Take it, waiting up to `timeout` seconds for a live holder; then SessionBusy names that holder.
+
+        False where there is no lock file, and none is to be made.
+        """
+        deadline = time.monotonic() + timeout
+        pause = 0.0005
+        while not self._taken(make):
+            if not make and not os.path.lexists(self.path):
+                return False
+            left = deadline - time.monotonic()
+            if left <= 0:
+                holder = read_holder(self.path)
+                raise SessionBusy(
+                    f"{what} is being written by {holder or 'another process'}",
+                    kept="nothing was changed",
+                    hint=f"waited {timeout:g} s; end that process, or try again when it is done",
+                )
+            time.sleep(min(pause, left))
+            pause = min(pause * 1.5, 0.02)
+        return True
+
+    def _taken(self, make: bool) -> bool:
+        try:
+            return self._try(make)
+        except OSError as error:
+            raise fsio.write_failed(error, self.path, "nothing was changed") from error
+
+    def _try(self, make: bool) -> bool:
+        made = False
+        try:
+            descriptor = fsio.open_file(self.path, os.O_RDWR)
+        except FileNotFoundError:
+            if not make:
+                return False
+            fsio.ensure_folder(os.path.dirname(self.path))
+            descriptor = fsio.open_file(self.path, os.O_RDWR | os.O_CREAT)
+            made = True
+        try:
+            if made:
+                fsio.calls.fchmod(descriptor, fsio.FILE_MODE)
+            fsio.calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            # A lock file may be swept away between our open and our flock: then this one is nobody's.
+            if os.fstat(descriptor).st_nlink == 0:
+                raise FileNotFoundError
+            self._descriptor = descriptor
+            self._note(_own_record() + clock.now().encode("ascii"))
+        except BaseException as error:
+            self._descriptor = -1
+            fsio.close_file(descriptor)
+            if isinstance(error, (BlockingIOError, FileNotFoundError)):
+                return False
+            raise
+        return True
+
+    def _note(self, words: bytes) -> bool:
+        try:
+            fsio.calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
+        except OSError:
+            return False  # a full disk must not keep anyone from the lock; only the name of the holder is lost
+        return True
+
+    def release(self) -> None:
+        """Let go. Safe to call twice."""
+        if self._descriptor < 0:
+            return
+        if not self._note(b"free"):
+            try:
+                fsio.calls.ftruncate(self._descriptor, 0)  # we live on: the file must not say that we still hold it
+            except OSError:
+                pass
+        fsio.close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
+        self._descriptor = -1
+
+    def sweep(self) -> None:
+        """Take the lock file away with the session that it belonged to, then let go."""
+        if self._descriptor >= 0:
+            try:
+                fsio.calls.unlink(self.path)
+            except OSError:
+                pass  # a lock file too many is in nobody's way
+        self.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()

@@ -1,0 +1,1 @@
+"""Finding and masking secrets in text: rules, shapes, words before them. Pure."""

@@ -1,0 +1,210 @@
+"""Secrets in a text, found and masked: keys, tokens, private keys, passwords. Pure, and sure of nothing.
+
+A secret becomes a mark such as `[masked anthropic-key 3f2a9c]`: the kind, and the beginning of a hash of the
+secret, so that the same secret is seen to be the same. The limit: the hash has no key of its own, so whoever
+has a guess can try it. Six digits tell nothing about a key drawn at random; a short secret, which could be
+guessed, gets two digits only, which one guess in 256 fits. And what has neither a form of its own nor a word
+before it that announces it (a bare password in a sentence) is not found.
+"""
+
+import re
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from functools import cache
+from typing import NamedTuple
+
+from cortext.safety.secrets.shapes import Pattern
+
+_MARK = Pattern(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
+_ROUNDS = 3
+_GUESSABLE = 16  # shorter secrets may be people's words
+_PIECE = 1 << 14
+_LONG = 12  # no secret with a form of its own is, with what surrounds it, a shorter word
+
+
+class Finding(NamedTuple):
+    """A secret, by its place in the text; `mark` is what tells it from others without telling it."""
+
+    kind: str
+    start: int
+    end: int
+    mark: str
+
+
+class Masked(NamedTuple):
+    """The text without its secrets, and what they were (places in the text as it was)."""
+
+    text: str
+    findings: list[Finding]
+
+
+def fingerprint(secret: str) -> str:
+    """The name of a secret in an allow-list. Do not show it for a secret that could be guessed."""
+    import hashlib  # only where there is a secret: it costs more to load than all the rest
+
+    raw = secret.encode("utf-8", "surrogatepass")
+    return hashlib.blake2b(raw, digest_size=8, key=b"cortext.safety.secrets.masking").hexdigest()
+
+
+def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
+    """Every secret in the text, in order, without overlaps."""
+    spans = _apart(_spans(text))
+    if not spans:
+        return []
+    # What stood against a secret and hid it is a mark afterwards: look again until nothing new comes to light.
+    for _ in range(_ROUNDS):
+        more = _spans(_blanked(text, spans))
+        joined = _apart(spans + more)
+        if joined == spans:
+            break
+        spans = joined
+    old = [match.span() for match in _MARK.finditer(text)] if "[masked " in text else []
+    return [
+        Finding(kind, start, end, mark)
+        for start, end, _, kind in _clear_of(old, spans)
+        if (mark := _mark(text[start:end], allow))
+    ]
+
+
+def suspects(text: str) -> list[tuple[int, int]]:
+    """Where secrets may stand: what a first look finds, for who looks closer there. Nowhere else is one."""
+    return [(start, end) for start, end, *_ in _apart(_spans(text))]
+
+
+def _mark(secret: str, allow: AbstractSet[str]) -> str:
+    """The digits that tell this secret from others; none if it is allowed to stay."""
+    name = fingerprint(secret)
+    mark = name[:6] if len(secret) >= _GUESSABLE else name[:2]
+    if allow and (secret in allow or name in allow or (len(mark) == 6 and mark in allow)):
+        return ""
+    return mark
+
+
+def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
+    """The text with a mark for every secret; the very same text where there is none.
+
+    `allow` holds what is to stay: the literal text, its `fingerprint`, or the six digits of its mark.
+    """
+    findings = find(text, allow)
+    if not findings:
+        return Masked(text, findings)
+    pieces, place = [], 0
+    for finding in findings:
+        pieces += [text[place : finding.start], f"[masked {finding.kind} {finding.mark}]"]
+        place = finding.end
+    return Masked("".join(pieces) + text[place:], findings)
+
+
+@cache
+def _literals() -> dict[str, list[tuple[str, str, int]]]:
+    """The literals of all rules, each with its longest piece without a blank and the rank of its rule, by a character
+    that they share: most texts hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
+    from cortext.safety.secrets.rules import RULES
+
+    groups: dict[str, list[tuple[str, str, int]]] = {" ": [], "_": [], "-": [], "": []}
+    for rank, rule in enumerate(RULES):
+        for literal in rule.literals:
+            piece = max(literal.split(), key=len)
+            groups[next(sign for sign in groups if sign in literal)].append((literal, piece, rank))
+    return groups
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
+
+def within_a_word(pattern: str) -> bool:
+    """Whether nothing that this pattern finds, or looks at beside it, can hold a blank."""
+    return not any(sign in pattern for sign in (" ", r"\s", r"\S", "[^"))
+
+
+def _spans(text: str) -> list[Span]:
+    """Everything that any rule finds, in no order.
+
+    Words come again and again, so almost all of the looking is done in a list of the different ones.
+    """
+    from cortext.safety.secrets import words as secret_words
+    from cortext.safety.secrets.rules import RULES
+
+    # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
+    plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
+    different = _different_words(plain)
+    words = "\n".join(different)
+    long = [word for word in different if len(word) >= _LONG]
+    long_words = "\n".join(long)
+    ranks: set[int] = set()
+    for sign, literals in _literals().items():
+        if sign == " ":  # a literal with a blank in it spans words: a piece of it must be in one, then it in the text
+            ranks.update([rank for literal, piece, rank in literals if piece in words and literal in plain])
+        elif sign in long_words:
+            where = "\n".join([word for word in long if sign in word]) if sign else long_words
+            ranks.update([rank for literal, _, rank in literals if literal in where])
+    spans = []
+    for rank in ranks:
+        rule = RULES[rank]
+        if within_a_word(rule.pattern) and not _compiled(rule.pattern).search(long_words):
+            continue
+        for match in _compiled(rule.pattern).finditer(text):
+            start, end = match.span("s") if "s" in match.re.groupindex else match.span()
+            if "b" in match.re.groupindex:
+                start = match.start("b")
+            if (start != match.start() or not _glued(text, start)) and rule.check(match, text[start:end]):
+                spans.append((start, end, rank, rule.kind))
+    announced = secret_words.search(text, plain, words)
+    spans += [(start, end, len(RULES), kind) for kind, start, end in announced]
+    return spans
+
+
+def _different_words(text: str) -> set[str]:
+    """Each word once. In pieces: the memory for a long text's words, all at once, costs more than finding them."""
+    different: set[str] = set()
+    place = 0
+    while place < len(text):
+        end = text.find(" ", place + _PIECE)
+        end = len(text) if end < 0 else end
+        different.update(text[place:end].split())
+        place = end
+    return different
+
+
+def _glued(text: str, start: int) -> bool:
+    """Whether the match begins in the middle of a word. An escape or a percent code before it is no word."""
+    if start == 0 or not text[start - 1].isalnum() or not text[start].isalnum():
+        return False
+    before = text[max(0, start - 8) : start]
+    return not re.search(
+        r"\\[nrtbf]$|%[0-9A-Fa-f]{2}$|\\u[0-9a-fA-F]{4}$|\\x[0-9a-fA-F]{2}$|\x1b\[[0-9;]{0,4}m$", before
+    )
+
+
+def _apart(spans: list[Span]) -> list[Span]:
+    """The spans with overlaps joined, each under its surest kind: no end of a secret may stand out."""
+    joined: list[Span] = []
+    for start, end, rank, kind in sorted(spans):
+        if joined and start < joined[-1][1]:
+            last = joined[-1]
+            joined[-1] = (last[0], max(last[1], end), *min((last[2], last[3]), (rank, kind)))
+        else:
+            joined.append((start, end, rank, kind))
+    return joined
+
+
+def _blanked(text: str, spans: list[Span]) -> str:
+    """The text with brackets and blanks in place of the spans, every character at its old place."""
+    pieces, place = [], 0
+    for start, end, *_ in spans:
+        pieces += [text[place:start], "[", " " * (end - start - 2), "]"]
+        place = end
+    return "".join(pieces) + text[place:]
+
+
+def _clear_of(taken: list[tuple[int, int]], spans: list[Span]) -> Iterator[Span]:
+    """Those that touch none of the places taken. Both are in order."""
+    index = 0
+    for span in spans:
+        while index < len(taken) and taken[index][1] <= span[0]:
+            index += 1
+        if index == len(taken) or span[1] <= taken[index][0]:
+            yield span

@@ -1,0 +1,422 @@
+"""The kinds of secrets that are known by their form, one entry each, with a value that proves the entry.
+
+`literals`: one of them is in every such secret; a text without them is not looked at further. One without a
+blank is looked for in long words only (12 characters and more). `pattern`: the
+secret, or its group `s` (a group `b`, where there is one, is where it begins); written so that no input makes
+it slow: bounded, possessive, a literal first. `check`: what else must be true of it. The values are put
+together here from pieces, so that no scanner takes this file for a leak; none of them ever was a key.
+"""
+
+import re
+from typing import NamedTuple
+
+from cortext.safety.secrets import checks as check
+from cortext.safety.secrets.checks import Check
+
+
+class Rule(NamedTuple):
+    """One kind of secret, or one form of it."""
+
+    kind: str
+    literals: tuple[str, ...]
+    pattern: str
+    value: str
+    check: Check = check.meant
+
+
+def _known(kind: str, prefix: str, body: str, value: str, check_: Check = check.meant) -> Rule:
+    """A key that begins with a prefix of its own: the commonest form."""
+    return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check_)
+
+
+_W = "[A-Za-z0-9_-]"
+_A = "[A-Za-z0-9]"
+_X = "[0-9a-f]"
+_END = r"(?![A-Za-z0-9])"
+_ENDW = r"(?![A-Za-z0-9_-])"
+_MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
+_HEX = "9f3ab07c52de41b86a1d" * 8
+_WORD = "kT9mZqXw2R"
+# Between the lines of a key block as people quote it: escaped, indented, numbered, in a diff, in a string.
+_GAP = r"(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*+"
+_KEY_BLOCK = (
+    r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
+    rf"(?:{_GAP}(?:Proc-Type|DEK-Info|Version|Comment|Charset|Hash): ?[^\n\\]{{0,120}})*+"
+    rf"(?:{_GAP}[A-Za-z0-9/][A-Za-z0-9+/=]{{15,}}+)++"
+    rf"(?:{_GAP}(?:[A-Za-z0-9+/]{{1,76}}={{1,2}}|[A-Za-z0-9+/]{{1,19}}(?={_GAP}-----END)))?"
+    rf"(?:{_GAP}=[A-Za-z0-9+/]{{4}}(?={_GAP}-----END))?(?:{_GAP}-----END [A-Za-z0-9 ]{{3,40}}-----)?"
+)
+
+RULES: tuple[Rule, ...] = (
+    # Key material
+    Rule(
+        "private-key",
+        ("PRIVATE KEY", "OpenVPN Static"),
+        _KEY_BLOCK,
+        f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{_MIX[:64]}\n{_MIX[:9]}==\n-----END RSA {'PRIVATE'} KEY-----",
+        check.whole,
+    ),
+    Rule(  # the same block once more in base64, as Kubernetes and CI settings hold it
+        "private-key",
+        ("LS0tLS1CRUdJTi",),
+        r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFU|BQUklWQVRF|BFQyBQUklW|BPUEVOU1NIIFBSSVZB|BFTkNSWVBURUQgUFJJ|BEU0EgUFJJ)"
+        r"[A-Za-z0-9+/=]{40,}+",
+        "LS0tLS1CRUdJTi" + "BQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTkJna3Foa2lHOXcwQkFRRUZBQVNDQktj",
+        check.whole,
+    ),
+    Rule(
+        "private-key",
+        ("Private-Lines:",),
+        r"Private-Lines: [0-9]{1,3}\s{1,4}(?P<s>[A-Za-z0-9+/=]{40,}+(?:\s{1,2}[A-Za-z0-9+/=]{40,}+)*+)",
+        f"Private-Lines: 1\n{_MIX[:64]}",
+        check.whole,
+    ),
+    _known("age-key", "AGE-SECRET-KEY-1", "[0-9A-Z]{50,64}+", "Q7XW3ZK9PLRT" * 5),
+    # Clouds
+    Rule(
+        "aws-key-id",
+        ("AKIA", "ASIA", "ABIA", "ACCA"),
+        r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}" + _END,
+        "AKIA" + "Q3ZL7WNPX5RDK2TV",
+    ),
+    Rule(  # the secret has no mark of its own: forty characters of base64 close behind the id
+        "aws-secret-key",
+        ("AKIA", "ASIA"),
+        r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])[\s\S]{1,120}?(?<![A-Za-z0-9/+=_-])"
+        r"(?P<s>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=_-])",
+        "AKIA" + f"Q3ZL7WNPX5RDK2TV,{_MIX[:30]}/+{_MIX[:8]}",
+        check.mixed,
+    ),
+    _known("aws-bedrock-key", "ABSK", "[A-Za-z0-9+/]{100,}+={0,2}", _MIX[:112], check.whole),
+    _known("gcp-api-key", "AIza", f"{_W}{{35}}{_ENDW}", _MIX[:35]),
+    _known("google-oauth-secret", "GOCSPX-", f"{_W}{{20,40}}+", _MIX[:28]),
+    _known("google-oauth-token", "ya29.", "[A-Za-z0-9_.-]{20,}+", "a0AfB_" + _MIX[:60]),
+    _known("google-refresh-token", "1//0", f"{_W}{{30,}}+", _MIX[:60]),
+    Rule(
+        "azure-key",
+        ("AccountKey=", "AccessKey="),
+        r"A(?:ccount|ccess)Key=(?P<s>[A-Za-z0-9+/]{32,128}+={0,2})",
+        f"AccountName=shop;AccountKey={_MIX[:86]}==;EndpointSuffix=core.windows.net",
+    ),
+    Rule(
+        "azure-key",
+        ("JQQJ99",),
+        # Where one key runs into the next, the whole of both.
+        rf"JQQJ99(?<=(?P<b>{_A}{{52}})JQQJ99)(?:{_A}{{0,32}}?JQQJ99)*{_A}{{20,32}}+",
+        f"{_MIX[:52]}JQQJ99{_MIX[:26]}",
+    ),
+    Rule(
+        "azure-sas",
+        ("sig=",),
+        r"sig=(?P<s>(?:[A-Za-z0-9+/]|%[0-9A-Fa-f]{2}){40,100}+={0,2})",
+        f"https://shop.blob.core.windows.net/a?sv=2024-11-04&sig={_MIX[:43]}%3D",
+        check.mixed,
+    ),
+    Rule(  # it ends where the word ends, or where the next one begins; that one is found too: nothing is consumed
+        "azure-client-secret",
+        ("Q~",),
+        r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)(?=(?P<s>[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])"
+        r"|(?=[A-Za-z0-9_~.-]{0,39}[0-9]Q~[A-Za-z0-9_~.-]{30})[A-Za-z0-9_~.-]{30,36}+))",
+        f"xK78Q~{_MIX[:34]}",
+    ),
+    Rule(  # the signature AZDO stands before the last four of 84 characters
+        "azure-devops-pat",
+        ("AZDO",),
+        rf"AZDO(?<=(?P<b>{_A}{{76}})AZDO){_A}{{4}}{_END}",
+        f"{_MIX[:76]}AZDO{_MIX[:4]}",
+    ),
+    Rule(  # the older form has no signature: 52 characters of base32, so only beside its name
+        "azure-devops-pat",
+        ("pat", "PAT", "Pat"),
+        r"[pP][aA][tT][\"']{0,2}\s{0,2}[:=]\s{0,2}[\"']{0,2}(?P<s>[a-z2-7]{52})(?![A-Za-z0-9])",
+        f"AZURE_DEVOPS_EXT_PAT={('t7kqzr3vn5xwld2pmyc4hs6jfb' * 2)[:52]}",
+    ),
+    _known("alibaba-key-id", "LTAI", f"{_A}{{12,24}}+{_END}", _MIX[:20], check.mixed),
+    Rule("digitalocean-token", ("_v1_",), f"do[opr]_v1_{_X}{{40,80}}+", f"dop_v1_{_HEX[:64]}"),
+    # Code hosts and package registries
+    Rule(
+        "github-token",
+        ("ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_"),
+        r"g(?:h[pousr]_[A-Za-z0-9]{30,255}+|ithub_pat_[A-Za-z0-9_]{36,255}+)",
+        f"github_pat_{_MIX[:22]}_{_MIX[:59]}",
+        check.random,
+    ),
+    Rule(
+        "gitlab-token",
+        ("glpat-", "gldt-", "glrt", "glcbt-", "glptt-", "glft-", "glimt-", "glagent-", "gloas-", "glsoat-", "glffct-"),
+        r"gl(?:pat|dt|rtr?|cbt|ptt|ft|imt|agent|oas|soat|ffct)-[A-Za-z0-9_.=-]{16,300}+",
+        f"glpat-{_MIX[:20]}",
+    ),
+    _known("gitlab-runner-token", "GR1348941", f"{_W}{{20,}}+", _MIX[:20]),
+    _known("npm-token", "npm_", f"{_A}{{30,64}}+{_END}", _MIX[:36], check.random),
+    _known("pypi-token", "pypi-", f"{_W}{{48,}}+", "AgEIcHlwaS5vcmc" + _MIX[:90], check.random),
+    _known("rubygems-key", "rubygems_", f"{_X}{{48}}", _HEX[:48]),
+    _known("docker-token", "dckr_", f"[po]at_{_W}{{20,}}+", "pat_" + _MIX[:27]),
+    Rule(  # `auth` in ~/.docker/config.json, `_auth` in .npmrc: base64 of user:password
+        "docker-auth",
+        ('auth": ', "auth': ", "auth\\", 'auth"', "_auth=", "_auth = "),
+        r"auth\\{0,2}[\"']{0,1}\s{0,4}[:=]\s{0,4}\\{0,2}[\"']{0,1}(?P<s>[A-Za-z0-9+/]{8,}+={0,2})",
+        '{"auths": {"registry.internal": {"auth": "' + 'YXBwOmtUOW1acVh3MlI="}}}',
+        check.basic,
+    ),
+    _known("docker-auth", "eyJhdXRocyI6", "[A-Za-z0-9+/]{20,}+={0,2}", _MIX[:60], check.whole),
+    Rule(
+        "atlassian-token",
+        ("ATATT3", "ATCTT3", "ATBB"),
+        rf"AT(?:[AC]TT3[A-Za-z0-9_=-]{{60,}}+|BB{_A}{{32}}{_END})",
+        "ATATT3" + _MIX[:180],
+        check.random,
+    ),
+    _known("circleci-token", "CCIPAT_", f"{_A}{{10,30}}_{_X}{{40}}", f"{_MIX[:22]}_{_HEX[:40]}"),
+    Rule("sonar-token", ("squ_", "sqp_", "sqa_"), f"sq[upa]_{_X}{{40}}{_END}", "squ_" + _HEX[:40]),
+    # Models
+    _known("anthropic-key", "sk-ant-", f"{_W}{{20,}}+", f"api03-{_MIX[:93]}AA"),
+    _known("openrouter-key", "sk-or-", f"{_W}{{32,}}+", "v1-" + _HEX[:64]),
+    _known(
+        "openai-key",
+        "sk-",
+        rf"(?:(?:proj|svcacct|admin|service|None)-{_W}{{20,}}+|{_W}{{10,80}}T3BlbkFJ{_W}{{10,}}+|{_A}{{20,64}}+{_ENDW})",
+        f"proj-{_MIX[:74]}T3BlbkFJ{_MIX[:74]}",
+        check.random,
+    ),
+    Rule(
+        "huggingface-token",
+        ("hf_", "api_org_"),
+        f"(?:hf|api_org)_{_A}{{30,48}}+{_END}",
+        "hf_" + "tKqZrVnXwLdPmYcHsJfBgEuAaTRoQbNxWk",
+        check.random,
+    ),
+    _known("groq-key", "gsk_", f"{_A}{{40,64}}+", _MIX[:52], check.random),
+    _known("xai-key", "xai-", f"{_A}{{60,100}}+", _MIX[:80], check.random),
+    _known("perplexity-key", "pplx-", f"{_A}{{40,64}}+", _MIX[:48], check.random),
+    _known("replicate-token", "r8_", f"{_A}{{36,40}}+{_END}", _MIX[:37], check.random),
+    _known("nvidia-key", "nvapi-", f"{_W}{{40,}}+", _MIX[:64]),
+    _known("langsmith-key", "lsv2_", f"(?:pt|sk)_{_X}{{32}}_{_X}{{10}}", f"pt_{_HEX[:32]}_{_HEX[:10]}"),
+    _known("pinecone-key", "pcsk_", "[A-Za-z0-9_]{40,}+", _MIX[:70]),
+    # Talk, mail, money
+    Rule(
+        "slack-token",
+        ("xox", "xapp-", "xwfp-"),
+        r"x(?:ox[abcdeoprs](?:\.xox[bp])?|app|wfp)-[A-Za-z0-9%][A-Za-z0-9%-]{12,}+",
+        "xoxb" + f"-4827193650-7193648205173-{_MIX[:24]}",
+        check.numbered,
+    ),
+    Rule(
+        "webhook",
+        ("hooks.slack.com/", ".webhook.office.com/", "hooks.zapier.com/"),
+        r"(?:hooks\.slack\.com/(?:services|workflows|triggers)|\.webhook\.office\.com/webhookb2"
+        r"|hooks\.zapier\.com/hooks/catch)/(?P<s>[A-Za-z0-9/@_-]{16,}+)",
+        "https://hooks.slack.com/services" + f"/T4QZ7WNPX/B5RDK2TVM8L/{_MIX[:24]}",
+    ),
+    _known(
+        "discord-webhook", "/api/webhooks/", f"[0-9]{{15,20}}/(?P<s>{_W}{{40,}}+)", "928374650192837465/" + _MIX[:68]
+    ),
+    Rule(
+        "discord-token",
+        (".",),
+        rf"[MNO]{_W}{{22,27}}+\.{_W}{{6}}\.{_W}{{27,40}}+(?![A-Za-z0-9_.-])",
+        f"MTk4NjIyNDgzNDcxOTI1MjQ4.Cl2FMQ.{_MIX[:27]}",
+        check.random,
+    ),
+    Rule(
+        "telegram-token",
+        (":",),
+        rf":(?<=[0-9]{{8}}:)(?P<s>{_W}{{34,36}}+){_ENDW}",
+        f"7194826350:AA{_MIX[:33]}",
+        check.mixed,
+    ),
+    Rule(
+        "stripe-key",
+        ("sk_live_", "sk_test_", "rk_live_", "rk_test_", "sk_prod_", "rk_prod_"),
+        r"[sr]k_(?:live|test|prod)_[A-Za-z0-9_]{16,}+",
+        "sk_live_" + _MIX[:24],
+        check.random,
+    ),
+    _known("stripe-webhook-secret", "whsec_", "[A-Za-z0-9+/=]{24,}+", _MIX[:32], check.random),
+    _known("sendgrid-key", "SG.", rf"{_W}{{16,32}}+\.{_W}{{32,64}}+", f"{_MIX[:22]}.{_MIX[:43]}"),
+    Rule("twilio-key", ("SK", "AC"), f"(?:SK|AC)[0-9a-z]{{32}}{_END}", "SK" + _HEX[:32], check.numbered),
+    _known("mailgun-key", "key-", f"{_X}{{32}}{_END}", _HEX[:32]),
+    Rule("mailchimp-key", ("-us",), rf"-us(?<=(?P<b>{_X}{{32}})-us)[0-9]{{1,2}}{_END}", _HEX[:32] + "-us14"),
+    _known("brevo-key", "xkeysib-", f"{_X}{{64}}-{_A}{{16}}", f"{_HEX[:64]}-{_MIX[:16]}"),
+    Rule(
+        "shopify-token",
+        ("shpat_", "shpca_", "shppa_", "shpss_"),
+        r"shp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}" + _END,
+        "shpat_" + _HEX[:32],
+    ),
+    Rule(
+        "square-token",
+        ("sq0", "EAAA"),
+        f"(?:sq0(?:atp|csp|idp)-{_W}{{22,43}}+|EAAA{_W}{{60}}{_ENDW})",
+        "sq0atp-" + _MIX[:22],
+        check.random,
+    ),
+    _known(
+        "braintree-token",
+        "access_token$",
+        rf"(?:production|sandbox)\$[0-9a-z]{{16}}\${_X}{{32}}",
+        f"production$t8kqzr3vn1xwld9p${_HEX[:32]}",
+    ),
+    _known("resend-key", "re_", f"{_A}{{6,12}}_{_A}{{18,30}}+{_END}", f"{_MIX[:8]}_{_MIX[:24]}", check.mixed),
+    # Where teams work and programs run
+    _known("notion-token", "ntn_", f"{_A}{{40,50}}+", "48271936508" + _MIX[:35], check.random),
+    _known("linear-key", "lin_api_", f"{_A}{{32,48}}+", _MIX[:40], check.random),
+    _known("figma-token", "figd_", f"{_W}{{36,}}+", _MIX[:40]),
+    _known("airtable-token", "pat", rf"{_A}{{14}}\.{_X}{{64}}", f"{_MIX[:14]}.{_HEX[:64]}"),
+    _known("postman-key", "PMAK-", f"{_X}{{24}}-{_X}{{34}}", f"{_HEX[:24]}-{_HEX[:34]}"),
+    Rule("new-relic-key", ("NRAK-", "NRII-"), f"NR(?:AK|II)-{_W}{{27,32}}+", "NRAK-" + "T8KQZR3VN1XWLD9PMYC5HS2JFBG"),
+    Rule(
+        "grafana-token",
+        ("glsa_", "glc_eyJ"),
+        rf"gl(?:sa_{_A}{{32}}_[A-Fa-f0-9]{{8}}|c_eyJ[A-Za-z0-9+/=]{{32,}}+)",
+        f"glsa_{_MIX[:32]}_{_HEX[:8]}",
+    ),
+    Rule(
+        "sentry-token",
+        ("sntrys_", "sntryu_"),
+        f"sntry(?:u_{_X}{{64}}|s_eyJ[A-Za-z0-9+/=_-]{{60,}}+)",
+        "sntryu_" + _HEX[:64],
+    ),
+    Rule("vault-token", ("hvs.", "hvb.", "hvr."), rf"hv[sbr]\.{_W}{{24,}}+", "hvs." + _MIX[:90]),
+    Rule(
+        "terraform-token",
+        (".atlasv1.",),
+        rf"\.atlasv1\.(?<=(?P<b>{_A}{{14}})\.atlasv1\.)[A-Za-z0-9_=-]{{60,70}}+",
+        f"{_MIX[:14]}.atlasv1.{_MIX[:64]}",
+    ),
+    _known("doppler-token", "dp.", rf"(?:pt|st|ct|sa|scim)\.(?:[a-z0-9_-]{{2,35}}\.)?{_A}{{40,44}}", "pt." + _MIX[:43]),
+    _known("databricks-token", "dapi", f"{_X}{{32}}(?:-[0-9])?{_END}", _HEX[:32]),
+    _known("pulumi-token", "pul-", f"{_X}{{40}}{_END}", _HEX[:40]),
+    _known("planetscale-token", "pscale_", "(?:tkn|oauth|pw)_[A-Za-z0-9_.-]{32,64}+", "tkn_" + _MIX[:43]),
+    Rule("supabase-token", ("sbp_", "sb_secret_"), f"sb(?:p_{_X}{{40}}|_secret_{_W}{{20,}}+)", "sbp_" + _HEX[:40]),
+    Rule(
+        "netlify-token",
+        ("nfp_", "nfc_", "nfo_", "nfu_"),
+        f"nf[pcou]_{_A}{{36}}{_END}",
+        "nfp_" + _MIX[:36],
+        check.random,
+    ),
+    Rule("fly-token", ("fo1_", "fm2_"), f"f(?:o1_{_W}{{43}}|m2_[A-Za-z0-9+/=,_-]{{80,}}+)", "fo1_" + _MIX[:43]),
+    _known("tailscale-key", "tskey-", f"[a-z]{{3,10}}-{_A}{{8,24}}-{_A}{{20,40}}", f"auth-{_MIX[:12]}-{_MIX[:32]}"),
+    _known("1password-token", "ops_eyJ", "[A-Za-z0-9+/=_-]{100,}+", _MIX[:160], check.whole),
+    _known("heroku-key", "HRKU-", f"{_W}{{36,}}+", "AA" + _MIX[:58]),
+    _known(
+        "hubspot-token",
+        "pat-",
+        rf"(?:na|eu)[0-9]-{_X}{{8}}(?:-{_X}{{4}}){{3}}-{_X}{{12}}",
+        "na1-9f3ab07c-52de-41b8-9f3a-b07c52de41b8",
+    ),
+    _known("openshift-token", "sha256~", f"{_W}{{43}}{_ENDW}", _MIX[:43]),
+    # Forms that many programs share
+    Rule(
+        "jwt",
+        ("eyJ",),
+        rf"eyJ(?:(?<![A-Za-z0-9]eyJ)|(?<=\\[nrt]eyJ)|(?<=%[0-9A-F][0-9A-F]eyJ)){_W}{{8,1500}}+(?:\.{_W}{{8,}}+){{2,4}}+",
+        f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiI3MTk0ODI2In0.{_MIX[:43]}",
+        check.whole,
+    ),
+    Rule(
+        "url-password",
+        ("://",),
+        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>[^\s/@\"'<>`\\][^\s/\"'<>`\\]{2,200})(?<!@)@(?=[A-Za-z0-9\[.$_-])",
+        f"postgresql://app:{_WORD}@db.internal:5432/shop",
+        check.url,
+    ),
+    Rule(  # a slash in the password, against the rules and yet met; a port and a path must not look like one
+        "url-password",
+        ("://",),
+        r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/:\"'<>`\\?#]{2,80}(?:/[^\s/\"'<>`\\?#]{0,80}){1,4})"
+        r"@(?=[A-Za-z0-9\[][A-Za-z0-9.-]{2,80}(?::[0-9]{2,5})?/)",
+        f"mysql://app:kT@9m/{_WORD}@db.internal:3306/shop",
+        check.url,
+    ),
+    Rule(
+        "url-token",
+        ("://",),
+        rf"://(?P<s>{_W}{{20,255}}+)(?::x-oauth-basic)?@(?![^\s/]{{0,80}}sentry)",
+        "https://" + _MIX[:24] + "@git.internal/team/app.git",
+        check.random,
+    ),
+    Rule(
+        "basic-auth",
+        ("asic ",),
+        r"asic\s{1,4}(?P<s>[A-Za-z0-9+/]{8,}+={0,2})",
+        "Authorization: Basic " + "YXBwOmtUOW1acVh3MlI=",
+        check.basic,
+    ),
+    _known(
+        "netrc-password",
+        "login ",
+        r"\s{0,8}\S{1,100}\s{1,8}password\s{1,8}(?P<s>\S{4,200})",
+        f"deploy password {_WORD}",
+        check.chosen,
+    ),
+    Rule(
+        "pgpass-password",
+        (":5432:",),
+        r":5432:[A-Za-z0-9_*-]{1,63}:[A-Za-z0-9_-]{1,63}:(?P<s>[^\s:]{4,200})",
+        f"db.internal:5432:shop:app:{_WORD}",
+        check.password,
+    ),
+    Rule(
+        "command-password",
+        (" -u", " --"),
+        r" -(?:u|-user|-proxy-user|-auth)[ =]{0,3}[\"']?[^\s:\"'@/]{1,64}:(?P<s>[^\s\"':/@][^\s\"']{3,200})",
+        f"curl -sS -u deploy:{_WORD} https://api.internal/v1/items",
+        check.after(r"\b(?:curl|wget|https?) "),
+    ),
+    Rule(
+        "command-password",
+        (" -p",),
+        r" -p[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        f"mysql -u root -p{_WORD} shop < dump.sql",
+        check.after(r"\b(?:mysql(?:dump|admin)?|mariadb(?:-dump)?|sshpass) "),
+    ),
+    Rule(
+        "command-password",
+        (" -p", " -a "),
+        r" -[pa] {1,3}[\"']?(?P<s>[^\s\"'-][^\s\"']{3,200})",
+        f"redis-cli -h cache.internal -a {_WORD} ping",
+        check.after(r"\b(?:sshpass|redis-cli|(?:docker|podman) login|helm registry login|mongosh|az login) "),
+    ),
+    _known("command-password", " pass:", r"(?P<s>[^\s\"']{4,200})", _WORD, check.password),
+    _known(
+        "command-password",
+        "auth=(",
+        r"[\"'][^\"'\s]{0,64}[\"'], {0,2}[\"'](?P<s>[^\"'\s]{4,200})[\"']",
+        f"'app', '{_WORD}')",
+        check.password,
+    ),
+    Rule(
+        "sql-password",
+        ("dentified ", "DENTIFIED "),
+        r"[dD](?i:entified\s(?:with\s[\"'`]?\w{1,40}[\"'`]?\s)?by)\s{1,4}(?P<q>[\"'`])(?P<s>[^\"'`\s]{4,200})(?P=q)",
+        f"CREATE USER app IDENTIFIED BY '{_WORD}';",
+        check.chosen,
+    ),
+    # Sessions of people: whoever has the cookie is logged in
+    Rule(
+        "session-cookie",
+        ("SESSID", "SESSIONID", "SessionId", "connect.sid", "_session="),
+        r"(?:PHPSESSID|JSESSIONID|ASP\.NET_SessionId|connect\.sid|[A-Za-z0-9]{2,30}_session)=(?P<s>[A-Za-z0-9%._~+/-]{16,512}+)",
+        f"laravel_session={_MIX[:40]}",
+        check.random,
+    ),
+    Rule(
+        "session-cookie",
+        ("ookie: ", 'ookie": ', "ookie': ", "ookie:", 'ookie"'),
+        r"[cC]ookie[\"']?:\s{0,2}[\"']?(?:[^\s;=,\"']{1,60}=[^\s;,\"']{0,300};\s?){0,12}?"
+        r"[\w.-]{0,40}(?:sess|sid|auth|token|remember|login)[\w.-]{0,20}=(?P<s>[A-Za-z0-9%._~+/=:-]{16,1024}+)",
+        f"Cookie: theme=dark; sessionid={_MIX[:32]}; lang=en",
+    ),
+    # The words that open a wallet
+    Rule(
+        "seed-phrase",
+        ("eed ", "eed: ", "nemonic ", "nemonic: ", "ecovery ", "EED ", "NEMONIC ", "nemonic=", "hrase: "),
+        r"(?:[sS]eed|SEED|[mM]nemonic|MNEMONIC|[rR]ecovery|RECOVERY)[ _-]?(?i:phrase|words?|mnemonic|key)?"
+        r"[\"'*]{0,3}(?: is| was)?\s{0,2}[:=]?\s{0,2}[\"'*`]{0,3}"
+        r"(?P<s>[a-z]{3,8}(?P<joint> |, ?|\n)(?:[a-z]{3,8}(?P=joint)){10,22}[a-z]{3,8})(?![a-z])",
+        "seed phrase: " + "velvet harbor quartz tumble osprey cobalt marmot zephyr lunar basket fossil ginger",
+        check.seed_words,
+    ),
+)

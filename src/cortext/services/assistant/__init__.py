@@ -1,0 +1,1 @@
+"""The assistant: its chats, their context and summaries, its memory, and the work done in the background."""

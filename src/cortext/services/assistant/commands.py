@@ -1,0 +1,321 @@
+"""The slash commands of the assistant, the same on the desk and on the phone: words go in, an answer comes out.
+
+A face draws the answer (a table, a list, a document); nothing here knows about screens or messengers.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cortext.errors import CortextError, NoModel, NotFound
+from cortext.model import clock
+from cortext.model.session import Change
+from cortext.model.status import shown
+from cortext.safety.secrets.masking import mask
+from cortext.services.assistant.memory import KINDS
+from cortext.services.assistant.sessions import SHOWN
+from cortext.services.assistant.summary import compact_chat, headline, store_summary, summarise_chat
+from cortext.services.assistant.turn import Assistant
+from cortext.services.library.export import as_markdown, masked
+from cortext.services.library.listing import Row
+from cortext.services.library.recall import scrubbed
+from cortext.services.talk.context import size
+from cortext.services.text.digest import clip
+from cortext.store.assistant import FACT
+
+if TYPE_CHECKING:
+    from cortext.services.library.search import Match
+
+HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
+TOUCHABLE = 10  # buttons under a list
+
+HELP = (
+    ("new", "", "start a new session"),
+    ("resume", "ID", "continue one, of any tool: its row in /sessions, its id, or words"),
+    ("sessions", "[all]", "list the sessions, the last active first"),
+    ("session", "", "show the current session"),
+    ("retry", "", "ask again for an answer that did not come"),
+    ("continue", "", "go on with an answer that was cut"),
+    ("search", "WORDS", "find what was said, in any session of any tool"),
+    ("title", "[WORDS]", "name this session"),
+    ("context", "", "what the model sees, and how large it is"),
+    ("compact", "", "sum up the older messages and move them out of the model's sight"),
+    ("memory", "[WORDS]", "what is remembered"),
+    ("remember", "[KIND:] WORDS", f"keep it for all sessions ({', '.join(KINDS)})"),
+    ("forget", "ID", "forget it"),
+    ("export", "", "this session as a document, secrets masked"),
+    ("delete", "[ID]", "move a session to the trash"),
+    ("restore", "[ID]", "undo that"),
+    ("help", "", "this list"),
+)
+
+
+class Hit(msgspec.Struct):
+    """A session that a search found, with the words that matched."""
+
+    id: str
+    title: str
+    where: str
+    when: str
+    snippet: str
+    lit: list[tuple[int, int]] = []
+
+
+class Answer(msgspec.Struct):
+    """What a command says. Which of the fields are used depends on the command."""
+
+    text: str = ""
+    above: str = ""  # a line before the rest
+    rows: Sequence[tuple[str, ...]] = ()  # under `heads`; the first cell of each is a session's id
+    heads: tuple[str, ...] = ()
+    hits: list[Hit] = []
+    markdown: bool = False  # the text is a model's
+    aligned: bool = False  # the text has columns
+    document: str = ""  # a text to be saved, under `name`
+    name: str = ""
+    buttons: list[tuple[str, str]] = []  # what can be chosen with one touch: what it is called, and the command
+
+
+def created(session_id: str) -> str:
+    """What a user is told whose first words began a session."""
+    return f"Created session {session_id}. Use /new to start fresh or /sessions to resume a past conversation."
+
+
+NO_SESSION = "There is no session yet. Use /new to start one or /sessions to resume a past conversation."
+
+
+class Commands:
+    """Runs the commands of one assistant."""
+
+    def __init__(self, assistant: Assistant, *, idle_minutes: float) -> None:
+        self._assistant, self._idle = assistant, idle_minutes
+        self._sessions, self._store = assistant.sessions, assistant.store
+
+    def run(self, chat: str, words: str, *, seed: str = "") -> Answer:
+        """Do what `/name rest` says. Errors are the caller's to show; an unknown name is NotFound."""
+        name, rest = [*words.strip().lstrip("/").split(None, 1), "", ""][:2]
+        name = name.lower()
+        if name.startswith("resume_"):  # a messenger makes a link of it
+            name, rest = "resume", name.removeprefix("resume_")
+        if name not in (entry[0] for entry in HELP):
+            known = ", ".join(f"/{entry[0]}" for entry in HELP)
+            raise NotFound(f"there is no command /{name}", kept="nothing was sent", hint=known)
+        if name in ("retry", "continue"):  # a turn: the face has to ask the model
+            raise NotFound(f"/{name} takes no arguments", kept="nothing was sent", hint=f"send /{name} alone")
+        command: Callable[..., Answer] = getattr(self, f"do_{name}")
+        return command(chat, rest, seed) if name == "new" else command(chat, rest)
+
+    def complete(self, words: str) -> list[tuple[str, str]]:
+        """What may stand in place of the last word: commands, then ids of sessions, each with a word about it."""
+        name, space, rest = words.partition(" ")
+        if not space:
+            known = [(f"/{command} " if given else f"/{command}", about) for command, given, about in HELP]
+            return [entry for entry in known if entry[0].startswith(name)]
+        if name not in ("/resume", "/delete") or " " in rest:
+            return []
+        own = name == "/delete"
+        rows = self._sessions.rows(0) if own else self._sessions.listing().rows()
+        return [(row.id, _about(row)) for row in rows if row.id.startswith(rest.lower())][:200]
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
+
+    def do_new(self, chat: str, rest: str, seed: str) -> Answer:
+        """`/new [TITLE]`."""
+        session = self._sessions.start(chat, seed=seed)
+        if rest:
+            self._store.update(session.id, Change(title=rest))
+        return Answer(f"Created session {session.id}")
+
+    def do_resume(self, chat: str, rest: str) -> Answer:
+        """`/resume ID`; without one, what there is to choose from."""
+        if not rest:
+            listed = self.do_sessions(chat, "")
+            listed.text = "\n".join(filter(None, ("Resume which one? /resume ID", listed.text)))
+            return listed if listed.rows else Answer("There are no sessions yet. Say something, and one begins.")
+        resumed = self._sessions.resume(chat, rest)
+        session, source = resumed.session, resumed.copied_from
+        text = f"Resumed session {session.id} ({session.message_count} messages)"
+        if source is not None:
+            text += f"\nIt continues {source.id} ({source.tool or source.kind}); that one stays as it is."
+        return Answer(text)
+
+    def do_sessions(self, chat: str, rest: str) -> Answer:
+        """`/sessions [all]`."""
+        everything = rest.lower() == "all"
+        rows = self._sessions.rows(0 if everything else SHOWN + 1)
+        more = "" if everything or len(rows) <= SHOWN else "There are more: /sessions all, or /search for words."
+        if not rows:
+            return Answer("There are no sessions yet. Say something, and one begins.")
+        self._sessions.show(chat, rows if everything else rows[:SHOWN])
+        cells = [
+            (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _about(row))
+            for row in (rows if everything else rows[:SHOWN])
+        ]
+        buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:TOUCHABLE]]
+        return Answer(more, rows=cells, heads=HEADS, buttons=buttons)
+
+    def do_session(self, chat: str, rest: str) -> Answer:
+        """`/session`."""
+        session_id = self._sessions.active(chat)
+        if not session_id:
+            return Answer(NO_SESSION)
+        session = self._store.get(session_id)
+        started, count = clock.ago(session.created_at), session.message_count
+        lines = [f"Current session: {session.id} (started {started}, {count} messages)"]
+        idle = shown(
+            session.status,
+            idle_seconds=time.time() - (clock.to_epoch(session.last_active) or time.time()),
+            idle_after=self._idle * 60,
+            summary_fresh=count > 0 and session.summary_covers >= count,
+        )
+        if idle != session.status:
+            lines.append(f"It is {idle}: summed up, and as easily resumed as ever.")
+        return Answer("\n".join(lines))
+
+    def do_title(self, chat: str, rest: str) -> Answer:
+        """`/title [WORDS]`."""
+        session_id = self._current(chat)
+        if not rest:
+            return Answer(self._store.peek(session_id).title or "This session has no title: /title WORDS gives it one.")
+        self._store.update(session_id, Change(title=" ".join(rest.split())[:200]))
+        return Answer(f"Session {session_id} is called: {' '.join(rest.split())[:200]}")
+
+    def do_delete(self, chat: str, rest: str) -> Answer:
+        """`/delete [ID]`."""
+        gone = self._sessions.delete(chat, rest)
+        return Answer(f"Deleted session {gone.session_id}. /restore {gone.session_id} brings it back.")
+
+    def do_restore(self, chat: str, rest: str) -> Answer:
+        """`/restore [ID]`."""
+        session = self._sessions.restore(chat, rest)
+        return Answer(f"Restored session {session.id} ({session.message_count} messages); it is active here.")
+
+    def do_export(self, chat: str, rest: str) -> Answer:
+        """`/export`."""
+        session = self._store.get(self._current(chat))
+        messages, kinds = masked(self._store.read(session.id))
+        told = f"Session {session.id} as markdown, {len(messages)} messages"
+        if kinds:
+            told += f"; masked: {', '.join(sorted(set(kinds)))}"
+        return Answer(f"{told}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")
+
+    # ── what was said, what is remembered ────────────────────────────────────────────────────────────
+
+    def do_search(self, chat: str, rest: str) -> Answer:
+        """`/search WORDS`."""
+        if not rest:
+            return Answer("Search for what? /search WORDS")
+        from cortext.services.library.search import nearest_to
+
+        hits = []
+        search = self._assistant.search()
+        for found in search.search(rest, limit=8, per_session=1):
+            row = found.session
+            match = found.matches[0] if found.matches else None
+            where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
+            snippet, lit = self._shown(row, match) if match else (_about(row), [])
+            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, lit))
+        if not hits:
+            return Answer(f"Nothing was found for: {rest}")
+        return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)
+
+    def _shown(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
+        """What was found, without secrets: it may go to a phone, and to a group. Where one is masked nothing is lit."""
+        store = self._sessions.listing().place(row.root).store
+        near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
+        (snippet,) = scrubbed(near, match.snippet)
+        return (snippet, list(match.lit)) if snippet == match.snippet else (snippet, [])
+
+    def do_memory(self, chat: str, rest: str) -> Answer:
+        """`/memory [WORDS]`."""
+        memory = self._assistant.memory
+        facts = memory.search(rest, 20) if rest else memory.all()
+        lines = [f"{fact.id} ({fact.kind}): {fact.text}" for fact in facts]
+        return Answer("\n".join(lines) or "Nothing is remembered yet. /remember WORDS")
+
+    def do_remember(self, chat: str, rest: str) -> Answer:
+        """`/remember [KIND:] WORDS`."""
+        kind, colon, text = rest.partition(":")
+        if not colon or kind.strip().lower() not in KINDS:
+            kind, text = FACT, rest
+        if not text.strip():
+            return Answer(f"Remember what? /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}")
+        session_id = self._sessions.active(chat)
+        fact = self._assistant.memory.remember(text, kind=kind.strip().lower(), session_id=session_id)
+        what = "" if fact.kind == FACT else f" ({fact.kind})"
+        return Answer(f"Remembered as {fact.id}{what}: {fact.text}")
+
+    def do_forget(self, chat: str, rest: str) -> Answer:
+        """`/forget ID`; without one, what there is to choose from."""
+        if not rest:
+            facts = self._assistant.memory.all()
+            listed = self.do_memory(chat, "")
+            listed.text = f"Forget which one? /forget ID\n{listed.text}" if facts else listed.text
+            listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-TOUCHABLE:]]
+            return listed
+        return Answer(f"Forgotten: {self._assistant.memory.forget(rest).text}")
+
+    # ── what the model sees ──────────────────────────────────────────────────────────────────────────
+
+    def do_context(self, chat: str, rest: str) -> Answer:
+        """`/context`."""
+        session_id = self._current(chat)
+        try:
+            model = self._assistant.models.take()
+            self._assistant.models.give_back(model)
+            window, name, tools = model.context, model.name, model.takes_tools
+        except NoModel:
+            window, name, tools = 0, "no model", True
+        view, sections, summary = self._assistant.context(session_id, window, tools=tools)
+        before = [*sections, *([summary] if summary else [])]
+        lines = [f"{section.name:<10}{section.tokens:>9,} tokens" for section in before]
+        talk = sum(map(size, view.messages)) - (summary.tokens if summary else 0)
+        count = view.turns - bool(summary)
+        lines.append(f"{'messages':<10}{talk:>9,} tokens ({count} of this session)")
+        if view.left.turns:
+            lines.append(f"{view.left.turns} older messages do not fit; /compact sums them up")
+        lines.append(f"{'together':<10}{view.tokens:>9,} of {view.limit:,} ({view.percent} %), {name}")
+        return Answer("\n".join(lines), aligned=True)
+
+    def do_compact(self, chat: str, rest: str) -> Answer:
+        """`/compact`: a summary first, then the move; nothing moves that no summary covers."""
+        session_id = self._current(chat)
+        session = self._store.peek(session_id)
+        note = ""
+        try:
+            model = self._assistant.models.take()
+        except NoModel:
+            model = None
+        try:
+            summary = summarise_chat(self._store, session, model)
+        except CortextError as error:
+            note = f" The model gave no summary ({error.message}); it was made of the talk's own sentences."
+            summary = summarise_chat(self._store, session, None)
+        finally:
+            if model is not None:
+                self._assistant.models.give_back(model)
+        if summary is not None:
+            store_summary(self._store, session, summary)
+        moved = compact_chat(self._store, self._store.peek(session_id), self._assistant.keep_messages)
+        if not moved:
+            return Answer(f"Nothing to move: the newest {self._assistant.keep_messages} messages always stay.{note}")
+        return Answer(f"{moved} older messages moved to the archive; the model sees their summary.{note}")
+
+    def do_help(self, chat: str, rest: str) -> Answer:
+        """`/help`."""
+        return Answer("\n".join(f"/{name} {given}".rstrip() + f" – {about}" for name, given, about in HELP))
+
+    def _current(self, chat: str) -> str:
+        session_id = self._sessions.active(chat)
+        if not session_id:
+            raise NotFound("there is no session in this chat yet", hint="say something, or /resume one")
+        return session_id
+
+
+def _about(row: Row) -> str:
+    return clip(mask(headline(row.summary) or row.title).text, 100)

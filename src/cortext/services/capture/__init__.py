@@ -1,0 +1,1 @@
+"""Taking in what was said in AI tools: transcripts found, read, checked and stored."""

@@ -1,0 +1,1 @@
+"""What is kept, asked for: lists, search, recall, statistics, export, copies."""

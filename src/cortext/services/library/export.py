@@ -1,0 +1,95 @@
+"""A conversation as a document: markdown for people, JSON for programs. Secrets are masked unless asked not to."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.session import Session
+from cortext.services.library.stores import Found
+from cortext.services.library.views import message_row, session_row
+from cortext.services.text.masking import mask_messages, mask_session, mask_value
+
+AT_A_TIME = 500  # messages that are masked together
+
+
+def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
+    """The messages without secrets, and the kinds that were masked (one entry each time)."""
+    clean, findings = mask_messages(list(messages))
+    return clean, [finding.kind for finding in findings]
+
+
+def masked_in_turn(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
+    """The same of a talk of any length, as it is asked for; the kinds are counted on the way."""
+    coming = iter(messages)
+    while some := list(islice(coming, AT_A_TIME)):
+        clean, found = masked(some)
+        kinds.update(found)
+        yield from clean
+
+
+def as_markdown(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> str:
+    """A readable document: headings for turns, tool calls as code. The messages come as they are to be."""
+    return "".join(markdown_pieces(session, messages, unmasked=unmasked))
+
+
+def markdown_pieces(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """The same document, a message at a time."""
+    session = session if unmasked else mask_session(session)
+    lines = [f"# {session.title or session.id}", ""]
+    facts = [f"`{session.id}`", session.type, session.shown_status, session.origin.tool, session.agent_config.model]
+    lines += [" · ".join(fact for fact in facts if fact), ""]
+    if session.summary:
+        lines += [f"> {line}" for line in session.summary.splitlines()] + [""]
+    for message in messages:
+        yield as_utf8("\n".join(lines)) + "\n"
+        lines = [f"## {message.role} · {message.timestamp}", ""]
+        if message.content:
+            lines += [message.content, ""]
+        for part in message.parts or ():
+            if part.type == TOOL_CALL:
+                call = json.dumps(part.input, ensure_ascii=False, indent=2)
+                lines += [f"**{part.name}**", "", *_fenced(call, "json"), ""]
+            elif part.type == TOOL_RESULT:
+                lines += [*_fenced(part.output), ""]
+            elif part.ref:
+                lines += [f"[{part.type}: {part.ref}]", ""]
+    yield as_utf8("\n".join(lines).rstrip()) + "\n"
+
+
+def _fenced(text: str, language: str = "") -> list[str]:
+    """A code block whose fence is longer than any in the text."""
+    fence = "```"
+    while fence in text:
+        fence += "`"
+    return [f"{fence}{language}", text, fence]
+
+
+def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> str:
+    """The session and its messages, as `cortext show --json` gives them."""
+    return "".join(json_pieces(found, messages, unmasked=unmasked))
+
+
+def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+    """The same document, a message at a time."""
+    row = session_row(found)
+    row = row if unmasked else mask_value(row)
+    empty = "[]\n}"
+    yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))
+    between = "[\n    "
+    for message in messages:
+        yield between + as_utf8(_indented(message_row(message)).replace("\n", "\n    "))
+        between = ",\n    "
+    yield (empty if between[0] == "[" else "\n  ]\n}") + "\n"
+
+
+def _indented(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def as_utf8(text: str) -> str:
+    """The text as it can be written: half a surrogate pair, which an older log may hold, becomes a question mark."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")

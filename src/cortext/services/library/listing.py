@@ -1,0 +1,237 @@
+"""Every session of every known store, as a list: answered from the index, which brings itself up to date first.
+
+Nothing heavy is imported here: a list in which nothing changed costs little more than starting Python.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from operator import attrgetter, itemgetter
+
+from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
+from cortext.io import locks
+from cortext.model.status import ACTIVE, INTERRUPTED
+
+__all__ = ["Listing", "Row", "row_json"]
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, TypedDict, Unpack
+
+    from cortext.model.message import Message
+    from cortext.services.library.server_rows import ServerSource
+    from cortext.services.library.stores import Found, NamedStore
+
+    class Wanted(TypedDict, total=False):
+        """Which sessions, and in which order: see `Listing.cells`."""
+
+        root: str
+        kind: str | None
+        status: str | None
+        tool: str | None
+        agent: str | None
+        limit: int
+        order: str
+        roots: Sequence[str] | None
+        after: str
+        before: str
+        asking: bool
+
+
+class Listing:
+    """The list of sessions of these stores."""
+
+    def __init__(
+        self,
+        folder: str,
+        sources: Sequence[StoreSource],
+        labels: dict[str, str],
+        servers: Sequence[ServerSource] = (),
+    ) -> None:
+        self._index = SessionIndex(folder)
+        self.sources = {source.root: source for source in sources}
+        # Stores on a server, which keeps its own list.
+        self.servers = {server.root: server for server in servers}
+        self.labels = labels
+        self.scan_due = False
+
+    @property
+    def index(self) -> SessionIndex:
+        """The list itself, for search."""
+        return self._index
+
+    def roots(self, place: str) -> list[str]:
+        """The stores that people mean by a name: a label, a folder's name, or its path. May be none."""
+        path = os.path.abspath(os.path.expanduser(place))
+        wanted = place.casefold()
+        return [
+            root
+            for root in (*self.sources, *self.servers)
+            if root == path or wanted in (self.labels.get(root, "").casefold(), os.path.basename(root).casefold())
+        ]
+
+    def pairs(self, roots: Sequence[str], **wanted: str) -> list[tuple[str, str]]:
+        """(store, id) of sessions by tool, type, agent, status, and `after` and `before` as timestamps."""
+        status = wanted.pop("status", "")
+        if status in ("", "paused", "completed"):
+            where = [*wanted.items(), *([("status", status)] if status else [])]
+            return self._index.pairs(roots, where)
+        rows = self.rows(kind=wanted.get("type"), tool=wanted.get("tool"), agent=wanted.get("agent"), status=status)
+        return [(row.root, row.id) for row in rows if row.root in roots]
+
+    def messages(self, row: Row) -> Iterator[Message]:
+        """What was said in a session."""
+        if row.root in self.sources:
+            from cortext.index.search.reading import messages
+
+            return messages(self.sources[row.root], row.id, row.path)
+        return iter(self.place(row.root).store.read(row.id))
+
+    def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
+        """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
+        self.scan_due = self._index.refresh(self.sources.values(), progress)
+
+    def look_at_all(self) -> None:
+        """Compare the files of every session with the list, however many there are."""
+        self._index.refresh(self.sources.values(), everything=True)
+
+    def rows(self, **wanted: Unpack[Wanted]) -> list[Row]:
+        """Sessions by these properties, the newest first."""
+        return list(map(partial(tuple.__new__, Row), self.cells(COLUMNS, **wanted)))
+
+    def cells(
+        self,
+        columns: Sequence[str],
+        *,
+        root: str = "",
+        kind: str | None = None,
+        status: str | None = None,
+        tool: str | None = None,
+        agent: str | None = None,
+        limit: int = 0,
+        order: str = "last_active",
+        roots: Sequence[str] | None = None,
+        after: str = "",
+        before: str = "",
+        asking: bool = True,
+    ) -> list[tuple[Any, ...]]:
+        """The same sessions, of each these fields of a row only: for tables, which can be very long.
+
+        A status that is only shown is looked up here. `roots` are the stores to list (None: all), `after` and
+        `before` timestamps of the last activity; without `asking`, chats that only ran our own commands are left out.
+        """
+        times = [(name, value) for name, value in (("after", after), ("before", before)) if value]
+        wanted = [(name, value) for name, value in (("type", kind), ("tool", tool), ("agent", agent)) if value]
+        if status:
+            # What is shown as interrupted is stored as active, where its holder died.
+            stored = ACTIVE if status == INTERRUPTED else status
+            wanted.append(("damage", "") if status == "damaged" else ("status", stored))
+        if roots is None:
+            roots = [root] if root else [*self.sources, *self.servers]
+        served = [server for server in self.servers.values() if server.root in roots]
+        mortal = {source.root for source in self.sources.values() if source.kind == "spawn" and source.root in roots}
+        hidden = set(self.abandoned(mortal)) if mortal else set()
+        hidden |= set() if asking else set(self._index.asking(roots))
+        needed = ("id", "root", "status", order) if served or mortal or status or hidden else (order,)
+        taken = tuple(dict.fromkeys((*columns, *needed)))
+        at = {name: place for place, name in enumerate(taken)}
+        most = limit + len(hidden) if limit > 0 and not status else 0
+        found = self._index.cells(taken, roots, [*times, *wanted], limit=most, order=order)
+        if hidden:
+            found = [cells for cells in found if (cells[at["root"]], cells[at["id"]]) not in hidden]
+        for server in served:
+            theirs = server.rows(wanted, limit=0 if status or times else limit, order=order)
+            inside = [row for row in theirs if after <= row.last_active and (not before or row.last_active <= before)]
+            found += map(attrgetter(*taken), inside)
+        if status == INTERRUPTED:
+            told = [*wanted[:-1], ("status", INTERRUPTED)]
+            found += self._index.cells(taken, roots, [*times, *told], order=order)
+            for server in served:
+                found += map(attrgetter(*taken), server.rows(told, order=order))
+        if served or status == INTERRUPTED:
+            found.sort(key=itemgetter(at[order], at["id"]), reverse=True)
+        if mortal:
+            self._show_interrupted(found, at, mortal)
+        if status and status != "damaged":
+            found = [cells for cells in found if cells[at["status"]] == status]
+        if len(taken) > len(columns):
+            found = [cells[: len(columns)] for cells in found]
+        return found[:limit] if limit > 0 else found
+
+    def _show_interrupted(self, found: list[tuple[Any, ...]], at: dict[str, int], mortal: set[str]) -> None:
+        """A session that lives with its process was interrupted if nobody holds it any more."""
+        session_id, root, status = at["id"], at["root"], at["status"]
+        for place, cells in enumerate(found):
+            if cells[status] == ACTIVE and cells[root] in mortal and not self._held(cells[root], cells[session_id]):
+                found[place] = (*cells[:status], INTERRUPTED, *cells[status + 1 :])
+
+    def abandoned(self, roots: Iterable[str]) -> Iterator[tuple[str, str]]:
+        """(store, id) of sessions without a word that no living process holds: they are in no list.
+
+        `roots` are stores in which a session lives with its process: that was killed, or is just about to take hold
+        of what it made (see expiry.drop_abandoned).
+        """
+        for root in roots:
+            for session_id, damage in self._index.unspoken(root):
+                if not self._held(root, session_id) and (not damage or self._only_torn(root, session_id)):
+                    yield root, session_id
+
+    def _only_torn(self, root: str, session_id: str) -> bool:
+        """Whether all that is wrong with a session is a line that its process was killed in."""
+        from cortext.errors import CortextError
+        from cortext.store.base import TORN
+
+        try:
+            return all(item.kind == TORN for item in self.sources[root].store.check(session_id))
+        except (CortextError, OSError):
+            return False
+
+    def holder_died(self, root: str, session_id: str) -> bool:
+        """Whether the process that held this session last was killed."""
+        return locks.holder_died(self._lock(root, session_id))
+
+    def _held(self, root: str, session_id: str) -> bool:
+        return locks.read_holder(self._lock(root, session_id)) is not None
+
+    def _lock(self, root: str, session_id: str) -> str:
+        return os.path.join(self.sources[root].control, "locks", f"{session_id}.lock")
+
+    def place(self, root: str) -> NamedStore:
+        """The store of a row."""
+        from cortext.services.library.stores import NamedStore
+
+        source = self.servers.get(root) or self.sources[root]
+        return NamedStore(self.labels.get(root, root), source.kind, root, source.store)
+
+    def found(self, row: Row) -> Found:
+        """The session of a row itself, with its store."""
+        from cortext.services.library.stores import Found
+
+        place = self.place(row.root)
+        session = place.store.peek(row.id)  # the counts are in the row: no need to read the log for them
+        session.message_count, session.token_count = row.message_count, row.token_count
+        session.last_active = row.last_active
+        session.damage, session.straight = row.damage, bool(row.straight)
+        return Found(place, session)
+
+
+def row_json(row: Row) -> dict[str, object]:
+    """A session as `--json` shows it: the fields of docs/json.md, in that order."""
+    fields: dict[str, object] = {
+        "id": row.id,
+        "type": row.type,
+        "title": row.title,
+        "status": row.status,
+        "tool": row.tool,
+        "agent": row.agent,
+        "workspace": row.root,
+        "created_at": row.created_at,
+        "last_active": row.last_active,
+        "message_count": row.message_count,
+        "token_count": row.token_count,
+        "summary": row.summary,
+        "path": row.path,
+    }
+    return {**fields, "damage": row.damage} if row.damage else fields

@@ -1,0 +1,54 @@
+"""Stores on a server as lists and search see them: the server lists and finds, and says so."""
+
+from __future__ import annotations
+
+from cortext.index.sessions import Row
+from cortext.model.status import ACTIVE, INTERRUPTED
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Protocol
+
+    from cortext.model.session import Session
+    from cortext.store.base import Store
+    from cortext.store.server_capabilities import Served
+
+    class ServedStore(Store, Served, Protocol):
+        """A store on a server."""
+
+
+class ServerSource:
+    """One store on a server, for the list of sessions."""
+
+    def __init__(self, root: str, kind: str, store: ServedStore) -> None:
+        self.root, self.kind, self.store = root, kind, store
+
+    def rows(self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active") -> list[Row]:
+        """Sessions with these properties, the newest first."""
+        if any(name == "damage" for name, _ in where):
+            return [self.row(self.store.get(session_id)) for session_id in self.store.miscounted()]
+        return [self.row(session) for session in self.store.listed(where, limit=limit, order=order)]
+
+    def row(self, session: Session) -> Row:
+        """A session as lists show it."""
+        # What lives with its process was interrupted if nobody holds it any more: see Session.shown_status.
+        status = INTERRUPTED if session.status == ACTIVE and session.leased is False else session.status
+        return Row(
+            session.id,
+            session.type,
+            session.title,
+            status,
+            session.origin.tool,
+            session.agent,
+            self.root,
+            session.created_at,
+            session.last_active,
+            session.message_count,
+            session.token_count,
+            session.summary,
+            session.path,
+            self.kind,
+            session.damage,
+            int(session.straight),
+        )

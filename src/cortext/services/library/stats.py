@@ -1,0 +1,87 @@
+"""How much was said, when, where and about what kind of thing: counted from the list of sessions alone."""
+
+from __future__ import annotations
+
+import time
+
+from cortext.model import clock
+
+TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cortext.services.library.listing import Row
+
+    Count = dict[str, object]
+
+DAY = 86_400
+
+
+class Tally:
+    """Sessions, messages and tokens of some sessions."""
+
+    __slots__ = ("messages", "sessions", "tokens")
+
+    def __init__(self) -> None:
+        self.sessions = self.messages = self.tokens = 0
+
+    def add(self, row: Row) -> None:
+        """One session more."""
+        self.sessions += 1
+        self.messages += row.message_count
+        self.tokens += row.token_count
+
+    def as_dict(self) -> Count:
+        """For `--json`."""
+        return {"sessions": self.sessions, "messages": self.messages, "tokens": self.tokens}
+
+
+class Stats:
+    """The counts of these sessions. A session counts on the day of its last activity."""
+
+    def __init__(self, rows: Iterable[Row], days: int, now: float | None = None) -> None:
+        today = int((time.time() if now is None else now) // DAY)
+        self.days = {clock.from_epoch((today - back) * DAY)[:10]: Tally() for back in range(days - 1, -1, -1)}
+        self.total = Tally()
+        self.tools: dict[str, Tally] = {}
+        self.types: dict[str, Tally] = {}
+        self.statuses: dict[str, Tally] = {}
+        self.first = self.last = ""
+        for row in rows:
+            self._count(row)
+
+    def _count(self, row: Row) -> None:
+        self.total.add(row)
+        day = self.days.get(row.last_active[:10])
+        if day is not None:
+            day.add(row)
+        # What was held in no AI tool was held in one of our own programs.
+        for name, table in (
+            (row.tool or {"spawn": "aur", "chat": "alfred"}.get(row.kind, "(none)"), self.tools),
+            (row.type or row.kind, self.types),
+            (row.status, self.statuses),
+        ):
+            if name not in table:
+                table[name] = Tally()
+            table[name].add(row)
+        if row.created_at and (not self.first or row.created_at < self.first):
+            self.first = row.created_at
+        self.last = max(self.last, row.last_active)
+
+    def as_dict(self) -> Count:
+        """For `--json`: a schema that stays."""
+        return {
+            **self.total.as_dict(),
+            "first": self.first,
+            "last_active": self.last,
+            "days": [{"day": day, **tally.as_dict()} for day, tally in self.days.items()],
+            **{
+                name: [{"name": key, **tally.as_dict()} for key, tally in ranked(table)]
+                for name, table in (("tools", self.tools), ("types", self.types), ("statuses", self.statuses))
+            },
+        }
+
+
+def ranked(table: dict[str, Tally]) -> list[tuple[str, Tally]]:
+    """The most sessions first."""
+    return sorted(table.items(), key=lambda pair: (-pair[1].sessions, pair[0]))

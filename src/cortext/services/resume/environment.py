@@ -1,0 +1,90 @@
+"""The environment of an AI tool that we become: our own variables stay with us.
+
+The tool starts processes of ours in turn (hooks, the MCP server), and these need the settings that came by the
+environment: which store, which password. They find them in a file that only the user can read, named by the process
+that became the tool; it is taken away by the next launch after that process ended.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+
+from cortext.config import settings as config
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.safety.environment import HELD_BACK, for_child, held_back
+
+_LARGEST = 1 << 20
+
+
+def environment(added: dict[str, str]) -> dict[str, str]:
+    """What the tool gets that this process is about to become; `added` is what its launch needs."""
+    import msgspec
+
+    environ = {**for_child(os.environ), **added}
+    folder = _folder()
+    _sweep(folder)
+    held = held_back(os.environ)
+    if held:
+        path = os.path.join(folder, f"{os.getpid()}.json")
+        fsio.ensure_folder(folder)
+        fsio.replace_file(path, [msgspec.json.encode(held)])
+        environ[HELD_BACK] = path
+    return environ
+
+
+def take_back() -> None:
+    """The tool could not be started: nothing is left of it."""
+    fsio.remove(os.path.join(_folder(), f"{os.getpid()}.json"))
+
+
+def adopt() -> None:
+    """Started by a tool that we launched: take up what was held back from it. What is set otherwise stays."""
+    path = os.environ.pop(HELD_BACK, "")
+    if not path or os.path.dirname(path) != _folder():
+        return
+    import json
+
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except (OSError, CortextError):
+        return  # taken away, since the tool that it was for has ended
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
+            return
+        found = json.loads(os.read(descriptor, _LARGEST))
+    except (OSError, ValueError):
+        return
+    finally:
+        os.close(descriptor)
+    for name, value in found.items() if isinstance(found, dict) else ():
+        if isinstance(value, str) and name in held_back({name: value}):
+            os.environ.setdefault(name, value)
+
+
+def _folder() -> str:
+    return os.path.join(config.state_folder(), "handed")
+
+
+def _sweep(folder: str) -> None:
+    """Take away what was handed to tools that have ended."""
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        number = name.removesuffix(".json")
+        if number.isdigit() and not os.path.exists(f"/proc/{number}") and not _alive(int(number)):
+            fsio.remove(os.path.join(folder, name))
+
+
+def _alive(number: int) -> bool:
+    try:
+        os.kill(number, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True

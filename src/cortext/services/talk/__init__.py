@@ -1,0 +1,1 @@
+"""Talking to a model: agents, sessions, context and turns."""

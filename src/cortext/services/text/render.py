@@ -1,0 +1,64 @@
+"""Messages as text for a model: delimited as data from a past conversation, never as instructions.
+
+Every message stands between fence lines that carry a random mark which occurs nowhere in the conversation, and every
+stored value goes through `safety/framing`: so nothing in it can pretend to be a border, an end of the history, or a
+message of its own.
+"""
+
+from __future__ import annotations
+
+from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.safety.framing import disarmed, field
+
+# A tool result that had to be cut shows its beginning and its end: errors stand at the end.
+CUT_HEAD = 300
+CUT_TAIL = 100
+LEAST_CUT = 80
+
+
+def heading(message: Message, fence: str) -> str:
+    """The fence line above a message."""
+    when = f" · {field(message.timestamp)}" if message.timestamp else ""
+    return f"---{fence} message {message.seq} · {field(message.role)}{when}"
+
+
+def body(message: Message, *, cut_results: bool = False) -> str:
+    """What was said and done in a message, as text. Thinking is left out: it was never said."""
+    if not message.parts:
+        return disarmed(message.content)
+    pieces = [text for part in message.parts if (text := _part(part, cut_results=cut_results))]
+    if message.content and not message.parts_of(TEXT):
+        pieces.insert(0, message.content)
+    return disarmed("\n".join(pieces))
+
+
+def _part(part: Part, *, cut_results: bool) -> str:
+    if part.type == TEXT:
+        return part.text
+    if part.type == TOOL_CALL:
+        import json  # a plan of a native resume does not need it
+
+        return f"[called {field(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
+    if part.type == TOOL_RESULT:
+        output = _shortened(part.output) if cut_results else part.output
+        return f"[{field(part.name) or 'the tool'} {'failed' if part.is_error else 'answered'}]\n{output}"
+    if part.type == IMAGE or part.ref:
+        return f"[{field(part.type)}: {field(part.ref)}]"
+    return "" if part.type == THINKING else part.text
+
+
+def _shortened(output: str) -> str:
+    """The same of a result that may hold a secret: half of one has no form by which it could be known later."""
+    if len(output) - CUT_HEAD - CUT_TAIL < LEAST_CUT:
+        return output
+    from cortext.safety.secrets.masking import mask
+
+    return shorten(mask(output).text)
+
+
+def shorten(output: str) -> str:
+    """A long tool result as its beginning and its end, with a note of what is missing."""
+    missing = len(output) - CUT_HEAD - CUT_TAIL
+    if missing < LEAST_CUT:
+        return output
+    return f"{output[:CUT_HEAD]}\n[… {missing:,} characters of this result left out …]\n{output[-CUT_TAIL:]}"

@@ -1,0 +1,117 @@
+"""The way of a conversation into git: without its secrets, one commit at a time, and none forgotten.
+
+A commit that could not be made is noted in `.workspace/state/uncommitted/`, made with the next save, and told by
+`list` and `doctor` until then.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cortext.errors import CortextError, SessionBusy, SessionNotFound, UnsafePath
+from cortext.io import files as fsio
+from cortext.io import inside, locks
+from cortext.model.ids import is_id
+from cortext.model.session import Session
+from cortext.safety.secrets.masking import mask
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.git import TIMEOUT, Committed, Git
+from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in
+from cortext.store.files.merge import unite
+
+STATE = os.path.join(".workspace", "state")
+UNCOMMITTED = os.path.join(STATE, "uncommitted")
+_LOCK = os.path.join(STATE, "locks", ".git.lock")  # no session can have this name
+
+_UNFINISHED = Committed(problem="its commit was not finished", hint="it is committed with the next save")
+
+
+def commit_session(place: NamedStore, session: Session) -> tuple[Session, Committed, dict[str, int]]:
+    """Commit one conversation, and those that could not be committed before.
+
+    The session as it is then, what became of its own commit, and how many secrets were masked in its notes, by kind.
+    """
+    git = Git(place.root)
+    if not git.is_repository():
+        session = mask_stored(place.store, session)
+        why = Committed(problem="this workspace is not in git", hint="git init, and the next save is committed")
+        return session, why, {}
+    # Noted first: a tool may not wait for us, and end us while others are at work on the repository.
+    _note(place.root, session.id, _UNFINISHED)
+    lock = locks.Lock(inside.inside(place.root, _LOCK))
+    try:
+        lock.acquire(TIMEOUT, "the git repository of this workspace")
+    except SessionBusy as error:
+        busy = Committed(problem=error.message, hint="it is committed with the next save")
+        _note(place.root, session.id, busy)
+        return session, busy, {}
+    with lock:
+        session, done, masked = _commit(place, git, session)
+        for session_id in uncommitted(place.root):
+            if session_id != session.id:
+                _commit_again(place, git, session_id)
+    return session, done, masked
+
+
+def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Committed, dict[str, int]]:
+    """One conversation: its folder, and nothing else; first the last look for secrets in it."""
+    session = mask_stored(place.store, session)
+    folder = os.path.relpath(session.path, place.root)
+    inside = os.path.join(folder, ".session")
+    changed = git.changed([folder])
+    notes = [path for path in changed if not path.startswith(inside + os.sep)]
+    masked = mask_notes(place.root, [path for path in notes if path.endswith(".md")])
+    # A file of somebody else's making is not ours to change: with a secret in it, it stays out of git as it is.
+    secret = secrets_in(place.root, [path for path in notes if not path.endswith(".md")])
+    if changed and not notes:
+        message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
+    else:
+        message = (
+            f"{session.type or 'conversation'}: {session.title or session.id} (session state saved, {session.status})"
+        )
+
+    def put_back(path: str, contents: bytes) -> None:
+        target = os.path.join(place.root, path)
+        with place.store.open(session.id):  # nobody writes to it meanwhile
+            if path.endswith(".jsonl"):
+                unite(target, contents)
+            else:
+                fsio.replace_file(target, [contents])
+
+    done = git.commit([folder], mask(message).text, ours=inside, put_back=put_back, without=secret)
+    if secret and not done.problem:
+        kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
+        told = f"{kept}. Take the secret out of it, or list it in .gitignore"
+        done.note = f"{done.note}. {told}" if done.note else told
+    _note(place.root, session.id, done)
+    return session, done, masked
+
+
+def _commit_again(place: NamedStore, git: Git, session_id: str) -> None:
+    """Make a commit that could not be made before; its note stays where it still cannot."""
+    try:
+        _commit(place, git, place.store.get(session_id))
+    except SessionNotFound:
+        _note(place.root, session_id, Committed())
+    except CortextError:
+        return  # in use at this moment, say
+
+
+def uncommitted(root: str) -> dict[str, str]:
+    """The conversations of a workspace that could not be committed, and why."""
+    found = {}
+    try:
+        for name in sorted(filter(is_id, os.listdir(inside.inside(root, UNCOMMITTED)))):
+            why = inside.read(root, os.path.join(UNCOMMITTED, name)) or b""
+            found[name] = why.decode("utf-8", "replace")[:1000].strip()
+    except (OSError, UnsafePath):
+        pass  # none, or made by the next save just now; or not ours to read: the next save says so
+    return found
+
+
+def _note(root: str, session_id: str, done: Committed) -> None:
+    path = os.path.join(UNCOMMITTED, session_id)
+    if done.problem:
+        inside.write(root, path, f"{done.problem}; {done.hint}\n".encode("utf-8", "surrogateescape"))
+    else:
+        inside.remove(root, path)

@@ -1,0 +1,205 @@
+"""Looking after the stores: what is wrong, where, and what to do about it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cortext.config import settings as config
+from cortext.errors import CortextError
+from cortext.model.ids import is_id
+from cortext.safety.addresses import is_address
+from cortext.services.capture import uncaptured
+from cortext.services.library.stores import NamedStore
+from cortext.store.base import Damage
+from cortext.store.server_capabilities import ServerState
+
+CAPTURE = "capture"
+MOUNTS = "/proc/self/mounts"
+CLOCKS = 60.0  # seconds that two clocks may differ before it is worth a word
+# File systems on which flock may not reach other hosts, or not be honest.
+_NETWORK = frozenset(
+    {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
+)
+
+
+class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
+    """One thing that is wrong (or, as `warning`, that cannot be promised)."""
+
+    store: str
+    level: str
+    what: str
+    session: str = ""
+    todo: str = ""
+    damage: list[Damage] = []
+
+
+class Examined(msgspec.Struct, kw_only=True):
+    """What doctor saw of one store."""
+
+    store: str
+    kind: str
+    path: str
+    sessions: int
+    messages: int
+    findings: list[Finding]
+
+
+def examine(place: NamedStore) -> Examined:
+    """Check every session of a store, and the folder (or the server) that it lies in."""
+    if is_address(place.root):
+        return _examine_server(place)
+    findings = list(_folder_findings(place))
+    sessions = messages = 0
+    for session in place.store.sessions():
+        sessions += 1
+        messages += session.message_count
+        if not session.damage:
+            continue
+        todo = f"cortext repair {session.id}"
+        try:
+            damage = place.store.check(session.id)
+            what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
+            if len(damage) > 3:
+                what += f"; and {len(damage) - 3} more places"
+        except CortextError as error:  # a link, say: not for repair to mend
+            damage, what, todo = [], error.message, error.hint or todo
+        except OSError as error:
+            damage, what = [], str(error)
+        findings.append(
+            Finding(
+                store=place.label,
+                level="damage",
+                session=session.id,
+                what=what or "cannot be read",
+                todo=todo,
+                damage=damage,
+            )
+        )
+    return Examined(
+        store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
+    )
+
+
+def uncaptured_findings() -> list[Examined]:
+    """What could not be taken in from the AI tools, and still is not; as a place of its own, where there is any."""
+    marks = uncaptured.marks()
+    if not marks:
+        return []
+    todo = "mend what it says, then: cortext sync"
+    findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
+    folder = config.state_folder()
+    return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
+
+
+def _examine_server(place: NamedStore) -> Examined:
+    """How the server is, and whether its counts are those of its rows. The rows themselves it looks after."""
+    store: Any = place.store
+    examined = Examined(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
+
+    def add(level: str, what: str, todo: str, session: str = "") -> None:
+        examined.findings.append(Finding(store=place.label, level=level, what=what, todo=todo, session=session))
+
+    try:
+        state: ServerState = store.server()
+        examined.sessions, examined.messages = state.sessions, state.messages
+        if abs(state.clock_ahead_s) > CLOCKS:
+            add(
+                "warning",
+                f"the server's clock is {state.clock_ahead_s:+.0f} s from ours",
+                "let both follow a time server",
+            )
+        if not state.encrypted and not _is_near(state.address):
+            add("warning", "the words travel to the server unencrypted", "add ?sslmode=verify-full to the address")
+        for session_id in store.miscounted():
+            add("damage", "its counts are not those of its rows", f"cortext repair {session_id}", session_id)
+    except CortextError as error:
+        add("damage", error.message, error.hint)
+    return examined
+
+
+def _is_near(address: str) -> bool:
+    """Whether a server is on this machine."""
+    host = address.partition("://")[2].partition("/")[0].rpartition("@")[2]
+    return host.startswith(("127.", "localhost", "[::1]")) or not host
+
+
+def _folder_findings(place: NamedStore) -> Iterator[Finding]:
+    if os.access(place.root, os.R_OK | os.X_OK) and os.statvfs(place.root).f_flag & os.ST_RDONLY:
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} is on a file system that is read-only",
+            todo="what is there can be listed, searched, read and exported; make it writable to add to it",
+        )
+    elif not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
+        yield Finding(
+            store=place.label,
+            level="damage",
+            what=f"{place.root} is not ours to read and write",
+            todo="check who owns the folder and its permissions",
+        )
+    kind = file_system_of(place.root)
+    if kind in _NETWORK:
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} is on a network file system ({kind})",
+            todo="one writer at a time is promised on one host only: do not write from two at once",
+        )
+    if os.stat(place.root).st_mode & 0o077 and place.kind != "workspace":
+        yield Finding(
+            store=place.label,
+            level="warning",
+            what=f"{place.root} can be read by other users",
+            todo=f"chmod 700 {place.root}",
+        )
+    yield from _strange_names(place)
+
+
+def _strange_names(place: NamedStore) -> Iterator[Finding]:
+    """Conversations that cannot be reached because of their name, or that share one."""
+    if place.kind not in ("workspace", "home"):
+        return
+    seen: dict[str, str] = {}
+    top = os.path.join(place.root, "conversations")
+    for folder, names, _ in os.walk(top):
+        if ".session" in names:
+            name = os.path.basename(folder)
+            if not is_id(name):
+                yield Finding(
+                    store=place.label,
+                    level="damage",
+                    what=f"{folder}: the name is not a legal id",
+                    todo="rename the folder: a-z, 0-9, _ and - only",
+                )
+            elif name in seen:
+                yield Finding(
+                    store=place.label,
+                    level="damage",
+                    session=name,
+                    what=f"two conversations have this id: {seen[name]} and {folder}",
+                    todo="rename one of the two folders",
+                )
+            seen.setdefault(name, folder)
+            names.clear()
+
+
+def file_system_of(path: str) -> str:
+    """The kind of file system that a path lies on; empty where the system does not tell."""
+    try:
+        with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
+            mounts = [line.split(" ")[1:3] for line in file]
+    except OSError:
+        return ""
+    path = os.path.realpath(path)
+    best, kind = "", ""
+    for point, name in (fields for fields in mounts if len(fields) == 2):
+        point = re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), point)
+        if (path == point or path.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, name
+    return kind

@@ -1,0 +1,303 @@
+"""The life of a conversation in a workspace: begun, stopped, completed, paused when quiet, titled, forked."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
+from cortext.io import files as fsio
+from cortext.model import clock, ids
+from cortext.model.message import Message, thread
+from cortext.model.session import BY_OTHER, TITLED_BY_USER, AgentConfig, Change, Origin, Session
+from cortext.model.status import ACTIVE, COMPLETED, PAUSED
+from cortext.safety.secrets.masking import mask
+from cortext.services.library.listing import Listing
+from cortext.services.library.stores import Found, NamedStore, create_with
+from cortext.services.text.summarise import ENDING, summarise, title, where_it_stopped
+from cortext.services.text.threads import StoredThread
+from cortext.services.workspace import committing, pausing, registry
+from cortext.services.workspace.git import Committed, Git
+from cortext.services.workspace.numbering import last_number, take_number
+from cortext.services.workspace.secrecy import marks_in
+
+# What our own MCP server offers: noted with a session, so that a resume can say what is missing.
+OWN_SERVER = "cortext"
+OWN_TOOLS = (
+    "search_workspace", "get_context", "get_decision_history", "list_sessions", "get_session", "search_sessions",
+    "save_session", "resume_session",
+)  # fmt: skip
+
+
+class Saved(msgspec.Struct, kw_only=True):
+    """What a stop or a completion did."""
+
+    session: Session
+    stopped_at: str
+    commit: Committed
+    masked: dict[str, int] = {}  # secrets that are only marks in what was committed, by kind
+
+
+def begin(
+    place: NamedStore,
+    kind: str,
+    topic: str,
+    *,
+    origin: Origin | None = None,
+    model: str = "",
+    servers: Iterable[str] = (OWN_SERVER,),
+    begun_by: str = "",
+) -> Session:
+    """A new conversation: its folder, its markdown from the template, its session; durable when this returns.
+
+    `servers` are the MCP servers that the AI tool has at hand there. `begun_by` is the command in a chat
+    (`origin`) that began it: where that was killed and comes again, what it began is gone on with.
+    """
+    types = registry.load(place.root).types
+    entry = types.get(kind)
+    if entry is None:
+        raise UsageError(
+            f"no conversation type {kind!r} in this workspace",
+            hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
+        )
+    if not entry.sessions:
+        raise UsageError(
+            f"conversations of the type {kind!r} keep no session in this workspace",
+            kept="nothing was begun",
+            hint=f'set "sessions" of {kind} to true in {registry.RELATIVE} to change that',
+        )
+    prompt_hash = registry.command_hash(place.root, kind)
+    topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit: all of them go into git
+    session = Session(
+        id="",
+        type=kind,
+        title=topic,
+        status=ACTIVE,
+        created_at=clock.now(),
+        origin=origin or Origin(),
+        extra={**(TITLED_BY_USER if topic else {}), **({"begun_by": begun_by} if begun_by else {})},
+        agent_config=AgentConfig(
+            command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
+        ),
+    )
+    made = _left_by_a_kill(place, session) if begun_by else None
+    number = take_number(place) if made is None else 0
+    while made is None:
+        session.id = _numbered(session, number)
+        try:
+            made = place.store.create(session)
+        except SessionExists:  # another process took it between our look and our creation
+            number += 1
+    _write_notes(place.root, entry.template, kind, made)
+    return made
+
+
+def _numbered(session: Session, number: int) -> str:
+    return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
+
+
+def _left_by_a_kill(place: NamedStore, wanted: Session) -> Session | None:
+    """The last conversation that was begun here, where the same command of the same chat did, and nothing was said."""
+    try:
+        found = place.store.get(_numbered(wanted, last_number(place)))
+    except SessionNotFound:
+        return None
+    same = found.origin == wanted.origin and found.extra.get("begun_by") == wanted.extra["begun_by"]
+    return found if same and not found.message_count and not found.damage else None
+
+
+def _tools_of(servers: Iterable[str]) -> list[str]:
+    """The tools of these MCP servers, as far as we know them: of others than ours we know the server only."""
+    known = {OWN_SERVER: OWN_TOOLS}
+    return [f"mcp__{server}__{name}" for server in sorted(servers) for name in known.get(server, ("*",))]
+
+
+def _write_notes(workspace: str, template: str, kind: str, session: Session) -> None:
+    """The markdown of the conversation, from its template; one that is there already stays."""
+    target = os.path.join(session.path, f"{kind}.md")
+    if os.path.exists(target):
+        return
+    try:
+        text = (registry.read_own(workspace, template) or b"# {title}\n").decode("utf-8")
+    except (OSError, UnicodeDecodeError, ConfigError):
+        text = "# {title}\n"
+    for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
+        text = text.replace("{" + name + "}", value)
+    state = os.path.join(workspace, ".workspace", "state")
+    fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
+
+
+def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> Saved:
+    """Set the status (paused or completed), bring title and summary up to date, and commit."""
+    messages = StoredThread(place.store, session_id)
+    ending = list(deque(messages, maxlen=ENDING))
+    session = place.store.get(session_id)
+    change = Change(status=status, force=force)
+    refresh(change, session, messages, ending)
+    change.extra = pausing.saved(session).extra  # part of what is committed: nothing is written after the commit
+    session = place.store.update(session_id, change)
+    done, notes = Committed(nothing_new=True), dict[str, int]()
+    if commit:
+        session, done, notes = committing.commit_session(place, session)
+    masked = marks_in(place.store.read(session_id)) if commit else {}
+    return Saved(
+        session=session,
+        stopped_at=where_it_stopped(ending) or session.summary,
+        commit=done,
+        masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
+    )
+
+
+def pause(found: Found, *, commit: bool) -> Saved:
+    """Save and pause a conversation; one of a workspace is committed."""
+    return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
+
+
+def refresh(change: Change, session: Session, messages: Iterable[Message], ending: Sequence[Message]) -> None:
+    """Title and summary from the text itself, unless an agent (or the user) wrote better ones that still cover it.
+
+    `ending` are the last of the messages, or all of them.
+    """
+    if not ending:
+        return
+    last = ending[-1].seq + 1
+    if not session.title:
+        change.title = title(messages)
+    by, covers = session.summary_by, session.summary_covers
+    if session.summary and not by:
+        # Written by another program: kept as if by an agent, until there is much that is new.
+        by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or last
+    if not session.summary or by == "text" or covers < last - 20:
+        change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
+
+
+def sweep(
+    listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
+) -> list[str]:
+    """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user.
+
+    Each workspace by its own settings; `only` in this one. One that cannot be paused now (it is being written, or
+    its disk is full) costs the others nothing.
+    """
+    now, told = time.time(), []
+    for row in listing.rows(status=ACTIVE, root=only):
+        if row.kind != "workspace":
+            continue
+        try:
+            settings = settings_of(row.root)
+            idle = settings["workspace.pause_minutes"] if minutes is None else minutes
+            seen = clock.to_epoch(row.last_active)
+            if seen is None or seen >= now - idle * 60:
+                continue
+            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
+        except (CortextError, OSError) as error:
+            if os.access(row.root, os.W_OK):  # of a read-only checkout nothing else is to be expected
+                told.append(f'"{row.name}" could not be paused: {error}')
+            continue
+        told.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
+        told += [saved.commit.note] if saved.commit.note else []
+    return told
+
+
+def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
+    """Save conversations that got words while nobody held them (an import); what to tell the user.
+
+    They keep their status. One that is active is saved when its talk ends. Each workspace by its own settings.
+    """
+    told = []
+    for place, session_id in grown:
+        try:
+            status = place.store.peek(session_id).status
+            if status == ACTIVE or place.kind != "workspace":
+                continue
+            saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
+        except (CortextError, OSError) as error:
+            told.append(f"{session_id} could not be saved: {error}")
+            continue
+        if saved.commit.problem and Git(place.root).is_repository():
+            told.append(f"{session_id} is saved, but not committed to git yet: {saved.commit.problem}")
+        told += [saved.commit.note] if saved.commit.note else []
+    return told
+
+
+def active(place: NamedStore) -> Session:
+    """The conversation that is under way here: the last active one."""
+    there = [session for session in place.store.sessions() if session.status == ACTIVE]
+    if not there:
+        raise NotFound("no conversation is active here", hint="see what there is with `cortext list --here`")
+    return max(there, key=lambda session: session.last_active)
+
+
+def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
+    """A new conversation with the messages of another up to one of them; the old one is unchanged."""
+    whole = thread(place.store.read(session.id))
+    if not whole:
+        raise NotFound(f"{session.id} has no messages yet", hint=f"talk about it first: cortext resume {session.id}")
+    messages = [message for message in whole if after is None or message.seq <= after]
+    if after is not None and (not messages or after > whole[-1].seq):
+        numbers = f"its messages are {whole[0].seq} to {whole[-1].seq}; `cortext show {session.id}` shows them"
+        raise NotFound(f"{session.id} has no message {after}", kept="nothing was changed", hint=numbers)
+    kind = session.type or "fork"
+    session = msgspec.structs.replace(session, title=mask(session.title).text)
+    session_id = f"{take_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
+    new = msgspec.structs.replace(
+        session,
+        id=ids.check_id(session_id[:96]),
+        title=f"{session.title or session.id} (fork)",
+        status=PAUSED,  # nobody talks in it yet
+        created_at=clock.now(),
+        last_active="",
+        message_count=0,
+        token_count=0,
+        summary="",
+        summary_by="",
+        summary_covers=0,
+        origin=Origin(),
+        extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
+    )
+    # A summary of what the fork left out would tell of things that were never said in it.
+    if session.summary and session.summary_covers <= messages[-1].seq + 1:
+        covers = sum(message.seq < session.summary_covers for message in messages)
+        change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
+    else:
+        change = Change(summary=summarise(messages), summary_by="text", summary_covers=len(messages))
+    made = create_with(place.store, new, messages, change)
+    if place.kind == "workspace":
+        entry = registry.load(place.root).types.get(session.type)
+        _write_notes(place.root, entry.template if entry else "", kind, made)
+    return place.store.get(made.id)
+
+
+def _carried(extra: dict[str, Any]) -> dict[str, Any]:
+    """What a fork takes over of a session's other fields: not the notes that the hooks keep about a talk."""
+    own = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
+    return {name: value for name, value in extra.items() if name not in own}
+
+
+def confirmation(saved: Saved) -> str:
+    """What the user reads after a stop."""
+    session = saved.session
+    word = "completed" if session.status == COMPLETED else "paused"
+    lines = [
+        "Session saved.",
+        "",
+        f'Conversation "{session.title or session.id}" has been {word}.',
+        f"To reopen it: cortext resume {session.id} --force"
+        if session.status == COMPLETED
+        else "You can continue later with /workspace.resume",
+    ]
+    if saved.stopped_at:
+        lines += ["", f"Summary: {saved.stopped_at}"]
+    if saved.masked:
+        kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
+        lines += ["", f"Masked, and so not in git: {kinds}."]
+    if saved.commit.note:
+        lines += ["", f"{saved.commit.note}."]
+    if saved.commit.problem:
+        lines += ["", f"Not committed to git: {saved.commit.problem}. Nothing is lost; {saved.commit.hint}."]
+    return "\n".join(lines)

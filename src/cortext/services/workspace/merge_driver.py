@@ -1,0 +1,70 @@
+"""Git's merge driver for sessions: installed by `init`, called by git for each file that both sides changed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from cortext.errors import UnsafePath
+from cortext.io import inside
+from cortext.services.workspace.git import Git
+from cortext.store.base import GIT_MARKS, Damage
+from cortext.store.files.lines import BadLine
+from cortext.store.files.merge import merge_logs, merge_metadata
+
+ATTRIBUTES = (
+    "conversations/**/.session/*.jsonl merge=cortext",
+    "conversations/**/.session/session.json merge=cortext",
+)
+SECTION = "merge.cortext"
+
+
+def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
+    """Tell this clone's git how to merge sessions; whether that was new to it.
+
+    The attributes travel with the repository, this does not.
+    """
+    wanted = {
+        f"{SECTION}.name": "cortext: keeps every message of both sides",
+        f"{SECTION}.driver": f"{program} merge-driver %O %A %B %P",
+    }
+    new = {key: value for key, value in wanted.items() if git.config(key) != value}
+    if not dry_run:
+        for key, value in new.items():
+            git.config(key, value)
+        return any(git.config(key) == value for key, value in new.items())  # not in a repository that is read-only
+    return bool(new)
+
+
+def has_attributes(root: str) -> bool:
+    """Whether the repository says which files are merged by the driver."""
+    try:
+        raw = inside.read(root, ".gitattributes") or b""
+    except (OSError, UnsafePath):
+        return False
+    return set(ATTRIBUTES) <= set(raw.decode("utf-8", "replace").splitlines())
+
+
+def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
+    """Take it out again; whether it was there."""
+    there = bool(git.config(f"{SECTION}.name") or git.config(f"{SECTION}.driver"))
+    if there and not dry_run:
+        git.unset(SECTION)
+    return there
+
+
+def was_conflict(damage: Iterable[Damage]) -> bool:
+    """Whether a session was damaged by the marks that git leaves in a conflict."""
+    return any(item.reason == GIT_MARKS for item in damage)
+
+
+def merge_file(base: str, ours: str, theirs: str, path: str) -> bool:
+    """Merge one file into `ours`; False where it cannot be done, and git is to show a conflict."""
+    try:
+        if os.path.basename(path) == "session.json":
+            merge_metadata(base, ours, theirs)
+        else:
+            merge_logs(base, ours, theirs)
+    except BadLine:
+        return False
+    return True

@@ -1,0 +1,71 @@
+"""The number of the next conversation of a workspace: one that no conversation ever had, deleted ones included.
+
+Taken from the folders, the trash, and a mark in `.workspace/state`, which is not in git. What another clone began
+and deleted is in git's history: the commits since the last look are read, once.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+
+from cortext.io import files as fsio
+from cortext.io import inside, locks
+from cortext.model.ids import number_of
+from cortext.services.library.stores import NamedStore
+from cortext.services.workspace.git import Git
+from cortext.store.files import layout_paths as shapes
+
+KINDS = ("workspace", "home")
+MARK = "last-number"  # the highest number ever given out here, and the commit up to which history was read
+LOCK = ".last-number.lock"
+TIMEOUT = 30.0  # seconds: the first look at a long history may take some
+LONGEST = 6  # digits: a folder that somebody called by a date does not count
+CONVERSATIONS = "conversations"
+
+
+def take_number(place: NamedStore) -> int:
+    """One more than the highest number that was ever in use; it is taken when this returns."""
+    if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
+        taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
+        return _highest(taken) + 1
+    state = inside.inside(place.root, os.path.join(".workspace", "state"))
+    fsio.ensure_folder(state, place.root)
+    lock = locks.Lock(os.path.join(state, LOCK))
+    lock.acquire(TIMEOUT, "the number of the next conversation")
+    with lock:
+        given, seen = _read(place.root, os.path.join(state, MARK))
+        git = Git(place.root)
+        head = git.head()
+        names = [item.session_id for item in place.store.trash()]
+        names += _folders(place.root)
+        if head != seen:
+            names += [path.split("/")[2] for path in git.added(seen, CONVERSATIONS) if path.count("/") >= 3]
+        number = max(given, _highest(names)) + 1
+        inside.write(place.root, os.path.join(state, MARK), f"{number} {head}\n".encode("ascii"))
+    return number
+
+
+def last_number(place: NamedStore) -> int:
+    """The number that was taken last; 0 where that is not known."""
+    if place.kind not in KINDS:
+        return 0
+    return _read(place.root, inside.inside(place.root, os.path.join(".workspace", "state", MARK)))[0]
+
+
+def _highest(names: Iterable[str]) -> int:
+    return max((int(digits) for digits in map(number_of, names) if digits and len(digits) <= LONGEST), default=0)
+
+
+def _read(root: str, path: str) -> tuple[int, str]:
+    try:
+        number, _, head = (inside.read(root, path) or b"").decode("ascii").strip().partition(" ")
+        return int(number), head
+    except (OSError, ValueError):
+        return 0, ""
+
+
+def _folders(workspace: str) -> list[str]:
+    """The names of all conversations, also of those that are plain markdown."""
+    top = os.path.join(workspace, CONVERSATIONS)
+    return [os.path.basename(path) for day in shapes.folders(top) for path in shapes.folders(day)]

@@ -1,0 +1,51 @@
+"""Pruning: older messages leave the working log for the archive, once their key points are in the summary."""
+
+from __future__ import annotations
+
+import msgspec
+
+from cortext.errors import UsageError
+from cortext.model.message import thread
+from cortext.model.session import BY_OTHER, Change
+from cortext.services.library.stores import Found
+from cortext.services.text.summarise import summarise
+
+
+class PrunePlan(msgspec.Struct, kw_only=True):
+    """What would move: the messages below `before`; and the summary that covers them."""
+
+    before: int
+    going: int
+    staying: int
+    summary: str
+
+
+def plan_prune(found: Found, keep: int) -> PrunePlan:
+    """Which messages are older than the newest `keep`, and what they said in short."""
+    messages = list(found.place.store.read(found.session.id))
+    going = messages[: max(0, len(messages) - keep)]
+    if not going:
+        return PrunePlan(before=0, going=0, staying=len(messages), summary="")
+    # The agent's own summary stays in front: it knows the reasons. The text's own adds what it left out.
+    own = found.session.summary if found.session.summary_by != "text" else ""
+    of_text = summarise(thread(going))
+    summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
+    return PrunePlan(before=going[-1].seq + 1, going=len(going), staying=len(messages) - len(going), summary=summary)
+
+
+def prune(found: Found, plan: PrunePlan) -> int:
+    """Write the summary first, then move; how many messages moved."""
+    store = found.place.store
+    compact = getattr(store, "compact", None)  # a capability that not every layout has
+    if compact is None:
+        raise UsageError(f"sessions of {found.place.label} cannot be pruned", kept="it is unchanged")
+    store.update(
+        found.session.id,
+        Change(
+            summary=plan.summary,
+            summary_covers=plan.before,
+            summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else "text"),
+        ),
+    )
+    moved: int = compact(found.session.id, plan.before)
+    return moved

@@ -1,0 +1,98 @@
+"""Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
+
+import os
+
+import msgspec
+
+from cortext.errors import ConfigError, UnsafePath
+from cortext.io import inside
+from cortext.safety.paths import is_plain_name
+
+
+class ConversationType(msgspec.Struct, kw_only=True):
+    """One type: its slash command, the files of its prompt and template, and whether sessions are kept."""
+
+    command: str
+    command_file: str = ""
+    template: str = ""
+    description: str = ""
+    sessions: bool = True
+
+
+class Registry(msgspec.Struct, kw_only=True):
+    """Every type of a workspace, by name."""
+
+    version: str = "1.0"
+    types: dict[str, ConversationType] = {}
+
+
+RELATIVE = ".workspace/registry.json"
+
+
+def path_of(workspace: str) -> str:
+    """The registry file of a workspace."""
+    return os.path.join(workspace, RELATIVE)
+
+
+def load(workspace: str) -> Registry:
+    """The registry; an empty one where there is none."""
+    raw = inside.read(workspace, RELATIVE)
+    try:
+        return Registry() if raw is None else msgspec.json.decode(raw, type=Registry)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{path_of(workspace)} cannot be used: {getattr(error, 'strerror', '') or error}",
+            kept="it is unchanged",
+            hint="mend it, or restore it from git",
+        ) from error
+
+
+def save(workspace: str, registry: Registry) -> None:
+    """Write the registry, atomically."""
+    inside.write(workspace, RELATIVE, msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n")
+
+
+def read_own(workspace: str, relative: str) -> bytes | None:
+    """A file of a type. ConfigError where that is not in the workspace, by its name or by way of a link.
+
+    The registry comes from a repository, maybe a stranger's: it must not have us show or keep other files of the user.
+    """
+    why, hint = "its name leads out of it", "put the file into the workspace, and its path into the registry"
+    try:
+        if all(is_plain_name(part) for part in relative.split("/")):
+            return inside.read(workspace, relative)
+    except UnsafePath as error:
+        why, hint = error.message, error.hint
+    raise ConfigError(
+        f"{RELATIVE} names a file outside the workspace: {ascii(relative)[:120]} ({why})",
+        kept="it was not read, and nothing was changed",
+        hint=hint,
+    )
+
+
+def command_text(workspace: str, kind: str, topic: str = "") -> str:
+    """The current prompt of a conversation type, for this topic; empty where it has none.
+
+    It goes to a model, before a packet: the topic is stored text, and so is what a repository brings.
+    """
+    from cortext.safety.framing import disarmed, field
+
+    return disarmed(_command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", field(topic)))
+
+
+def command_hash(workspace: str, kind: str) -> str:
+    """What tells this prompt from a later one: the hash of its file (`sha256:…`); empty where there is none."""
+    import hashlib  # 4 ms: only where two prompts are compared
+
+    raw = _command(workspace, kind)
+    return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""
+
+
+def _command(workspace: str, kind: str) -> bytes:
+    entry = load(workspace).types.get(kind)
+    if entry is None or not entry.command_file:
+        return b""
+    try:
+        return (read_own(workspace, entry.command_file) or b"")[: 1 << 20]
+    except OSError:
+        return b""

@@ -1,0 +1,129 @@
+"""The chats that run in AI tools at this moment: which list each was shown, and whether the model is at work in it.
+
+One small file a chat, in the state folder, outside every repository. Written by the hooks; without them, or without
+the files, a number means the place in the list as it is now, and nobody is guessed to be the one who asks.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from cortext.config import settings as config
+from cortext.io import files as fsio
+
+KEPT = 30 * 86_400.0  # seconds that a chat's file is kept after its last change
+LONGEST_TURN = 3_600.0  # a turn that began longer ago was cut off without a word to us
+# What tells a process that it was started by a tool: our own entry for the MCP server, or the tool itself.
+_STARTED_BY = {"claude": "CLAUDECODE", "gemini": "GEMINI_CLI", "opencode": "OPENCODE", "codex": "CODEX_THREAD_ID"}
+# Where the tool says which of its sessions it is.
+_SESSION = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
+
+
+class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What we remember of one chat: of the tool's session `key`, in a workspace."""
+
+    tool: str
+    key: str
+    workspace: str = ""
+    working_since: float = 0.0  # when the turn began that the model is at work on; 0: it waits for the user
+    numbers: list[tuple[str, str]] = []  # the sessions of the last list: (store, id), from number 1
+    stopped: bool = False  # in this turn: a tool may tell of one command twice
+    owed: str = ""  # what the model is to receive with the end of its answer, where that is the only way
+
+
+def load(tool: str, key: str, workspace: str = "") -> Chat:
+    """What is known of a chat; a new one where nothing is."""
+    found = _read(_path(tool, key))
+    return found if found is not None else Chat(tool=tool, key=key, workspace=workspace)
+
+
+def save(chat: Chat) -> None:
+    """Remember it. What was not touched for a month goes."""
+    folder = _folder()
+    fsio.ensure_folder(folder)
+    fsio.replace_file(_path(chat.tool, chat.key), [msgspec.json.encode(chat)])
+    for path in _files():
+        try:
+            if time.time() - os.stat(path).st_mtime > KEPT:
+                fsio.remove(path)
+        except FileNotFoundError:  # somebody else tidies up, too
+            continue
+
+
+def at_work(tool: str, workspace: str) -> list[Chat]:
+    """The chats of a tool in a workspace in which the model is at work."""
+    since = time.time() - LONGEST_TURN
+    chats = (_read(path) for path in _files())
+    return [
+        chat
+        for chat in chats
+        if chat is not None and (chat.tool, chat.workspace) == (tool, workspace) and chat.working_since > since
+    ]
+
+
+def asking(environ: Mapping[str, str], workspace: str, *, long_lived: bool = False) -> Chat | None:
+    """The chat that this process was started for; None where that is not certain.
+
+    A long-lived process (an MCP server) may have been started for another chat of the same window: what its
+    environment says counts only if the model is at work there.
+    """
+    tool = _tool(environ)
+    if not tool:
+        return None
+    busy = at_work(tool, workspace)
+    named = environ.get(_SESSION.get(tool, ""), "")
+    if named and (not long_lived or any(chat.key == named for chat in busy)):
+        return load(tool, named, workspace)
+    return busy[0] if len(busy) == 1 else None
+
+
+def remember_list(chat: Chat | None, workspace: str, numbers: Sequence[tuple[str, str]]) -> None:
+    """Keep the numbers of a list that was shown: for its chat, and for who asks next in this workspace."""
+    everyone = Chat(tool="", key=workspace, workspace=workspace)
+    for shown in (chat, everyone):
+        if shown is not None:
+            shown.numbers = list(numbers)
+            save(shown)
+
+
+def numbers_of(chat: Chat | None, workspace: str) -> list[tuple[str, str]]:
+    """The numbers of the last list: of this chat, else of this workspace."""
+    return (chat.numbers if chat else []) or load("", workspace).numbers
+
+
+def _tool(environ: Mapping[str, str]) -> str:
+    own = environ.get("CORTEXT_TOOL", "")
+    if own:
+        return own if own in _STARTED_BY else ""
+    tools = [tool for tool, name in _STARTED_BY.items() if environ.get(name)]
+    return tools[0] if len(tools) == 1 else ""  # one inside another: nobody knows which
+
+
+def _folder() -> str:
+    return os.path.join(config.state_folder(), "chats")
+
+
+def _path(tool: str, key: str) -> str:
+    import hashlib
+
+    mark = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return os.path.join(_folder(), f"{mark}.json")
+
+
+def _files() -> Iterator[str]:
+    try:
+        names = os.listdir(_folder())
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    yield from (os.path.join(_folder(), name) for name in names if name.endswith(".json"))
+
+
+def _read(path: str) -> Chat | None:
+    try:
+        return msgspec.json.decode(fsio.read_file(path), type=Chat)
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None

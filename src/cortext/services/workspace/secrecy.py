@@ -1,0 +1,78 @@
+"""Keeping secrets out of git: the last look at a session before it is committed, and the word about it."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+
+from cortext.errors import UnsafePath
+from cortext.io import files as fsio
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.safety.secrets.masking import find, mask
+from cortext.services.text.masking import mask_session, mask_value
+from cortext.store.base import Store
+
+LARGEST_NOTES = 16 << 20
+_MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
+
+
+def marks_in(messages: Iterable[Message]) -> dict[str, int]:
+    """How many secrets were masked in these messages, by kind: so that the user can be told."""
+    kinds: dict[str, int] = {}
+    for message in messages:
+        texts = [message.content, *(part.output for part in message.parts or ())]
+        for kind in (kind for text in texts if "[masked " in text for kind in _MARK.findall(text)):
+            kinds[kind] = kinds.get(kind, 0) + 1
+    return kinds
+
+
+def mask_stored(store: Store, session: Session) -> Session:
+    """Mask what is stored of a session (another program, or an older version, may have written it); as it is then."""
+    rewrite = getattr(store, "rewrite", None)  # a capability that a store of files has
+    if rewrite is not None and rewrite(session.id, mask_value):
+        session = store.get(session.id)
+    masked = mask_session(session)
+    names = [name for name in Change.__struct_fields__ if getattr(masked, name, None) != getattr(session, name, None)]
+    return store.update(session.id, Change(**{name: getattr(masked, name) for name in names})) if names else session
+
+
+def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
+    """Mask the markdown files of a conversation that are about to be committed; how many secrets, by kind."""
+    kinds: dict[str, int] = {}
+    for name in names:
+        path = os.path.join(folder, name)
+        masked = mask((_contents(path) or b"").decode("utf-8", "surrogateescape"))
+        if masked.findings:
+            fsio.replace_file(path, [masked.text.encode("utf-8", "surrogateescape")])
+        for finding in masked.findings:
+            kinds[finding.kind] = kinds.get(finding.kind, 0) + 1
+    return kinds
+
+
+def secrets_in(folder: str, names: Iterable[str]) -> dict[str, str]:
+    """Which of these files must not be committed as they are, and why. Nothing is changed; what is no text is fine."""
+    found: dict[str, str] = {}
+    for name in names:
+        raw = _contents(os.path.join(folder, name))
+        if raw is None:
+            found[name] = f"it has over {LARGEST_NOTES >> 20} MB, too much to look through for secrets"
+        elif b"\0" not in raw:
+            kinds = dict.fromkeys(finding.kind for finding in find(raw.decode("utf-8", "surrogateescape")))
+            if kinds:
+                found[name] = f"it holds a secret ({', '.join(kinds)})"
+    return found
+
+
+def _contents(path: str) -> bytes | None:
+    """What a file holds; nothing where it was deleted or is a link, None where it is too large to look at."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except (OSError, UnsafePath):  # of a link git keeps where it points to, not what is there
+        return b""
+    try:
+        size = os.fstat(descriptor).st_size
+        return b"".join(fsio.read_blocks(descriptor, 0, size)) if size <= LARGEST_NOTES else None
+    finally:
+        os.close(descriptor)

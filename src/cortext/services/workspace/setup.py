@@ -1,0 +1,382 @@
+"""Making a folder a workspace, keeping what it put there up to date, and taking exactly that out again.
+
+A whole file of ours is known by its hash, noted in `.workspace/installed.json`: unedited ones are refreshed or
+removed, edited ones are kept and named. In files that belong to the user (a tool's settings) only our own entries
+are touched, by the adapter that knows the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from cortext import __version__
+from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
+from cortext.io import files as fsio
+from cortext.io import inside, locks
+from cortext.safety.paths import is_plain_name
+from cortext.services.workspace import merge_driver as merging
+from cortext.services.workspace import numbering, registry, types
+from cortext.services.workspace.git import Git
+from cortext.services.workspace.registry import ConversationType, Registry
+from cortext.tools.base import CommandFile, Tool
+
+MANIFEST = ".workspace/installed.json"
+_STATE = ".workspace/state"
+_BEGIN, _END = "# >>> cortext", "# <<< cortext"
+# What a store leaves in .workspace/state, all of it derived.
+_IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.MARK, numbering.LOCK})
+
+
+class Manifest(msgspec.Struct, kw_only=True):
+    """What was installed: by which version, for which tools, and the hash of each whole file as we wrote it.
+
+    `unended` names files of the user's whose last line had no newline before our lines came after it.
+    """
+
+    version: str = ""
+    tools: list[str] = []
+    files: dict[str, str] = {}
+    unended: list[str] = []
+
+
+class Report(msgspec.Struct, kw_only=True):
+    """What was done or, dry, would be, by the same steps: paths relative to the workspace."""
+
+    written: list[str] = []
+    unchanged: list[str] = []
+    kept: list[str] = []  # edited by the user
+    removed: list[str] = []
+    merged: list[str] = []  # the user's own files, with our entries in them
+
+
+def load_manifest(root: str) -> Manifest:
+    """The manifest; an empty one where there is none."""
+    raw = inside.read(root, MANIFEST)
+    try:
+        return Manifest() if raw is None else msgspec.json.decode(raw, type=Manifest)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"{MANIFEST} cannot be used: {error}", kept="nothing was changed") from error
+
+
+class Setup:
+    """One workspace; `program` is how the tools are to call us."""
+
+    def __init__(self, root: str, tools: Sequence[Tool], program: Sequence[str], *, dry_run: bool = False) -> None:
+        self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
+        self.manifest = load_manifest(root)
+        self.report = Report()
+
+    def install(self) -> Report:
+        """Put everything in place, or bring it up to date. Doing it twice changes nothing."""
+        # What could refuse comes first: a file of the user's that is broken must leave nothing half done.
+        known = registry.load(self.root)
+        added = types.add_built_in(known)
+        wanted = self._files(known)
+        self._check_paths(wanted)
+        self._parts(".gitattributes")
+        for tool in self.tools:
+            tool.merge(self.root, self.program, dry_run=True)
+        self._merge()
+        if not self.dry_run:
+            fsio.ensure_folder(inside.inside(self.root, ".workspace"))
+        self._registry(known, added=added)
+        for path, contents in wanted.items():
+            self._put(path, contents)
+        self._retire(wanted)
+        self._lines(".gitattributes", merging.ATTRIBUTES)
+        self._git()
+        self.manifest.version = __version__
+        self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
+        self._save_manifest()
+        return self.report
+
+    def _check_paths(self, wanted: Iterable[str]) -> None:
+        """Refuse paths that lead out of the workspace: registry and manifest may come with a stranger's repository."""
+        for path in (*wanted, *self.manifest.files):
+            if not all(map(is_plain_name, path.split("/"))):
+                raise UnsafePath(
+                    f"this would be outside the workspace: {ascii(path)[:120]}",
+                    kept="nothing was changed",
+                    hint=f"see {registry.RELATIVE} and {MANIFEST}",
+                )
+            inside.read(self.root, path)
+        inside.inside(self.root, _STATE)
+
+    def _merge(self) -> None:
+        """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
+        made = not os.path.isdir(self.root)
+        done: list[Tool] = []
+        try:
+            for tool in self.tools:
+                changed = tool.merge(self.root, self.program, dry_run=self.dry_run)
+                self.report.merged += _relative(self.root, changed)
+                done.append(tool)
+        except CortextError:
+            if not self.dry_run:
+                for tool in done:
+                    if tool.name not in self.manifest.tools:
+                        tool.unmerge(self.root)
+                if made:
+                    _remove_if_empty(self.root, stop=os.path.dirname(self.root))
+            raise
+
+    def _git(self) -> None:
+        """A repository where there is none, and the merge driver in its config."""
+        git = Git(self.root)
+        if not git.is_repository():
+            if not git.is_installed():
+                return
+            self.report.written.append(".git")
+            if not self.dry_run:
+                git.init()
+                merging.set_driver(git, " ".join(self.program))
+        elif merging.set_driver(git, " ".join(self.program), dry_run=self.dry_run):
+            self.report.merged += _relative(self.root, [git.config_file()])
+
+    def uninstall(self) -> Report:
+        """Take out what install put in; conversations and whatever the user edited stay."""
+        self._check_paths(())
+        self._parts(".gitattributes")
+        registry.load(self.root)
+        for tool in self.tools:
+            tool.unmerge(self.root, dry_run=True)
+        for tool in self.tools:
+            self.report.merged += _relative(self.root, tool.unmerge(self.root, dry_run=self.dry_run))
+        for path in sorted(self.manifest.files, reverse=True):
+            self._take_out(path)
+        self._take_out_registry()
+        self._lines(".gitattributes", ())
+        git = Git(self.root)
+        if merging.unset_driver(git, dry_run=self.dry_run):
+            self.report.merged += _relative(self.root, [git.config_file()])
+        if os.path.exists(os.path.join(self.root, MANIFEST)):
+            self.report.removed.append(MANIFEST)
+        if not self.dry_run:
+            inside.remove(self.root, MANIFEST)
+            _remove_idle_state(inside.inside(self.root, _STATE))
+            _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
+        return self.report
+
+    def _take_out_registry(self) -> None:
+        """The registry goes where it holds nothing but our own types; the user's stay, and it with them."""
+        if inside.read(self.root, registry.RELATIVE) is None:
+            return
+        if registry.load(self.root).types != {name: _entry(name, text) for name, text in types.BUILT_IN.items()}:
+            self.report.kept.append(registry.RELATIVE)
+            return
+        self.report.removed.append(registry.RELATIVE)
+        if not self.dry_run:
+            inside.remove(self.root, registry.RELATIVE)
+
+    def _files(self, known: Registry) -> dict[str, bytes]:
+        """Every whole file that belongs to us, for the types and tools of this workspace."""
+        files: dict[str, bytes] = {}
+        for name in types.BUILT_IN:
+            files[f".workspace/commands/{name}.md"] = types.shipped("commands", f"{name}.md")
+            files[f".workspace/templates/{name}.md"] = types.shipped("templates", f"{name}.md")
+        commands = self._commands(known, files)
+        for tool in self.tools:
+            files |= tool.files(commands, self.program)
+        return files
+
+    def _commands(self, known: Registry, files: dict[str, bytes]) -> list[CommandFile]:
+        """The slash commands: one for each type (with the user's text where he edited it), and our own two."""
+        commands = []
+        for name, kind in known.types.items():
+            text = self._text(kind.command_file, files.get(kind.command_file))
+            if text:
+                commands.append(
+                    CommandFile(name=kind.command.removeprefix("/"), description=kind.description or name, text=text)
+                )
+        return [*commands, *types.own_commands()]
+
+    def _text(self, path: str, shipped: bytes | None) -> str:
+        """What a command's file will say in the end: the user's words, else those that come with us."""
+        try:
+            there = registry.read_own(self.root, path) if path else None
+        except OSError:  # one that we may not read
+            there = None
+        unedited = there is None or self.manifest.files.get(path) == _hash(there)
+        raw = shipped if shipped is not None and unedited else there
+        try:
+            return (raw or b"").decode("utf-8")
+        except UnicodeDecodeError:
+            return ""
+
+    def _registry(self, known: Registry, *, added: bool) -> None:
+        """Write it where built-in types were missing; what the user changed in it stays."""
+        path = registry.RELATIVE
+        if not added:
+            self.report.unchanged.append(path)
+            return
+        self.report.written.append(path)
+        if not self.dry_run:
+            registry.save(self.root, known)
+
+    def _put(self, path: str, contents: bytes) -> None:
+        """Write one whole file, unless the user's hand is in it."""
+        there = inside.read(self.root, path)
+        if there == contents:
+            self.manifest.files[path] = _hash(contents)
+            self.report.unchanged.append(path)
+            return
+        if there is not None and self.manifest.files.get(path) != _hash(there):
+            self.report.kept.append(path)
+            return
+        self.report.written.append(path)
+        self.manifest.files[path] = _hash(contents)
+        if not self.dry_run:
+            inside.write(self.root, path, contents)
+
+    def _retire(self, wanted: dict[str, bytes]) -> None:
+        """Take out unedited files of an earlier version that this one does not have."""
+        ours = {name for tool in self.tools for name in (tool.name,)}
+        for path in [path for path in self.manifest.files if path not in wanted]:
+            if set(self.manifest.tools) <= ours:  # all tools are at hand, so the file belongs to none of them
+                self._take_out(path)
+
+    def _take_out(self, path: str) -> None:
+        there = inside.read(self.root, path)
+        if there is None:
+            self.manifest.files.pop(path, None)
+            return
+        if self.manifest.files.get(path) != _hash(there):
+            self.report.kept.append(path)
+            return
+        self.report.removed.append(path)
+        self.manifest.files.pop(path, None)
+        if not self.dry_run:
+            target = inside.inside(self.root, path)
+            fsio.remove(target)
+            _remove_if_empty(os.path.dirname(target), stop=self.root)
+
+    def _lines(self, name: str, lines: Sequence[str]) -> None:
+        """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
+        old, before, after = self._parts(name)
+        if lines and before and not before.endswith("\n"):
+            before += "\n"
+            self.manifest.unended = [*self.manifest.unended, name]
+        elif not lines and not after and name in self.manifest.unended:
+            before = before.removesuffix("\n")
+        block = "\n".join([_BEGIN, *lines, _END, ""]) if lines else ""
+        new = before + block + after
+        if new == old:
+            return
+        self.report.merged.append(name)
+        if self.dry_run:
+            return
+        if new:
+            inside.write(self.root, name, new.encode("utf-8", "surrogateescape"))
+        else:
+            inside.remove(self.root, name)
+
+    def _parts(self, name: str) -> tuple[str, str, str]:
+        """A file of the user's: the whole of it, and what is before and after our lines."""
+        path = os.path.join(self.root, name)
+        old = (inside.read(self.root, name) or b"").decode("utf-8", "surrogateescape")
+        before, begin, rest = old.partition(_BEGIN + "\n")
+        _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
+        if begin and not end:
+            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="put it back")
+        return old, before, after
+
+    def _save_manifest(self) -> None:
+        raw = msgspec.json.format(msgspec.json.encode(self.manifest, order="sorted"), indent=2) + b"\n"
+        if inside.read(self.root, MANIFEST) != raw:
+            self.report.written.append(MANIFEST)
+            if not self.dry_run:
+                inside.write(self.root, MANIFEST, raw)
+
+
+def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
+    """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
+    known = registry.load(root)
+    files = _first_files(name, description)
+    entry = msgspec.structs.replace(_entry(name, description), sessions=sessions)
+    there = {path: inside.read(root, path) for path in files}
+    as_begun = all(there[path] == text.encode("utf-8") for path, text in files.items())
+    if name in known.types and not (as_begun and known.types[name] == entry):  # else: one that was interrupted
+        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
+    for path, text in files.items():
+        if there[path] is None:
+            inside.write(root, path, text.encode("utf-8"))
+    known.types[name] = entry
+    registry.save(root, known)
+    return list(files)
+
+
+def remove_type(root: str, name: str) -> list[str]:
+    """Take a type of the user's own out of the registry; which of its files stay, because he edited them.
+
+    Its conversations stay as they are.
+    """
+    known = registry.load(root)
+    if name in types.BUILT_IN:
+        raise ConfigError(
+            f"{name} is built in",
+            kept="it is unchanged",
+            hint=f'"sessions": false in its entry in {registry.RELATIVE} stops keeping sessions of it',
+        )
+    if name not in known.types:
+        own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))
+        raise NotFound(f"there is no type {name}", hint=f"your own: {own}" if own else "you have added none")
+    entry = known.types.pop(name)
+    registry.save(root, known)
+    kept = []
+    for path, text in _first_files(name, entry.description).items():
+        there = inside.read(root, path)
+        if there == text.encode("utf-8"):
+            inside.remove(root, path)
+        elif there is not None:
+            kept.append(path)
+    return kept
+
+
+def _first_files(name: str, description: str) -> dict[str, str]:
+    """The prompt and the template of a new type, for the user to edit."""
+    return {
+        f".workspace/commands/{name}.md": types.own_command_text(name, description),
+        f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
+    }
+
+
+def _entry(name: str, description: str) -> ConversationType:
+    """A type's entry in the registry, its files where they always are."""
+    return ConversationType(
+        command=f"/workspace.{name}",
+        command_file=f".workspace/commands/{name}.md",
+        template=f".workspace/templates/{name}.md",
+        description=description,
+    )
+
+
+def _hash(contents: bytes) -> str:
+    return hashlib.sha256(contents).hexdigest()
+
+
+def _relative(root: str, paths: Sequence[str]) -> list[str]:
+    return [os.path.relpath(path, root) if os.path.isabs(path) else path for path in paths]
+
+
+def _remove_idle_state(folder: str) -> None:
+    """Remove the locks of a store that nobody writes to; whatever else is there (the trash) stays."""
+    try:
+        names = set(os.listdir(folder))
+        held = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    if os.path.islink(os.path.join(folder, "locks")):
+        return
+    if names <= _IDLE and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
+        fsio.remove_tree(folder)
+
+
+def _remove_if_empty(folder: str, stop: str = "") -> None:
+    """Remove a folder that holds nothing any more, and those above it up to (not with) `stop`."""
+    while folder and folder != stop and os.path.isdir(folder) and not os.listdir(folder):
+        fsio.remove_tree(folder)
+        folder = os.path.dirname(folder)

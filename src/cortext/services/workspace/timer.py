@@ -1,0 +1,43 @@
+"""A systemd user timer that runs `cortext sweep`: for those who want quiet conversations paused without any command."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+from cortext.io import files as fsio
+
+_SERVICE = """[Unit]
+Description=Pause quiet cortext conversations
+
+[Service]
+Type=oneshot
+ExecStart={program} sweep --quiet
+"""
+_TIMER = """[Unit]
+Description=Pause quiet cortext conversations, every five minutes
+
+[Timer]
+OnBootSec=5min
+OnUnitActiveSec=5min
+
+[Install]
+WantedBy=timers.target
+"""
+
+
+def timer_path() -> str:
+    """Where the timer is, or would be; it serves all workspaces of this user."""
+    base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
+    return os.path.join(base, "systemd", "user", "cortext-sweep.timer")
+
+
+def write_timer() -> str:
+    """Write the unit files of this user; the timer's path. It is not started: that is for the user to say."""
+    path = timer_path()
+    folder = os.path.dirname(path)
+    fsio.ensure_folder(folder)
+    program = shutil.which("cortext") or "cortext"
+    fsio.replace_file(os.path.join(folder, "cortext-sweep.service"), [_SERVICE.format(program=program).encode()])
+    fsio.replace_file(path, [_TIMER.encode()])
+    return path

@@ -1,0 +1,68 @@
+"""The built-in conversation types: their prompts and templates, written into a workspace."""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from cortext.services.workspace.registry import ConversationType, Registry
+from cortext.tools.base import CommandFile
+
+BUILT_IN = {
+    "brainstorm": "think widely about an open question, then choose",
+    "debug": "find the cause of something that goes wrong",
+    "plan": "turn a goal into steps that can be done and checked",
+    "learn": "understand something well enough to explain it",
+    "meeting": "prepare a meeting, or keep what was said and decided",
+    "review": "read a change or a text with care, and say what matters",
+}
+
+
+def shipped(folder: str, name: str) -> bytes:
+    """A file that comes with the package."""
+    return resources.files("cortext").joinpath("workspace_files", folder, name).read_bytes()
+
+
+def add_built_in(known: Registry) -> bool:
+    """Add the built-in types that a registry lacks; what is there stays. Whether any was missing."""
+    missing = [name for name in BUILT_IN if name not in known.types]
+    for name in missing:
+        known.types[name] = ConversationType(
+            command=f"/workspace.{name}",
+            command_file=f".workspace/commands/{name}.md",
+            template=f".workspace/templates/{name}.md",
+            description=BUILT_IN[name],
+        )
+    return bool(missing)
+
+
+def own_commands() -> list[CommandFile]:
+    """The two commands that are no conversation type: resume, and stop."""
+    return [
+        CommandFile(
+            name="workspace.resume",
+            description="continue an earlier conversation: a number, an id or words; nothing lists them",
+            text=shipped("commands", "resume.md").decode("utf-8"),
+            run=("resume", "--in-tool"),
+        ),
+        CommandFile(
+            name="workspace.stop-conversation",
+            description="save this conversation and pause it",
+            text=shipped("commands", "stop-conversation.md").decode("utf-8"),
+        ),
+    ]
+
+
+def own_command_text(name: str, description: str) -> str:
+    """A first prompt for a type that the user adds, for him to make his own."""
+    purpose = f": {description}" if description else ""
+    return f"""# {name}
+
+Topic: {{arguments}}
+
+This is a conversation of the kind "{name}"{purpose}. If the topic is empty, ask for it.
+
+Say here what this conversation is for, how to lead it, what good looks like, and what to avoid. This text is sent at
+the beginning, and again whenever the conversation is resumed.
+
+Keep the notes in `{name}.md` in the conversation's folder: outcomes and decisions with reasons, not a transcript.
+"""

@@ -1,0 +1,1 @@
+"""Sessions as plain files: the journal, the three layouts, repair, merge, trash."""

@@ -1,0 +1,237 @@
+"""What an assistant keeps beside its sessions, in files: `memory/memories.jsonl`, `chats/<chat>.json`,
+`telegram/<bot>.jsonl`."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.errors import NotFound, SessionBusy
+from cortext.io import files as fsio
+from cortext.io import locks
+from cortext.model import clock, ids
+from cortext.model.ids import check_id, is_id
+from cortext.store.assistant import KINDS, Fact, Taken
+from cortext.store.files.fields import load_fields, save_fields, text_field
+from cortext.store.files.records import RecordFile
+
+# Messengers send an update again for a day at most: older numbers need not be remembered.
+REMEMBERED = 2 * 86_400.0
+LARGE = 4 << 20  # a journal of this size is worth writing anew without what is done
+
+
+class FileFacts:
+    """See assistant.Facts: one line a fact, and one for each that was forgotten."""
+
+    def __init__(self, path: str) -> None:
+        self._file = RecordFile(path)
+        self._known: dict[str, Fact] = {}
+        self._records: list[dict[str, Any]] = []  # those that `_known` was made of, and how many of them
+        self._taken = 0
+        self._one = threading.Lock()  # several talks of one process remember at once
+
+    def all(self) -> list[Fact]:
+        with self._one:
+            return self._all()
+
+    def _all(self) -> list[Fact]:
+        records = self._file.read()
+        if records is not self._records or len(records) < self._taken:
+            self._known, self._records, self._taken = {}, records, 0
+        facts = self._known
+        for record in records[self._taken :]:
+            name = record.get("id")
+            if not isinstance(name, str):
+                continue
+            if record.get("type") == "forgotten":
+                facts.pop(name, None)
+            elif isinstance(record.get("text"), str) and record["text"]:
+                facts[name] = _fact(record)
+        self._taken = len(records)
+        return list(facts.values())
+
+    def add(self, fact: Fact) -> Fact:
+        said = _same(fact.text)
+        for known in self.all():
+            if _same(known.text) == said and known.expires_at == fact.expires_at:
+                return known
+        kept = msgspec.structs.replace(
+            fact, id=fact.id or ids.new_session_id("mem_"), created_at=fact.created_at or clock.now()
+        )
+        self._file.append({"type": "memory", **msgspec.to_builtins(kept)})
+        return kept
+
+    def forget(self, fact_id: str, *, by: str = "") -> Fact:
+        known = next((fact for fact in self.all() if fact.id == fact_id), None)
+        if known is None:
+            raise NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+        self._file.append({"type": "forgotten", "id": fact_id, "timestamp": clock.now(), "by": by})
+        return known
+
+
+def _fact(record: dict[str, Any]) -> Fact:
+    """A line as a fact; a program or a person may have written it by hand."""
+    texts = {name: text_field(record, name) for name in Fact.__struct_fields__}
+    if texts["kind"] not in KINDS:
+        texts["kind"] = KINDS[0]
+    texts["expires_at"] = clock.normalise(texts["expires_at"])
+    return Fact(**texts)
+
+
+def _same(text: str) -> str:
+    return " ".join(text.lower().split()).rstrip(".!")
+
+
+class FileChats:
+    """See assistant.Chats: a small file a chat. The command line's own is `current.json` beside its sessions."""
+
+    def __init__(self, folder: str, command_line: str, current: str) -> None:
+        self._folder = folder
+        self._command_line, self._current = command_line, current
+
+    def _path(self, chat: str) -> str:
+        return self._current if chat == self._command_line else os.path.join(self._folder, f"{check_id(chat)}.json")
+
+    def active(self, chat: str) -> str | None:
+        fields, _ = load_fields(self._path(chat))
+        if "session_id" not in fields:
+            return None
+        session_id = text_field(fields, "session_id")
+        return session_id if is_id(session_id) else ""
+
+    def activate(self, chat: str, session_id: str) -> None:
+        if session_id:
+            check_id(session_id)
+        path = self._path(chat)
+        fsio.ensure_folder(os.path.dirname(path))
+        fields, _ = load_fields(path)
+        save_fields(path, {**fields, "session_id": session_id})
+
+
+class FileUpdates:
+    """See assistant.Updates: a journal. One process at a time, by its lock."""
+
+    def __init__(self, path: str) -> None:
+        self._file = RecordFile(path)
+        folder, name = os.path.split(path)
+        self._lock = locks.Lock(os.path.join(folder, f".{name}.bot.lock"))
+        self._seen: dict[int, str] = {}
+        self._open: dict[int, Taken] = {}
+        self._one = threading.Lock()  # several chats are answered at once, in threads of this process
+
+    def hold(self) -> None:
+        """Become the one process that serves this bot, and read what the one before left."""
+        fsio.ensure_folder(os.path.dirname(self._file.path))
+        try:
+            self._lock.acquire(0, "this bot")
+        except SessionBusy as error:
+            raise SessionBusy(
+                error.message.replace("is being written by", "is served by"),
+                kept="nothing was changed",
+                hint="one process serves a bot: stop the other one first",
+            ) from None
+        self._seen, self._open = {}, {}
+        self._file.hold()
+        records = self._file.read()
+        for record in records:
+            self._replay(record)
+        if len(records) > len(self._open) and self._file.path and _size(self._file.path) > LARGE:
+            self._shrink()
+
+    def release(self) -> None:
+        """Let another process serve the bot."""
+        self._file.let_go()
+        self._lock.release()
+
+    def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
+        fresh: list[Taken] = []
+        numbers: set[int] = set()
+        with self._one:
+            for update, chat, body in arrived:
+                if update not in self._seen and update not in numbers:
+                    numbers.add(update)
+                    fresh.append(Taken(update=update, chat=chat, at=clock.now(), body=body))
+            self._file.append(*map(_taken_record, fresh))
+            for taken in fresh:
+                self._seen[taken.update] = taken.at
+                self._open[taken.update] = taken
+        return fresh
+
+    def sent(self, update: int, message: int) -> None:
+        with self._one:
+            self._file.append({"type": "sent", "update": update, "message": message})
+            self._open[update].sent.append(message)
+
+    def note(self, update: int, facts: Mapping[str, Any]) -> None:
+        with self._one:
+            self._file.append({"type": "note", "update": update, "facts": dict(facts)})
+            self._open[update].facts.update(facts)
+
+    def done(self, update: int) -> None:
+        with self._one:
+            self._file.append({"type": "done", "update": update, "at": clock.now()})
+            self._open.pop(update, None)
+            if not self._open and _size(self._file.path) > LARGE:
+                self._shrink()
+
+    def waiting(self) -> list[Taken]:
+        return list(self._open.values())
+
+    def _replay(self, record: dict[str, Any]) -> None:
+        update = record.get("update")
+        if not isinstance(update, int):
+            return
+        kind = record.get("type")
+        if kind == "taken":
+            taken = Taken(
+                update=update,
+                chat=text_field(record, "chat"),
+                at=text_field(record, "at"),
+                body=record["body"] if isinstance(record.get("body"), dict) else {},
+            )
+            self._seen[update] = taken.at
+            if is_id(taken.chat) and taken.body:
+                self._open[update] = taken
+        elif kind == "seen":
+            self._seen[update] = text_field(record, "at")
+        elif kind == "done":
+            self._open.pop(update, None)
+        elif update in self._open:
+            if kind == "sent" and isinstance(record.get("message"), int):
+                self._open[update].sent.append(record["message"])
+            elif kind == "note" and isinstance(record.get("facts"), dict):
+                self._open[update].facts.update(record["facts"])
+
+    def _shrink(self) -> None:
+        """Write the journal anew: the numbers of the last days, and what is still to be answered, whole."""
+        oldest = clock.from_epoch(time.time() - REMEMBERED)
+        self._seen = {update: at for update, at in self._seen.items() if at >= oldest or update in self._open}
+        self._file.rewrite(self._short())
+
+    def _short(self) -> Iterator[dict[str, Any]]:
+        for update, at in self._seen.items():
+            taken = self._open.get(update)
+            if taken is None:
+                yield {"type": "seen", "update": update, "at": at}
+                continue
+            yield _taken_record(taken)
+            for message in taken.sent:
+                yield {"type": "sent", "update": update, "message": message}
+            if taken.facts:
+                yield {"type": "note", "update": update, "facts": taken.facts}
+
+
+def _taken_record(taken: Taken) -> dict[str, Any]:
+    return {"type": "taken", "update": taken.update, "chat": taken.chat, "at": taken.at, "body": taken.body}
+
+
+def _size(path: str) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return 0

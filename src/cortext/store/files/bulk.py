@@ -1,0 +1,219 @@
+"""Many new sessions of a workspace at a time: built aside, flushed meanwhile, each put in its place by one rename.
+
+A session costs five flushes instead of sixteen, and whoever is killed in the middle leaves none that is half there:
+only a folder under `incoming/`, which the next one sweeps away. The locks are taken for the renames alone.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from cortext.errors import CortextError, SessionBusy, SessionExists
+from cortext.io import batch as newfiles
+from cortext.io import files as fsio
+from cortext.io import locks
+from cortext.model import clock
+from cortext.model.ids import check_id
+from cortext.model.message import Message
+from cortext.model.session import Change, Session
+from cortext.model.status import STORED, check_transition
+from cortext.store.base import Draft, Published
+from cortext.store.files.flushing import Flush, Flusher
+from cortext.store.files.lines import encode_pretty
+from cortext.store.files.new_lines import NewLines
+
+if TYPE_CHECKING:
+    from cortext.store.files.session_files import Place
+    from cortext.store.files.workspace import WorkspaceStore
+
+INCOMING = "incoming"
+NATIVE = "native"
+AT_ONCE = 4  # sessions that are being flushed while the next is built
+
+
+class WorkspaceDraft:
+    """See base.Draft."""
+
+    def __init__(self, store: WorkspaceStore, session_id: str, whole: str) -> None:
+        self.session_id = session_id
+        self.whole = whole
+        self.later = newfiles.Later()
+        self.created = ""
+        self.flush: Flush | None = None
+        self._store = store
+        self._folder = os.path.join(whole, ".session")
+        self.copy = os.path.join(self._folder, NATIVE)
+        self._lines = NewLines()
+
+    def write(self, batches: Iterable[Sequence[Message]]) -> None:
+        newfiles.new_file(os.path.join(self._folder, "messages.jsonl"), map(self._lines.lines, batches), self.later)
+
+    def finish(self, session: Session, change: Change) -> None:
+        check_transition(session.status, session.status if session.status in STORED else "")
+        self.created = clock.normalise(session.created_at) or clock.now()
+        lines = self._lines
+        whole = change.apply(
+            msgspec.structs.replace(
+                session,
+                created_at=self.created,
+                last_active=max(clock.normalise(session.last_active) or self.created, lines.last),
+                message_count=lines.count,
+                token_count=lines.tokens,
+            )
+        )
+        metadata = encode_pretty(self._store.fields_of(whole, {}))
+        newfiles.new_file(os.path.join(self._folder, "session.json"), [metadata], self.later)
+
+
+class WorkspaceBulk:
+    """See base.Bulk."""
+
+    def __init__(self, store: WorkspaceStore) -> None:
+        self._store = store
+        self._drafts: dict[str, WorkspaceDraft] = {}
+        self._flusher = Flusher(AT_ONCE)
+        self._days: set[str] = set()
+        self._names: set[str] = set()  # what is there already: asked of each day once, not for each session
+        self._incoming = os.path.join(store.control, INCOMING)
+        name = f"{os.getpid()}-{time.time_ns():x}"
+        self._folder = os.path.join(self._incoming, name)
+        self._lock = locks.Lock(f"{self._folder}.lock")
+        self._begun = False
+
+    @fsio.told
+    def begin(self, session_id: str) -> WorkspaceDraft:
+        check_id(session_id)
+        if not self._begun:
+            self._prepare()
+        known = session_id in self._names and self._store._find(session_id) is not None
+        if known or session_id in self._drafts:
+            raise SessionExists(f"there is a session {session_id} already", kept="it is unchanged")
+        draft = WorkspaceDraft(self._store, session_id, os.path.join(self._folder, session_id))
+        self._drafts[session_id] = draft
+        newfiles.ensure_folder(os.path.dirname(draft.copy), draft.later)
+        return draft
+
+    def drop(self, draft: Draft) -> None:
+        mine = self._drafts.pop(draft.session_id, None)
+        if mine is not None:
+            if mine.flush is not None:
+                mine.flush.stop()
+            mine.later.forget()
+            _away(mine.whole)
+
+    def ready(self, draft: Draft) -> None:
+        mine = self._drafts[draft.session_id]
+        mine.flush = Flush(mine.later)  # known before it begins: a Ctrl-C may come between any two steps
+        self._flusher.begin(mine.flush)
+
+    @fsio.told
+    def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
+        published = Published([], [], {})
+        ready = list(self._flushed(published))
+        with ExitStack() as held:
+            # In the order of their ids: two who want the same ones do not wait for each other in a circle.
+            for draft in sorted(ready, key=lambda draft: draft.session_id):
+                try:
+                    held.enter_context(self._store._locked(draft.session_id, new=True))
+                except SessionBusy as error:
+                    published.failed[draft.session_id] = error
+            try:
+                self._put([draft for draft in ready if draft.session_id not in published.failed], published)
+                done(published.made)
+            finally:
+                for draft in list(self._drafts.values()):
+                    self.drop(draft)
+        return published
+
+    def _flushed(self, published: Published) -> Iterator[WorkspaceDraft]:
+        """The drafts that are on disk. A flush that failed concerns its own session only."""
+        self._flusher.help()
+        for draft in list(self._drafts.values()):
+            if draft.flush is None:
+                continue  # not whole yet
+            draft.flush.done.wait()
+            error = draft.flush.error
+            if error is not None:
+                published.failed[draft.session_id] = fsio.write_failed(error, draft.whole, "nothing of it")
+                self.drop(draft)
+            else:
+                yield draft
+
+    def _put(self, drafts: list[WorkspaceDraft], published: Published) -> None:
+        """Give every draft its place, then make their names durable."""
+        later = newfiles.Later()
+        moved: list[tuple[WorkspaceDraft, Place]] = []
+        for draft in drafts:
+            place = self._store._new_place(Session(id=draft.session_id, created_at=draft.created))
+            # Somebody may have been quicker; or a folder with other things in it has this name.
+            if self._store._find(draft.session_id) is not None or os.path.lexists(place.whole):
+                published.taken.append(draft.session_id)
+                continue
+            try:
+                self._ensure_day(os.path.dirname(place.whole))
+                fsio.move(draft.whole, place.whole, later.folder)
+            except CortextError as error:
+                published.failed[draft.session_id] = error
+            else:
+                moved.append((draft, place))
+        later.flush()
+        for draft, place in moved:
+            self._store.learn(draft.session_id, os.path.dirname(place.whole))
+            self._names.add(draft.session_id)
+            published.made.append(draft.session_id)
+
+    def _ensure_day(self, day: str) -> None:
+        self._store.folders.check(day)
+        if day not in self._days:
+            fsio.ensure_folder(day, self._store.root)
+            self._days.add(day)
+
+    def close(self) -> None:
+        self._flusher.end()
+        for draft in list(self._drafts.values()):
+            self.drop(draft)
+        if self._begun:
+            _away(self._folder)
+            self._lock.sweep()
+            self._begun = False
+        self._sweep()
+
+    def _prepare(self) -> None:
+        """Our own folder to build in."""
+        self._store.folders.check(self._incoming)
+        self._store._ensure_control()
+        self._lock.acquire(self._store.lock_timeout, "the folder for new sessions")
+        self._begun = True
+        newfiles.ensure_folder(self._folder, newfiles.Later())
+        self._names = set(self._store.names())
+
+    def _sweep(self) -> None:
+        """Away with what others left who were killed: nobody holds its lock."""
+        try:
+            self._store.folders.check(self._incoming)
+            with os.scandir(self._incoming) as entries:
+                held = [entry.path for entry in entries if entry.name.endswith(".lock")]
+            for path in held:
+                lock = locks.Lock(path)
+                try:
+                    if lock.acquire(0.0, "the folder of another import", make=False):
+                        _away(path.removesuffix(".lock"))
+                        lock.sweep()
+                except SessionBusy:
+                    continue
+            fsio.calls.rmdir(self._incoming)
+        except (OSError, CortextError):
+            pass  # there is none, or somebody is at work there
+
+
+def _away(path: str) -> None:
+    try:
+        fsio.remove_tree(path)
+    except CortextError:
+        pass  # the next one sweeps it

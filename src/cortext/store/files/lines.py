@@ -1,0 +1,403 @@
+"""One line of a journal, both ways: strict and fast when we wrote it, lenient when somebody else did.
+
+A line of ours is a Message with, in some layouts, a key before it (`type`, `idx`). Lines are written with
+a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
+"""
+
+from typing import Annotated, Any, TypeVar
+
+import msgspec
+
+from cortext.errors import InvalidMessage
+from cortext.io.jsonl import MAX_LINE, finite, no_number
+from cortext.model import tokens as tokens_
+from cortext.model.message import ROLES, TEXT, Message, Part
+
+MESSAGE_TYPES = frozenset({"", "turn", "message"})
+# Decoders refuse JSON that is nested about as deep as Python's stack. What we write stays far below, so
+# that it can be read however deep the reader stands.
+MAX_DEPTH = 200
+MAX_SEQ = 2**53
+# A text below this needs no look at its length as a line.
+SHORT = 1 << 20
+METADATA_TYPE = "metadata"
+_BOM = b"\xef\xbb\xbf"
+_AROUND = b"\0 \t\r\n"
+NO_OBJECT = "not a JSON object"
+_NESTING = "nested too deeply"
+
+
+# A line that says another count than can be is read leniently, as if it said none, and told as damage.
+Tokens = Annotated[int, msgspec.Meta(ge=0, le=tokens_.MOST)]
+
+
+class StoredMessage(Message, kw_only=True, omit_defaults=True):
+    """A message as it stands in a file: with the keys that only some layouts have.
+
+    `role` may be empty here: such a line is a record of another type, not a message.
+    """
+
+    role: str = ""
+    tokens: Tokens | None = None
+    type: str = ""
+    idx: int = -1
+
+
+class StoredOutline(msgspec.Struct, kw_only=True):
+    """The same without its words: most of a line is skipped, which takes a fifth of the time."""
+
+    role: str = ""
+    timestamp: str = ""
+    tokens: Tokens | None = None
+    id: str = ""
+    seq: int = -1
+    parent: str = ""
+    partial: bool = False
+    aside: bool = False
+    type: str = ""
+
+
+class BadLine(ValueError):
+    """A line, or a piece of one, that is no record. The text says why."""
+
+
+_encoder = msgspec.json.Encoder()
+line_decoder = msgspec.json.Decoder(StoredMessage)
+outline_decoder = msgspec.json.Decoder(StoredOutline)
+Stored = TypeVar("Stored", StoredMessage, StoredOutline)
+_any_decoder = msgspec.json.Decoder()
+
+
+def encode(value: object) -> bytes:
+    """One line of JSON without its newline; key order as given."""
+    return _encode(value, 0)
+
+
+def encode_pretty(value: object) -> bytes:
+    """A whole metadata file: indented by two, one newline at the end."""
+    return _encode(value, 2) + b"\n"
+
+
+def _encode(value: object, indent: int) -> bytes:
+    try:
+        try:
+            raw = _encoder.encode(value)
+            _check_length(len(raw))
+            return msgspec.json.format(raw, indent=indent)
+        except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
+            import json  # 2 ms, here and below: only for what is not as we write it
+
+            text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
+            if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
+                text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
+            return text.encode("ascii")
+    except RecursionError as error:
+        raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
+    except (TypeError, ValueError) as error:
+        raise InvalidMessage(f"not to be written as JSON: {error}", kept="nothing was written") from error
+
+
+def encode_message(message: Message, prefix: bytes = b"") -> bytes:
+    """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
+    if type(message) is Message and len(message.content) < SHORT and _is_plain(message):
+        try:
+            return _plain_line(message, prefix)
+        except UnicodeEncodeError:
+            pass  # a lone surrogate: see _encode_tight
+    _check_length(len(message.content))  # before any copy of it is made
+    raw = encode(message)
+    _check_length(len(prefix) + len(raw) + 1)
+    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and deeper_than(msgspec.to_builtins(message), MAX_DEPTH):
+        raise InvalidMessage(
+            f"the message is {_NESTING} (more than {MAX_DEPTH} levels)",
+            kept="nothing was written",
+            hint="flatten it before storing it",
+        )
+    return b"{" + prefix + raw[1:] + b"\n"
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether a message is a text and what every stored one has, and nothing else."""
+    return not (
+        message.parts is not None
+        or message.usage is not None
+        or message.extra is not None
+        or message.model
+        or message.parent
+        or message.partial
+        or message.aside
+    ) and bool(message.role and message.content and message.timestamp and message.id and message.seq >= 0)
+
+
+def _plain_line(message: Message, prefix: bytes) -> bytes:
+    """What the general way makes of a plain message, in a third of the time."""
+    made = _encoder.encode
+    tokens = b"" if message.tokens is None else b'"tokens": %d, ' % message.tokens
+    return b"".join(
+        (
+            b"{",
+            prefix,
+            b'"role": ',
+            made(message.role),
+            b', "content": ',
+            made(message.content),
+            b', "timestamp": ',
+            made(message.timestamp),
+            b", ",
+            tokens,
+            b'"id": ',
+            made(message.id),
+            b', "seq": %d}\n' % message.seq,
+        )
+    )
+
+
+def _check_length(length: int) -> None:
+    if length > MAX_LINE:
+        raise InvalidMessage(
+            f"the message is {length >> 20} MiB long; a line may have {MAX_LINE >> 20}",
+            kept="nothing was written",
+            hint="store large data as a file and refer to it",
+        )
+
+
+def deeper_than(value: object, levels: int) -> bool:
+    """Whether a value of JSON is nested deeper than that. No recursion: it may be very deep."""
+    level = [value]
+    for _ in range(levels):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def encode_annotation(record: dict[str, object]) -> bytes:
+    """A record about a message (an embedding) as one line with its newline."""
+    kind, about = record.get("type"), record.get("message_id")
+    if not isinstance(kind, str) or not isinstance(about, str) or kind in MESSAGE_TYPES or "role" in record:
+        raise InvalidMessage(
+            "not a record about a message",
+            kept="nothing was written",
+            hint="it needs a `type` of its own and a `message_id`, and no `role`",
+        )
+    return encode(record) + b"\n"
+
+
+def decode_value(raw: bytes) -> Any:
+    """Any JSON value, as leniently as is safe; BadLine with the reason."""
+    try:
+        return _any_decoder.decode(raw)
+    except RecursionError as error:
+        raise BadLine(_NESTING) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        strict_reason = str(error)
+    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
+    # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
+    import json
+
+    try:
+        text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
+        return json.loads(text, parse_constant=no_number, parse_float=finite)
+    except RecursionError as error:
+        raise BadLine(_NESTING) from error
+    except UnicodeDecodeError as error:
+        raise BadLine("not UTF-8") from error
+    except ValueError as error:
+        raise BadLine(strict_reason) from error
+
+
+def decode_plain(piece: bytes, decoder: msgspec.json.Decoder[Stored]) -> list[Stored] | None:
+    """Many lines at once; None where one of them wants a closer look."""
+    end = piece.find(b"\n") + 1
+    lines = piece.split(b"\n") if 0 < end < len(piece) else [piece]  # one long line is not copied
+    if not lines[-1]:
+        lines.pop()
+    decode = decoder.decode  # line by line: decode_lines would take records that are glued together
+    try:
+        for line in lines:  # each, not the piece at once: most are ASCII, and cost nothing
+            _check_utf8(line)
+        return [decode(line) for line in lines]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+
+
+def _check_utf8(raw: bytes) -> None:
+    """msgspec does not look at the strings under keys that it skips."""
+    if not raw.isascii():
+        raw.decode("utf-8")
+
+
+def decode_line(raw: bytes) -> StoredMessage:
+    """One line as a record, or BadLine."""
+    try:
+        _check_utf8(raw)
+        return line_decoder.decode(raw)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        if not begins_record(raw):
+            raise BadLine(NO_OBJECT) from None
+        return coerce(decode_value(raw))
+
+
+def begins_record(raw: bytes) -> bool:
+    """Whether a line could hold a record at all: a quick look, for files with very many that do not."""
+    return raw.lstrip(_AROUND).removeprefix(_BOM).startswith(b"{")
+
+
+def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
+    """What a bad line still holds: the whole records at its beginning (each with its bytes), the rest, and why.
+
+    Only records that stand one after another from the start count (two writers glued them together):
+    looking further inside a broken record could take a quoted message for a real one.
+    """
+    rest = raw.strip(_AROUND).removeprefix(_BOM)
+    try:
+        text, tail, reason = rest.decode("utf-8"), b"", ""
+    except UnicodeDecodeError as error:
+        text, tail, reason = rest[: error.start].decode("utf-8"), rest[error.start :], "not UTF-8"
+    records, text = _leading_records(text)
+    if text and not reason:
+        reason = "no JSON record after a whole one" if records else "no JSON record"
+    return records, text.encode("utf-8") + tail, reason
+
+
+def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
+    import json
+
+    decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
+    records: list[tuple[StoredMessage, bytes]] = []
+    place = 0
+    while text.startswith("{", place):
+        try:
+            value, end = decoder.raw_decode(text, place)
+            record = coerce(value)
+        except (ValueError, RecursionError):  # a BadLine is a ValueError
+            break
+        records.append((record, text[place:end].encode("utf-8")))
+        place = end
+        while place < len(text) and text[place] in "\0 \t\r\n":
+            place += 1
+    return records, text[place:]
+
+
+def coerce(value: Any) -> StoredMessage:
+    """A record that another program wrote, as well as it can be understood. Nothing in it is dropped."""
+    if not isinstance(value, dict):
+        raise BadLine(NO_OBJECT)
+    kind = value.get("type", "")
+    role = value.get("role")
+    other = isinstance(kind, str) and kind not in MESSAGE_TYPES
+    if other and (kind == METADATA_TYPE or not isinstance(role, str)):
+        return StoredMessage(type=kind)
+    if not isinstance(role, str) or not role:
+        raise BadLine("no role: not a message")
+    content = value.get("content")
+    parts = value.get("parts")
+    return StoredMessage(
+        type=kind if isinstance(kind, str) and kind in MESSAGE_TYPES else "",
+        role=role,
+        content=_plain_text(content),
+        timestamp=_string(value.get("timestamp")),
+        tokens=tokens_.counted(value.get("tokens")),
+        id=_string(value.get("id")),
+        seq=_number(value.get("seq")),
+        idx=_number(value.get("idx")),
+        model=_string(value.get("model")),
+        parts=_parts(parts if parts is not None else content if isinstance(content, list) else None),
+        usage=value["usage"] if isinstance(value.get("usage"), dict) else None,
+        parent=_string(value.get("parent")),
+        partial=value.get("partial") is True,
+        aside=value.get("aside") is True,
+        extra=value["extra"] if isinstance(value.get("extra"), dict) else None,
+    )
+
+
+def impossible_numbers(raw: bytes) -> list[str]:
+    """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
+    import json
+
+    try:
+        value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
+    except (ValueError, RecursionError):
+        return []
+    if not isinstance(value, dict):
+        return []
+    count, seq = value.get("tokens"), value.get("seq")
+    found = ["tokens"] if count is not None and tokens_.counted(count) is None else []
+    if isinstance(seq, int | float) and seq != -1 and _number(seq) < 0:
+        found.append("seq")
+    return found
+
+
+def is_message(record: StoredMessage | StoredOutline) -> bool:
+    """Whether a record is meant as a message: by its type, or by a role under a type we do not know."""
+    return record.type in MESSAGE_TYPES or (record.role != "" and record.type != METADATA_TYPE)
+
+
+def _string(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _integer(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _number(value: Any) -> int:
+    found = _integer(value)
+    return found if found is not None and 0 <= found < MAX_SEQ else -1
+
+
+def _plain_text(content: Any) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        texts = (
+            item if isinstance(item, str) else item.get("text") if isinstance(item, dict) else None for item in content
+        )
+        return "\n\n".join(text for text in texts if isinstance(text, str) and text)
+    import json
+
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _parts(value: Any) -> list[Part] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        return [Part(type="unknown", data=value)]
+    parts = []
+    for item in value:
+        if isinstance(item, str):
+            parts.append(Part(type=TEXT, text=item))
+            continue
+        try:
+            part = msgspec.convert(item, Part)
+        except (msgspec.ValidationError, UnicodeEncodeError):  # the latter for a lone surrogate in a key
+            part = Part(type="unknown", data=item)
+        else:
+            unknown = {name: data for name, data in item.items() if name not in Part.__struct_fields__}
+            if unknown and part.data is None:
+                part.data = unknown
+        parts.append(part)
+    return parts
+
+
+def derived_id(seq: int, raw: bytes) -> str:
+    """The id of a message that was stored without one: the same at every reading of the same line."""
+    import hashlib  # 4 ms, and our own lines have ids
+
+    raw = raw.strip()  # the same with and without its line end, and with that of another system
+    return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
+
+
+def check_role(role: str) -> str:
+    """A role that we write ourselves is one of four."""
+    if role not in ROLES:
+        raise InvalidMessage(f"not a role: {ascii(role)[:40]}", hint=f"one of {', '.join(ROLES)}")
+    return role

@@ -1,0 +1,1 @@
+"""Sessions in PostgreSQL. The database driver is imported here and nowhere else."""

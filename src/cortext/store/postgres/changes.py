@@ -1,0 +1,162 @@
+"""Changes of a session's own row on the server: metadata, archive, and the records about its messages.
+
+Each reads, decides and writes while the row is locked, in one transaction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from cortext.model.session import Change, Session
+from cortext.store.files.lines import decode_value, encode, encode_annotation
+from cortext.store.postgres import vectors as postgres_vectors
+from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
+from cortext.store.postgres.rows import SESSION, columns_of, storable
+
+PAGE = 500
+_MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
+_SAVE = """
+UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
+    last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s),
+    summary_vector = CASE WHEN summary = %s THEN summary_vector END, due_embed = due_embed OR summary <> %s
+WHERE session_id = %s AND life = %s
+"""
+_NOTES = f"""
+SELECT record FROM cortext.notes WHERE session_id = %s AND life = %s AND number >= %s ORDER BY number LIMIT {PAGE}
+"""
+_LAST = "SELECT record FROM cortext.notes WHERE session_id = %s AND life = %s AND number >= %s ORDER BY number"
+_COUNT = "SELECT count(*) FROM cortext.messages WHERE session_id = %s AND life = %s AND seq >= %s AND seq < %s"
+
+Target = Lease | None
+
+
+class Changes:
+    """Changes of the sessions of one space."""
+
+    def __init__(
+        self, connections: Connections, leases: Leases, space: str, session: Callable[[tuple[Any, ...]], Session]
+    ) -> None:
+        self.connections, self.leases, self.space = connections, leases, space
+        self._session = session
+        self._vectors = False
+
+    def change(self, session_id: str, change: Change, lease: Target) -> Session:
+        """Read, change and save under the row's lock."""
+
+        def attempt() -> Session | None:
+            return self.connections.run(lambda connection: self._change(connection, session_id, change, lease))
+
+        if lease is None:
+            return self.leases.wait_for(session_id, attempt)
+        changed = attempt()
+        if changed is None:
+            raise self.leases.lost(lease)
+        return changed
+
+    def _change(self, connection: Connection, session_id: str, change: Change, lease: Target) -> Session | None:
+        with connection.transaction():
+            row = self._locked(connection, session_id, lease, SESSION)
+            if row is None:
+                return None
+            session = change.apply(self._session(row[1:]))
+            columns = columns_of(session)
+            active = (session.last_active, session.last_active[:13])
+            connection.execute(_SAVE.encode(), (*columns, *active, columns[-1], columns[-1], session_id, row[0]))
+        return session
+
+    def compact(self, session_id: str, before: int) -> int:
+        """From here on the messages before this number are archived; how many that is."""
+
+        def attempt() -> int | None:
+            return self.connections.run(lambda connection: self._compact(connection, session_id, before))
+
+        return self.leases.wait_for(session_id, attempt)
+
+    def annotate(self, session_id: str, records: Sequence[dict[str, object]]) -> None:
+        """Keep records about messages."""
+        lines = [encode_annotation(record).decode("utf-8").rstrip("\n") for record in records]
+        unanswered = False
+
+        def note(connection: Connection) -> bool | None:
+            nonlocal unanswered
+            again, unanswered = unanswered, True
+            done = self._annotate(connection, session_id, lines, again=again)
+            unanswered = False
+            return done
+
+        self.leases.wait_for(session_id, lambda: self.connections.run(note))
+
+    def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
+        """Keep the embedding of the summary, if that is still this one."""
+        vector = encode({"summary": summary, "embedding": embedding}).decode("utf-8")
+        query = f"""
+        UPDATE cortext.sessions SET summary_vector = %s, due_embed = next_seq > embedded_before
+        WHERE {LIVE} AND summary = %s RETURNING life
+        """
+        return bool(self.connections.query(query, vector, session_id, self.space, storable(summary)))
+
+    def summary_embedding(self, session_id: str, summary: str) -> dict[str, object] | None:
+        """The embedding of this summary, if it is there."""
+        query = f"SELECT summary_vector FROM cortext.sessions WHERE {LIVE}"
+        rows = self.connections.query(query, session_id, self.space)
+        found = decode_value(rows[0][0].encode("utf-8")) if rows and rows[0][0] else {}
+        return found["embedding"] if found.get("summary") == summary else None
+
+    def notes(self, session_id: str, life: int) -> Iterator[dict[str, object]]:
+        """The records about messages, in the order they were written."""
+        number = 0
+        while rows := self.connections.query(_NOTES, session_id, life, number):
+            yield from (decode_value(row[0].encode("utf-8")) for row in rows)
+            number += len(rows)
+
+    def _locked(self, connection: Connection, session_id: str, lease: Target, columns: str) -> tuple[Any, ...] | None:
+        """The life and these columns of a session that is ours to write, its row locked; an old lease is ended."""
+        condition, values = (_MINE, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", (session_id, self.space))
+        query = f"SELECT holder, life, {columns} FROM cortext.sessions WHERE {condition} FOR UPDATE"
+        row = connection.execute(query.encode(), values).fetchone()
+        if row is not None and row[0] is not None and lease is None:
+            end = (
+                "UPDATE cortext.sessions SET fence = fence + 1, holder = NULL, token = NULL, held_until = NULL "
+                "WHERE session_id = %s AND life = %s"
+            )
+            connection.execute(end.encode(), (session_id, row[1]))
+        return None if row is None else row[1:]
+
+    def _compact(self, connection: Connection, session_id: str, before: int) -> int | None:
+        with connection.transaction():
+            row = self._locked(connection, session_id, None, "archived_before, next_seq")
+            if row is None:
+                return None
+            life, archived, end = row
+            upto = min(max(before, archived), end)
+            moved = connection.execute(_COUNT.encode(), (session_id, life, archived, upto)).fetchone()
+            save = "UPDATE cortext.sessions SET archived_before = %s WHERE session_id = %s AND life = %s"
+            connection.execute(save.encode(), (upto, session_id, life))
+        return int(moved[0]) if moved else 0
+
+    def _annotate(self, connection: Connection, session_id: str, lines: list[str], *, again: bool) -> bool | None:
+        with connection.transaction():
+            row = self._locked(connection, session_id, None, "next_note")
+            if row is None:
+                return None
+            life, number = row
+            if again and number >= len(lines):  # an answer may have been lost: are they the last that are there?
+                last = connection.execute(_LAST.encode(), (session_id, life, number - len(lines))).fetchall()
+                if [line for (line,) in last] == lines:
+                    return True
+            values = [(session_id, life, number + place, line) for place, line in enumerate(lines)]
+            with connection.cursor() as cursor:
+                cursor.executemany(b"INSERT INTO cortext.notes VALUES (%s, %s, %s, %s)", values)
+            save = "UPDATE cortext.sessions SET next_note = %s WHERE session_id = %s AND life = %s"
+            connection.execute(save.encode(), (number + len(lines), session_id, life))
+            if self.has_vectors(connection):
+                postgres_vectors.keep(connection, session_id, life, [decode_value(line.encode()) for line in lines])
+        return True
+
+    def has_vectors(self, connection: Connection) -> bool:
+        """Whether the server can search by meaning; once it can, it is not asked again."""
+        if not self._vectors:
+            self._vectors = postgres_vectors.available(connection)
+        return self._vectors

@@ -1,0 +1,61 @@
+"""Work that is done once, by one of many workers: see claims.Claims.
+
+A worker that was stopped for longer than its claim, and wakes up, finds that the number has moved on. What it writes
+under its claim is refused, because the claim's row is locked in the transaction that writes.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from cortext.errors import TakenOver
+from cortext.store.claims import Claim
+from cortext.store.postgres.connection import Connection, Connections
+
+_CLAIM = """
+INSERT INTO cortext.claims AS c (key, topic, fence, token, held_until)
+VALUES (%(key)s, %(topic)s, 1, %(token)s, now() + %(seconds)s * interval '1 second')
+ON CONFLICT (key, topic) DO UPDATE
+SET fence = c.fence + 1, token = %(token)s, held_until = now() + %(seconds)s * interval '1 second'
+WHERE (c.held_until IS NULL OR c.held_until < now() OR c.token = %(token)s)
+    AND (%(version)s = 0 OR c.version < %(version)s)
+RETURNING fence
+"""
+_RENEW = """
+UPDATE cortext.claims SET held_until = now() + %s * interval '1 second'
+WHERE key = %s AND topic = %s AND fence = %s RETURNING fence
+"""
+_FINISH = """
+UPDATE cortext.claims SET held_until = NULL, version = greatest(version, %s)
+WHERE key = %s AND topic = %s AND fence = %s RETURNING fence
+"""
+
+
+class ServerClaims:
+    """See claims.Claims."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+
+    def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
+        token = secrets.token_hex(8)  # asked again after a lost answer, the server knows us by it
+        values = {"key": key, "topic": topic, "token": token, "seconds": seconds, "version": version}
+        row = self._connections.run(lambda connection: connection.execute(_CLAIM.encode(), values).fetchone())
+        return Claim(key, topic, row[0]) if row else None
+
+    def renew(self, claim: Claim, seconds: float) -> bool:
+        return bool(self._connections.query(_RENEW, seconds, *claim))
+
+    def finish(self, claim: Claim, *, version: int = 0) -> bool:
+        return bool(self._connections.query(_FINISH, version, *claim))
+
+
+def still_ours(connection: Connection, claim: Claim) -> None:
+    """Keep the claim from changing hands until the transaction ends; TakenOver where it has."""
+    query = b"SELECT fence FROM cortext.claims WHERE key = %s AND topic = %s AND fence = %s FOR UPDATE"
+    if connection.execute(query, claim).fetchone() is None:
+        raise TakenOver(
+            f"{claim.key} was taken over by another process: this one had been silent for too long",
+            kept="everything that was acknowledged; nothing was written now",
+            hint="the other one goes on with it",
+        )

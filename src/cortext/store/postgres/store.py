@@ -1,0 +1,381 @@
+"""Sessions on a PostgreSQL server, for more than one machine: see base.Store, Compacts, Annotates, Rewrites, Outlines.
+
+The same protocol and the same guarantees as on disk. What a lock file is there is a lease here (postgres_lease).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from cortext.errors import InvalidId, NotFound, SessionExists
+from cortext.model import clock
+from cortext.model.ids import check_id, is_id
+from cortext.model.message import Message, Outline
+from cortext.model.session import Change, Session
+from cortext.model.status import STORED, check_transition
+from cortext.store.base import Damage, RepairReport, Trashed
+from cortext.store.claims import Claim
+from cortext.store.postgres import repair as postgres_repair
+from cortext.store.postgres import search as postgres_search
+from cortext.store.postgres import vectors as postgres_vectors
+from cortext.store.postgres.assistant import ServerChats, ServerFacts
+from cortext.store.postgres.changes import Changes
+from cortext.store.postgres.chores import ServerChores
+from cortext.store.postgres.claims import ServerClaims
+from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases, not_found
+from cortext.store.postgres.log import Appending, ServerReading, life_of, tail
+from cortext.store.postgres.rows import SESSION, columns_of, hour_of, session_from
+from cortext.store.postgres.updates import ServerUpdates
+from cortext.store.server_capabilities import Hit, ServerState
+
+LOCK_TIMEOUT = 5.0
+LEASE = 10.0
+PATIENCE = 10.0
+PAGE = 500
+# What a session of a space is where it does not say itself.
+_TYPES = {"spawn": "spawn", "chat": "chat"}
+
+_CREATE = """
+INSERT INTO cortext.sessions
+    (session_id, life, space, created_at, last_active, last_hour, record, type, title, status, agent, tool, summary)
+VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+"""
+_GET = f"SELECT {SESSION} FROM cortext.sessions WHERE {LIVE}"
+_ALL = f"""
+SELECT {SESSION} FROM cortext.sessions
+WHERE space = %s AND deleted_at IS NULL AND session_id > %s ORDER BY session_id LIMIT {PAGE}
+"""
+_LIFE = f"SELECT life FROM cortext.sessions WHERE {LIVE}"
+_DELETE = f"""
+UPDATE cortext.sessions
+SET deleted_at = %s, holder = NULL, token = NULL, held_until = NULL, fence = fence + 1
+WHERE {LIVE} AND {FREE} RETURNING life
+"""
+_TRASH = """
+SELECT session_id, life, deleted_at FROM cortext.sessions WHERE space = %s AND deleted_at IS NOT NULL
+ORDER BY deleted_at DESC, life DESC
+"""
+_RESTORE = """
+UPDATE cortext.sessions SET deleted_at = NULL
+WHERE session_id = %s AND life = %s AND space = %s AND deleted_at IS NOT NULL RETURNING life
+"""
+
+Transform = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+class PostgresStore:
+    """The sessions of one space (home, spawn, chat) on a server."""
+
+    name = "postgres"
+
+    def __init__(
+        self,
+        url: str,
+        space: str = "home",
+        *,
+        lock_timeout: float = LOCK_TIMEOUT,
+        lease: float = LEASE,
+        patience: float = PATIENCE,
+    ) -> None:
+        self.space = space
+        self.lock_timeout = lock_timeout
+        self.connections = Connections(url, patience=patience, lock_timeout=max(lock_timeout, 1.0), lease=lease)
+        self.leases = Leases(self.connections, space, timeout=lock_timeout, seconds=lease)
+        self.root = f"{self.connections.name}#{space}"
+        self.changes = Changes(self.connections, self.leases, space, self._session)
+        self._of_thread = threading.local()  # the claim that a thread works under
+
+    def close(self) -> None:
+        """Let go of the connections."""
+        self.leases.close()
+        self.connections.close()
+
+    # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
+
+    def create(self, session: Session) -> Session:
+        check_id(session.id)
+        check_transition(session.status, session.status if session.status in STORED else "")
+        created = clock.normalise(session.created_at) or clock.now()
+        active = clock.normalise(session.last_active) or created
+        kind = session.type or _TYPES.get(self.space, "")
+        session = msgspec.structs.replace(session, created_at=created, type=kind)
+        life = time.time_ns()
+        values = (session.id, life, self.space, created, active, hour_of(active), *columns_of(session))
+
+        def insert(connection: Connection) -> None:
+            try:
+                connection.execute(_CREATE.encode(), values)
+            except psycopg.errors.UniqueViolation:
+                live = connection.execute(_LIFE.encode(), (session.id, self.space)).fetchone()
+                if live != (life,):  # else it is our own, and only the answer was lost
+                    raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged") from None
+
+        self.connections.run(insert)
+        return self.get(session.id)
+
+    def get(self, session_id: str) -> Session:
+        rows = self.connections.query(_GET, check_id(session_id), self.space)
+        if not rows:
+            raise not_found(session_id)
+        return self._session(rows[0])
+
+    def peek(self, session_id: str) -> Session:
+        return self.get(session_id)
+
+    def sessions(self) -> Iterator[Session]:
+        last = ""
+        while True:
+            rows = self.connections.query(_ALL, self.space, last)
+            for row in rows:
+                yield self._session(row)
+            if len(rows) < PAGE:
+                return
+            last = rows[-1][0]
+
+    def read(self, session_id: str, start: int = 0) -> ServerReading:
+        return ServerReading(self.connections, session_id, self._life(session_id), start)
+
+    def working(self, session_id: str) -> ServerReading:
+        """See assistant.KeepsWorking."""
+        query = f"SELECT life, archived_before FROM cortext.sessions WHERE {LIVE}"
+        rows = self.connections.query(query, check_id(session_id), self.space)
+        if not rows:
+            raise not_found(session_id)
+        return ServerReading(self.connections, session_id, *rows[0])
+
+    def outline(self, session_id: str) -> Iterator[Outline]:
+        """See base.Outlines."""
+        return iter(self.read(session_id))
+
+    def tail(self, session_id: str, count: int) -> list[Message]:
+        found = tail(self.connections, check_id(session_id), self.space, count) if count > 0 else []
+        if not found:
+            self._life(session_id)
+        return found
+
+    def open(self, session_id: str, timeout: float | None = None) -> Opened:
+        return Opened(self, session_id, timeout)
+
+    def append(self, session_id: str, *messages: Message) -> list[Message]:
+        check_id(session_id)
+        if not messages:
+            self._life(session_id)
+            return []
+        # Without a lease: the statement that writes is the lock.
+        claim = getattr(self._of_thread, "claim", None)
+        appending = Appending(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
+        stored = appending.run()
+        return self.leases.wait_for(session_id, appending.run) if stored is None else stored
+
+    @contextmanager
+    def under(self, claim: Claim) -> Iterator[None]:
+        """What this thread appends, it appends only as long as the claim is ours; else TakenOver."""
+        before = getattr(self._of_thread, "claim", None)
+        self._of_thread.claim = claim
+        try:
+            yield
+        finally:
+            self._of_thread.claim = before
+
+    def update(self, session_id: str, change: Change) -> Session:
+        return self.changes.change(check_id(session_id), change, None)
+
+    # ── by the server's own means: see served.Served ─────────────────────────────────────────────────
+
+    def server(self) -> ServerState:
+        return postgres_search.state(self.connections, self.space)
+
+    def listed(
+        self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
+    ) -> list[Session]:
+        rows = postgres_search.listed(self.connections, self.space, where, limit=limit, order=order)
+        return [self._session(row) for row in rows]
+
+    def find(self, text: str, limit: int = 20) -> list[Hit]:
+        rows = postgres_search.find(self.connections, self.space, text, limit)
+        return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
+
+    def has_vectors(self) -> bool:
+        return self.connections.run(self.changes.has_vectors)
+
+    def find_alike(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+        if not self.has_vectors():
+            return []
+        rows = postgres_vectors.find(self.connections, self.space, vector, model, limit)
+        return [Hit(self._session(row), message, score) for row, message, score in postgres_search.readable(rows)]
+
+    def miscounted(self) -> Iterator[str]:
+        return postgres_search.miscounted(self.connections, self.space)
+
+    # ── the trash ────────────────────────────────────────────────────────────────────────────────────
+
+    def delete(self, session_id: str) -> Trashed:
+        check_id(session_id)
+        deleted_at = clock.now()
+        began = self._life(session_id)
+
+        def attempt() -> int | None:
+            rows = self.connections.query(_DELETE, deleted_at, session_id, self.space)
+            if rows:
+                return int(rows[0][0])
+            # The answer to a first try may be lost: is it in the trash since then?
+            gone = "SELECT life FROM cortext.sessions WHERE session_id = %s AND life = %s AND deleted_at = %s"
+            rows = self.connections.query(gone, session_id, began, deleted_at)
+            return int(rows[0][0]) if rows else None
+
+        return self._trashed(session_id, self.leases.wait_for(session_id, attempt), deleted_at)
+
+    def trash(self) -> Iterator[Trashed]:
+        return iter([self._trashed(*row) for row in self.connections.query(_TRASH, self.space)])
+
+    def restore(self, key: str) -> Session:
+        session_id, _, stamp = key.rpartition(".")
+        if not is_id(session_id) or not is_id(stamp):
+            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+        life = int(stamp, 16) if all(letter in "0123456789abcdef" for letter in stamp) and len(stamp) <= 16 else 0
+        tried: list[None] = []
+
+        def put_back(connection: Connection) -> bool:
+            again = bool(tried)
+            tried.append(None)
+            try:
+                if connection.execute(_RESTORE.encode(), (session_id, life, self.space)).fetchone():
+                    return True
+            except psycopg.errors.UniqueViolation:
+                raise SessionExists(
+                    f"there is a session {session_id} again",
+                    kept="both are unchanged",
+                    hint="delete the one that is there, then restore",
+                ) from None
+            live = connection.execute(_LIFE.encode(), (session_id, self.space)).fetchone()
+            return again and live == (life,)
+
+        if not self.connections.run(put_back):
+            raise NotFound(f"nothing in the trash is called {key}", hint="list it with `cortext restore`")
+        return self.get(session_id)
+
+    # ── looking after a session ──────────────────────────────────────────────────────────────────────
+
+    def check(self, session_id: str) -> list[Damage]:
+        return postgres_repair.check(self.connections, session_id, self._life(session_id))
+
+    def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
+        life = self._life(session_id)
+        if dry_run:
+            return postgres_repair.repair(self.connections, session_id, life, dry_run=True)
+        with self.open(session_id) as writer:
+            return postgres_repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
+
+    def compact(self, session_id: str, before: int) -> int:
+        """See base.Compacts: nothing moves, but from here on these messages are archived."""
+        return self.changes.compact(check_id(session_id), before)
+
+    def rewrite(self, session_id: str, transform: Transform) -> int:
+        """See base.Rewrites."""
+        with self.open(session_id) as writer:
+            return postgres_repair.rewrite(self.connections, writer.lease, transform)
+
+    # ── records about messages ───────────────────────────────────────────────────────────────────────
+
+    def annotate(self, session_id: str, *records: dict[str, object]) -> None:
+        """See base.Annotates."""
+        self.changes.annotate(check_id(session_id), records)
+
+    def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
+        """See base.Annotates."""
+        return self.changes.notes(session_id, self._life(session_id))
+
+    def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
+        """See assistant.EmbedsSummaries."""
+        same = bool(summary) and self.get(session_id).summary == summary
+        return same and self.changes.embed_summary(session_id, summary, embedding)
+
+    def summary_embedding(self, session_id: str) -> dict[str, object] | None:
+        """See assistant.EmbedsSummaries."""
+        return self.changes.summary_embedding(session_id, self.get(session_id).summary)
+
+    # ── what an assistant keeps beside its sessions ──────────────────────────────────────────────────
+
+    def chats(self) -> ServerChats:
+        """Which session is active in which chat."""
+        return ServerChats(self.connections, self.space)
+
+    def facts(self) -> ServerFacts:
+        """What is remembered."""
+        return ServerFacts(self.connections, self.space)
+
+    def updates(self, bot: int) -> ServerUpdates:
+        """The updates that a messenger sent to this bot."""
+        return ServerUpdates(self.connections, bot, self.under, self.leases.seconds)
+
+    def claims(self) -> ServerClaims:
+        """Who of many workers does what."""
+        return ServerClaims(self.connections)
+
+    def chores(self) -> ServerChores:
+        """Which sessions have to be looked after."""
+        return ServerChores(self.connections, self.space)
+
+    # ── the parts that these are made of ─────────────────────────────────────────────────────────────
+
+    def _session(self, row: tuple[Any, ...]) -> Session:
+        return session_from(row, store=self.name, path=f"{self.root}/{row[0]}", leased=self.space == "spawn")
+
+    def _life(self, session_id: str) -> int:
+        life = life_of(self.connections, check_id(session_id), self.space)
+        if life is None:
+            raise not_found(session_id)
+        return life
+
+    def _trashed(self, session_id: str, life: int, deleted_at: str) -> Trashed:
+        return Trashed(key=f"{session_id}.{life:x}", session_id=session_id, deleted_at=deleted_at, origin=self.root)
+
+
+class Opened:
+    """A session held by its lease, for the length of a `with`."""
+
+    __slots__ = ("_session_id", "_store", "_timeout", "_writer")
+
+    def __init__(self, store: PostgresStore, session_id: str, timeout: float | None) -> None:
+        self._store, self._session_id, self._timeout = store, session_id, timeout
+
+    def __enter__(self) -> ServerWriter:
+        lease = self._store.leases.acquire(check_id(self._session_id), self._timeout)
+        self._writer = ServerWriter(self._store, lease)
+        return self._writer
+
+    def __exit__(self, *error: object) -> None:
+        self._store.leases.release(self._writer.lease)
+
+
+class ServerWriter:
+    """A session held open: see base.Writer."""
+
+    def __init__(self, store: PostgresStore, lease: Lease) -> None:
+        self._store = store
+        self.lease = lease
+
+    def append(self, *messages: Message) -> list[Message]:
+        if not messages:
+            return []
+        store = self._store
+        session_id = self.lease.session_id
+        appending = Appending(store.connections, store.space, session_id, messages, self.lease, store.leases.seconds)
+        stored = appending.run()
+        if stored is None:
+            raise store.leases.lost(self.lease)
+        return stored
+
+    def session(self) -> Session:
+        return self._store.get(self.lease.session_id)
+
+    def update(self, change: Change) -> Session:
+        return self._store.changes.change(self.lease.session_id, change, self.lease)

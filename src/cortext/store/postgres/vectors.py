@@ -1,0 +1,101 @@
+"""Meaning on the server: vectors of messages, where the extension pgvector is. Without it, nothing here happens.
+
+Vectors come as the records that `annotate` stores (type `embedding`), and are repeated in a table that can be searched.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.rows import MESSAGE, SESSION, key_of
+from cortext.store.postgres.schema import FOLDER
+
+_MANY = 400  # the nearest of all spaces that are looked at
+
+
+def enable(connection: Connection) -> bool:
+    """Make the table, if the extension is there or can be had; whether it is there now."""
+    if available(connection):
+        return True
+    try:
+        row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+        if row is None or not row[0]:
+            return False
+        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
+        with open(os.path.join(FOLDER, "vectors.sql"), encoding="utf-8") as file:
+            connection.execute(file.read().encode())
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        pass  # not ours to do; or another process is doing it at this moment
+    except psycopg.errors.UndefinedTable:
+        return False  # an engine that has no list of extensions
+    return available(connection)
+
+
+def available(connection: Connection) -> bool:
+    """Whether the table of vectors is there."""
+    row = connection.execute(b"SELECT to_regclass('cortext.vectors') IS NOT NULL").fetchone()
+    return bool(row and row[0])
+
+
+def keep(connection: Connection, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
+    """Repeat the vectors among these records in the table; the caller's transaction holds both."""
+    rows = []
+    for record in records:
+        found = vector_of(record)
+        if found is not None:
+            model = str(record.get("model", ""))
+            rows.append((session_id, life, key_of(str(record["message_id"])), model, literal(found)))
+    if rows:
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                b"INSERT INTO cortext.vectors VALUES (%s, %s, %s, %s, %s) "
+                b"ON CONFLICT (session_id, life, id, model) DO UPDATE SET vector = excluded.vector",
+                rows,
+            )
+
+
+def vector_of(record: dict[str, Any]) -> list[float] | None:
+    """The vector of a record that holds one, in either of its two spellings."""
+    if record.get("type") != "embedding":
+        return None
+    vector = record.get("vector")
+    if isinstance(vector, list) and all(isinstance(value, int | float) for value in vector):
+        return vector or None
+    packed, scale = record.get("int8"), record.get("scale")
+    if not isinstance(packed, str) or not isinstance(scale, int | float):
+        return None
+    try:
+        raw = base64.b64decode(packed, validate=True)
+    except ValueError:
+        return None
+    return [(byte - 256 if byte > 127 else byte) * scale for byte in raw] if raw and scale else None
+
+
+def literal(vector: Sequence[float]) -> str:
+    """A vector as the extension reads it."""
+    return "[" + ",".join(f"{float(value):.6g}" for value in vector) + "]"
+
+
+def find(connections: Connections, space: str, vector: Sequence[float], model: str, limit: int) -> list[Any]:
+    """The columns of SESSION, those of MESSAGE and a score, of the messages that mean something alike."""
+    session = ", ".join(f"s.{name}" for name in SESSION.split(", ")[:7])
+    message = ", ".join(f"m.{name}" for name in MESSAGE.split(", "))
+    dimensions = len(vector)
+    query = f"""
+    SELECT {session}, coalesce(s.held_until > now(), false), {message}, near.score
+    FROM (
+        SELECT session_id, life, id, 1 - (vector::vector({dimensions}) <=> %s::vector({dimensions})) AS score
+        FROM cortext.vectors WHERE model = %s AND vector_dims(vector) = {dimensions}
+        ORDER BY vector::vector({dimensions}) <=> %s::vector({dimensions}) LIMIT {_MANY}
+    ) AS near
+    JOIN cortext.sessions s ON s.session_id = near.session_id AND s.life = near.life
+    JOIN cortext.messages m ON m.session_id = near.session_id AND m.life = near.life AND m.id = near.id
+    WHERE s.space = %s AND s.deleted_at IS NULL ORDER BY near.score DESC, m.seq LIMIT %s
+    """
+    spelled = literal(vector)
+    return connections.query(query, spelled, model, spelled, space, limit)

@@ -1,0 +1,1 @@
+"""Claude Code: reading and writing its transcripts, installing our commands and hooks."""

@@ -1,0 +1,418 @@
+"""Claude Code: where its conversations lie, how it is started, and what its hooks tell us."""
+
+from __future__ import annotations
+
+import os
+import re
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cortext.errors import NotFound, UnsafePath, UsageError
+from cortext.io import batch as newfiles
+from cortext.io import files as fsio
+from cortext.model.message import Message
+from cortext.safety.environment import for_child
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import TITLES, CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.shared.programs import program_on
+
+if TYPE_CHECKING:
+    from cortext.tools.claude_code.read import ClaudeReading
+
+_SUFFIX = ".jsonl"
+_LONGEST_FOLDER = 200
+_VERSION_SECONDS = 20
+_LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
+_LONGEST_CONTEXT = 10_000  # of a hook's answer; more is shown to the model as a preview only
+_TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion"))
+_KINDS = {
+    "SessionStart": "started",
+    "UserPromptSubmit": "prompt",
+    "UserPromptExpansion": "command",
+    "Stop": "answered",
+    "PostCompact": "compacted",
+    "SessionEnd": "ended",
+}
+_LOOKED_AT = 64  # records; a conversation begins well before
+_versions: dict[tuple[str, int], str] = {}
+
+
+class ClaudeCode:
+    """The adapter. `home` and `environ` say where the tool's folders and the program are."""
+
+    name = "claude"
+    title = TITLES[name]
+    tested_version = "2.1.325"
+    commands_run = True
+    records_after_answer = False
+    prompt_is_public = True
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = dict(os.environ if environ is None else environ)
+        self._home = home or self._environ.get("HOME") or os.path.expanduser("~")
+
+    def detect(self) -> Detected | None:
+        """Whether the program is on the path, and which version it says it is."""
+        program = self._program()
+        if program is None:
+            return None
+        version = self._version(program)
+        return Detected(program=program, version=version, tested=version == self.tested_version)
+
+    def _program(self) -> str | None:
+        return program_on(self._environ.get("PATH", os.defpath), "claude")
+
+    def _version(self, program: str) -> str:
+        import subprocess
+
+        sign = (program, os.stat(program).st_mtime_ns)
+        if sign not in _versions:
+            try:
+                done = subprocess.run(
+                    [program, "--version"],
+                    env=for_child(self._environ),
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_VERSION_SECONDS,
+                    check=False,
+                )
+                said = done.stdout.decode("utf-8", "replace").split()
+            except (OSError, subprocess.TimeoutExpired):
+                said = []
+            _versions[sign] = said[0] if said else "unknown"
+        return _versions[sign]
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _projects(self) -> str:
+        config = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+        return os.path.join(config, "projects")
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Every `<session>.jsonl` of every project folder; side agents' files belong to their session."""
+        if project is not None:
+            real = os.path.realpath(project)
+            yield from self._in_folder(os.path.join(self._projects, folder_name(real)), real)
+            return
+        for folder in _entries(self._projects):
+            if folder.is_dir():
+                yield from self._in_folder(folder.path, "")
+
+    def _in_folder(self, folder: str, project: str) -> Iterator[Transcript]:
+        for entry in _entries(folder):
+            key = entry.name.removesuffix(_SUFFIX)
+            if entry.is_symlink() and os.path.isfile(entry.path):
+                continue  # another transcript under a second name; a link that leads nowhere is told of when it is read
+            if key != entry.name and is_uuid(key):
+                found = self._transcript(key, entry.path, project)
+                if found is not None:
+                    yield found
+
+    def _transcript(self, key: str, path: str, project: str) -> Transcript | None:
+        """The transcript with its signs of change, those of its side files among them; None where it just went."""
+        size = changed = 0
+        try:
+            for file in (path, *(side for _, side in side_files(path))):
+                status = os.stat(file, follow_symlinks=False)
+                size, changed = size + status.st_size, max(changed, status.st_mtime_ns)
+        except FileNotFoundError:
+            return None
+        return Transcript(tool=self.name, key=key, path=path, project=project, size=size, changed=changed)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """A transcript anywhere, known by its records; not one of a side agent, which is part of another."""
+        try:
+            key = _session_in(path)
+        except (OSError, UnsafePath):
+            return None
+        return self._transcript(key, path, "") if key else None
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> ClaudeReading:
+        """The messages; with a cursor only those since."""
+        from cortext.tools.claude_code.read import ClaudeReading
+
+        sides = [side for side in side_files(transcript.path) if side[0].endswith(_SUFFIX)]
+        return ClaudeReading(transcript, sides, cursor)
+
+    def copy(self, transcript: Transcript, target: str, later: newfiles.Later | None = None) -> None:
+        """Keep the file byte for byte, and beside it the files of its side agents."""
+        newfiles.ensure_folder(os.path.dirname(target), later)
+        newfiles.mirror_file(transcript.path, target, later)
+        _mirror_sides(transcript.path, target, later)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Bring a copy back, unless the tool still has that session."""
+        key = _session_in(copy)
+        if not key:
+            raise NotFound(f"{copy} is not a transcript of {self.title}", kept="nothing was changed")
+        if self._path_of(key) is None:
+            target = self._new_path(key, project)
+            fsio.ensure_folder(os.path.dirname(target))
+            newfiles.mirror_file(copy, target)
+            _mirror_sides(copy, target)
+        return key
+
+    def _path_of(self, key: str) -> str | None:
+        """Where the tool has this session, in whichever project."""
+        for folder in _entries(self._projects):
+            path = os.path.join(folder.path, key + _SUFFIX)
+            if os.path.lexists(path):
+                return path
+        return None
+
+    def _new_path(self, key: str, project: str) -> str:
+        return os.path.join(self._projects, folder_name(os.path.realpath(project)), key + _SUFFIX)
+
+    # ── writing and starting ─────────────────────────────────────────────────────────────────────────
+
+    def withheld(self, transcript: Transcript) -> Withheld:
+        """What lies before a compaction."""
+        from cortext.tools.claude_code.own import withheld
+
+        return withheld(transcript.path)
+
+    def preview(self, messages: Sequence[Message]) -> Written:
+        """What `write` would report."""
+        from cortext.tools.claude_code.plan import Plan
+
+        plan = Plan(messages)
+        return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
+
+    def write(
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
+    ) -> Written:
+        """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
+        if not is_uuid(key) or self._path_of(key) is not None:
+            key = str(uuid.uuid4())
+        from cortext.tools.claude_code import write as claude_code_write
+
+        return claude_code_write.write_session(
+            self._new_path(key, project),
+            messages,
+            key=key,
+            project=os.path.realpath(project),
+            title=title,
+            model=model,
+            version=self.tested_version,
+            note=note,
+        )
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """The interactive program with that session open."""
+        options = ["--model", model] if model else []
+        return self._launch(["--resume", written_or_key, *options], project, prompt)
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """The interactive program with a new session, in which the prompt stands already."""
+        key = str(uuid.uuid4())
+        launch = self.launch(key, project=project, prompt=GO_ON, model=model)
+        return self.write([], project=project, title=title, key=key, model=model, note=prompt), launch
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that nobody used."""
+        if written.path:
+            fsio.remove(written.path)
+
+    def headless(self, key: str, *, project: str, prompt: str) -> Launch:
+        """One turn without a screen; the answer on standard output."""
+        return self._launch(["--resume", key, "-p"], project, prompt)
+
+    def _launch(self, options: list[str], project: str, prompt: str) -> Launch:
+        if len(os.fsencode(prompt)) > _LONGEST_ARGUMENT:
+            raise UsageError(
+                f"a first prompt of {len(prompt):,} characters is too long for a command line",
+                hint="hand the text over inside the session, and send a short prompt",
+            )
+        program = self._program() or "claude"
+        # After "--" even a prompt that begins with a dash is one.
+        said = ["--", prompt] if prompt else []
+        return Launch(argv=[program, *options, *said], cwd=project)
+
+    # ── a project's config ───────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """The slash commands."""
+        from cortext.tools.claude_code import install as claude_code_install
+
+        return claude_code_install.command_files(commands, program)
+
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
+        from cortext.tools.claude_code import install as claude_code_install
+
+        return claude_code_install.merge(project, program, self.name, dry_run=dry_run)
+
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Take exactly those out again."""
+        from cortext.tools.claude_code import install as claude_code_install
+
+        return claude_code_install.unmerge(project, self.name, dry_run=dry_run)
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """Servers of the project and of the user."""
+        from cortext.io.inside import if_inside
+        from cortext.tools.shared.mcp_servers import names_in
+
+        user = os.path.join(self._environ.get("CLAUDE_CONFIG_DIR") or self._home, ".claude.json")
+        shared = names_in(if_inside(project, ".mcp.json"), "mcpServers") | names_in(user, "mcpServers")
+        return shared | names_in(user, "projects", project, "mcpServers")
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """`disableAllHooks`, in any of the settings that count here: the last word is the narrowest's."""
+        import msgspec
+
+        user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
+        folders = (user, os.path.join(project, ".claude"))
+        off = ""
+        for path in (
+            *(os.path.join(folder, "settings.json") for folder in folders),
+            os.path.join(project, ".claude", "settings.local.json"),
+        ):
+            try:
+                said = msgspec.json.decode(fsio.read_file(path))
+            except (OSError, ValueError, RecursionError):
+                continue  # nothing can be said of it: the tool itself will
+            if isinstance(said, dict) and "disableAllHooks" in said:
+                off = path if said["disableAllHooks"] is True else ""
+        return [(f"`disableAllHooks` is true in {off}", "set it to false, or take it out")] if off else []
+
+    # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """The tool's events in our words; one without a session is none of ours."""
+        event, key = _word(payload, "hook_event_name"), _word(payload, "session_id")
+        if not event or not key:
+            return None
+        kind = _KINDS.get(event, "other")
+        text = _word(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
+        command, arguments = _word(payload, "command_name"), _word(payload, "command_args")
+        typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None
+        if typed:
+            command, arguments = typed[1], typed[2]
+        if kind == "compacted":
+            text = _word(payload, "compact_summary")
+        return HookEvent(
+            kind=kind,
+            key=key,
+            path=_word(payload, "transcript_path"),
+            project=_word(payload, "cwd"),
+            text=text,
+            command=command.removeprefix("/"),
+            arguments=arguments,
+        )
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """The context as JSON that the tool understands; nothing where it would not give it whole."""
+        event = _word(payload, "hook_event_name")
+        if not context or event not in _TAKES_CONTEXT or _units(context) > _LONGEST_CONTEXT:
+            return ""
+        answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
+        return msgspec.json.encode(answer).decode("utf-8")
+
+
+def is_uuid(text: str) -> bool:
+    """Whether a text is a session id of the tool, in its own spelling."""
+    try:
+        return len(text) == 36 and str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def folder_name(project: str) -> str:
+    """How the tool names a project's folder: every character but letters and digits as a dash; long ones hashed."""
+    raw = project.encode("utf-16-le", "surrogatepass")
+    units = [int.from_bytes(raw[place : place + 2], "little") for place in range(0, len(raw), 2)]
+    name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
+    if len(name) <= _LONGEST_FOLDER:
+        return name
+    mark = 0
+    for unit in units:
+        mark = (mark * 31 + unit) & 0xFFFFFFFF
+    mark = abs(mark - (1 << 32) if mark >= 1 << 31 else mark)
+    digits = ""
+    while mark:
+        mark, digit = divmod(mark, 36)
+        digits = "0123456789abcdefghijklmnopqrstuvwxyz"[digit] + digits
+    return f"{name[:_LONGEST_FOLDER]}-{digits or '0'}"
+
+
+def side_files(path: str) -> list[tuple[str, str]]:
+    """What belongs to a transcript beside its file (side agents, long results): name and path of each."""
+    root = _side_folder(path)
+    found: list[tuple[str, str]] = []
+    waiting = [root]
+    while waiting:
+        folder = waiting.pop()
+        for entry in _entries(folder):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif entry.is_file(follow_symlinks=False):
+                found.append((os.path.relpath(entry.path, root), entry.path))
+    return sorted(found)
+
+
+def _side_folder(path: str) -> str:
+    return path.removesuffix(_SUFFIX) if path.endswith(_SUFFIX) else f"{path}.files"
+
+
+def _mirror_sides(source: str, target: str, later: newfiles.Later | None = None) -> None:
+    for name, path in side_files(source):
+        copy = os.path.join(_side_folder(target), name)
+        newfiles.ensure_folder(os.path.dirname(copy), later)
+        newfiles.mirror_file(path, copy, later)
+
+
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as entries:
+            return list(entries)
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+
+
+def _session_in(path: str) -> str:
+    """The session that a file is the transcript of, by its first records; empty where it is none."""
+    from cortext.tools.claude_code.records import KNOWN, TALK, Record, decoder
+    from cortext.tools.shared.lines import ForeignLines
+
+    name = os.path.basename(path).removesuffix(_SUFFIX)
+    descriptor = fsio.open_file(path, os.O_RDONLY)
+    try:
+        head = os.pread(descriptor, 64, 0)
+    finally:
+        os.close(descriptor)
+    if not re.match(rb'[\s\0]*\{\s*"', head) or name.startswith("agent-"):
+        return ""
+    session = ""
+    lines = ForeignLines(path, 0, Counts())
+    for line, _ in zip(lines, range(_LOOKED_AT), strict=False):
+        for record in lines.decode(line, decoder, Record):
+            session = session or record.sessionId or ""
+            if record.type in TALK:
+                if record.isSidechain:
+                    return ""
+                return name if is_uuid(name) else record.sessionId or session
+            if record.type not in KNOWN:
+                session = ""
+    return name if session and is_uuid(name) else session
+
+
+def _units(text: str) -> int:
+    """How long a text is to JavaScript."""
+    return len(text.encode("utf-16-le", "replace")) // 2
+
+
+def _word(payload: dict[str, Any], name: str) -> str:
+    value = payload.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,365 @@
+"""Messages out of the records of Claude Code: what was said, by whom, and what else crossed.
+
+One record gives one message, or several where it holds several tool results. The program writes an answer of
+the model as one record a block, with tool results between them: they stay apart, so that a reading that stops
+anywhere gives the same messages as one that does not.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import msgspec
+
+from cortext.model import clock
+from cortext.model.message import (
+    ASSISTANT,
+    ATTACHMENT,
+    FILE,
+    IMAGE,
+    SYSTEM,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    said,
+)
+from cortext.tools.base import About, Counts
+from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Mark, Record, attached_decoder
+from cortext.tools.shared.lines import WITHOUT_CONTENT, note
+
+Content = str | list[Block | str] | dict[str, Any] | None
+
+# Our block stands on a line of its own: a user who only mentions it still says something.
+_RESUME_BLOCK = re.compile(r"^\[RESUMED CONVERSATION\]", re.MULTILINE)
+_RESUME_WORDS = "[RESUMED CONVERSATION]"
+_COMMAND = re.compile(r"<command-name>\s*(.*?)\s*</command-name>", re.DOTALL)
+_ARGUMENTS = re.compile(r"<command-args>(.*)</command-args>", re.DOTALL)
+_LOCAL_OUTPUT = re.compile(r"<local-command-(?:stdout|stderr)>(.*)</local-command-(?:stdout|stderr)>\s*", re.DOTALL)
+_SHELL = re.compile(r"<bash-input>(.*)</bash-input>\s*", re.DOTALL)
+_HUMAN = frozenset((None, "", "human", "user"))
+
+
+class Maker:
+    """Makes messages of records. It knows which calls wait for a result, and what of an answer was counted."""
+
+    def __init__(self, key: str, about: About, counts: Counts, *, aside: bool) -> None:
+        self.key = key
+        self.about = about
+        self.counts = counts
+        self.aside = aside
+        self.calls: dict[str, str] = {}  # the names of the tools whose results have not come yet, by call id
+        self.answer = ""  # the model's answer that the last record belonged to,
+        self.counted = 0  # and how many of its tokens were given already
+
+    # ── the user's records ───────────────────────────────────────────────────────────────────────────
+
+    def user(self, record: Record, identity: str) -> list[Message]:
+        """What a user's record says: the person's words, tools' results, or what the program noted."""
+        content = record.message.content if record.message else None
+        if record.cortext is not None:
+            return self._marked(record.cortext, record, content, USER)
+        if isinstance(content, list):
+            if len(content) != 1 or isinstance(content[0], str) or content[0].type != TEXT:
+                return self._blocks(record, content, identity, USER)
+            content = content[0].text
+        return [self.typed(content or "", identity, record)]
+
+    def typed(self, text: str, identity: str, record: Record) -> Message:
+        """A text in the user's place: as typed, or as the program wrapped it."""
+        message = Message(
+            role=USER, content=text, timestamp=timestamp(record), id=identity, aside=self._is_aside(record)
+        )
+        if text.startswith("<"):
+            self._unwrap(message)
+        if message.content.startswith("/workspace.") and not (message.aside or self.about.command):
+            self.about.command = message.content.split(None, 1)[0]
+        if is_resume_block(text):
+            message.aside = True
+            message.extra = {"resume_block": True}
+        elif record.origin is not None and record.origin.kind not in _HUMAN:
+            message.extra = {"origin": record.origin.kind}
+        return message
+
+    def queued(self, record: Record, identity: str) -> list[Message]:
+        """What the user said while the program was working: the tool keeps it beside the talk only."""
+        attachment = record.attachment
+        assert attachment is not None
+        if isinstance(attachment.prompt, list):
+            made = self._blocks(record, attachment.prompt, identity, USER)
+        else:
+            made = [self.typed(attachment.prompt or "", identity, record)]
+        if attachment.commandMode == "task-notification":
+            for message in made:
+                message.extra = {"origin": attachment.commandMode}
+        return made
+
+    def attached(self, record: Record, identity: str) -> list[Message]:
+        """What the user gave the model to read with a prompt: a file's words, a folder's list, a picture."""
+        attachment = record.attachment
+        assert attachment is not None
+        name = attachment.displayPath or attachment.filename or attachment.path or attachment.uri or ""
+        content = attached_decoder.decode(attachment.content)
+        text, part = content if isinstance(content, str) else "", None
+        if isinstance(content, Attached):
+            file = content.file
+            if content.contents is not None:
+                text = "\n".join(piece.text for piece in content.contents if piece.text)
+            elif content.type in ("image", "pdf"):
+                kind, media = (IMAGE, "image/png") if content.type == "image" else (FILE, "application/pdf")
+                media = (file.type if file else None) or media
+                part = Part(kind, ref=f"{self.key}#{identity}/0", media_type=media, name=name)
+            elif file is not None:
+                text = file.content or ("" if file.cells is None else msgspec.json.encode(file.cells).decode("utf-8"))
+        if part is None:
+            if not text:
+                note(self.counts.skipped, WITHOUT_CONTENT)
+                return []
+            part = Part(TEXT, text=f"[attached: {name}]\n{text}", name=name)
+        message = Message(role=USER, content=part.text, timestamp=timestamp(record), id=identity, parts=[part])
+        message.aside, message.extra = self._is_aside(record), {ATTACHMENT: name}
+        return [message]
+
+    def _unwrap(self, message: Message) -> None:
+        """A slash command back into what was typed; what the program did by itself is not part of the talk."""
+        text = message.content
+        if text.startswith(("<command-message>", "<command-name>")) and (name := _COMMAND.search(text)):
+            arguments = _ARGUMENTS.search(text)
+            typed = f"/{name[1].removeprefix('/')} {arguments[1].strip() if arguments else ''}"
+            message.content = typed.rstrip()
+            # A command of the program itself names itself first; one that is a prompt has its message first.
+            message.aside = message.aside or text.startswith("<command-name>")
+        elif text.startswith("<local-command-") and (output := _LOCAL_OUTPUT.fullmatch(text)):
+            message.role, message.content, message.aside = SYSTEM, output[1], True
+        elif typed_command := _SHELL.fullmatch(text):
+            message.content = f"!{typed_command[1]}"
+
+    # ── the assistant's records ──────────────────────────────────────────────────────────────────────
+
+    def assistant(self, record: Record, identity: str) -> list[Message]:
+        """What an assistant's record says; errors that the program put there are notes, not words."""
+        words = record.message
+        if words is None:
+            note(self.counts.skipped, WITHOUT_CONTENT)
+            return []
+        content = words.content
+        if record.cortext is not None:
+            return self._marked(record.cortext, record, content, ASSISTANT)
+        if isinstance(content, list):
+            made = self._blocks(record, content, identity, ASSISTANT)
+        else:
+            stamp, aside = timestamp(record), self._is_aside(record)
+            made = [Message(role=ASSISTANT, content=content or "", timestamp=stamp, id=identity, aside=aside)]
+        if words.model == SYNTHETIC or record.isApiErrorMessage:
+            for message in made:
+                message.role, message.aside = SYSTEM, True
+            return made
+        if made:
+            if words.usage is not None:
+                self._count(made[0], words.id or "", words.usage)
+            for message in made:
+                message.model = words.model or ""
+            if words.model and not (self.aside or record.isSidechain):
+                self.about.model = words.model
+        return made
+
+    def _count(self, message: Message, answer: str, usage: dict[str, Any]) -> None:
+        """Give an answer's usage once, although each of its records repeats it; later only what was added."""
+        output = usage.get("output_tokens")
+        tokens = output if isinstance(output, int) else None
+        if not answer or answer != self.answer:
+            self.answer, self.counted = answer, tokens or 0
+            message.usage, message.tokens = usage, tokens
+        elif tokens is not None and tokens > self.counted:
+            message.usage, message.tokens = {"output_tokens": tokens - self.counted}, tokens - self.counted
+            self.counted = tokens
+
+    # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _blocks(self, record: Record, blocks: list[Block | str], identity: str, role: str) -> list[Message]:
+        """The messages of a list of blocks: each tool result is one, what stands around them is others."""
+        stamp, aside = timestamp(record), self.aside or bool(record.isSidechain)
+        if len(blocks) == 1:  # nearly always
+            block = blocks[0]
+            if type(block) is Block and block.type == TEXT:
+                return [Message(role=role, content=block.text or "", timestamp=stamp, id=identity, aside=aside)]
+        parts = self._parts(blocks, record.uuid or identity)
+        if len(parts) == 1:
+            part = parts[0]
+            if part.type == TEXT:
+                return [Message(role=role, content=part.text, timestamp=stamp, id=identity, aside=aside)]
+            role = TOOL if part.type == TOOL_RESULT else role
+            return [Message(role=role, timestamp=stamp, id=identity, parts=parts, aside=aside)]
+        if not parts:
+            note(self.counts.skipped, WITHOUT_CONTENT)
+        made: list[Message] = []
+        for part in parts:
+            before = made[-1] if made else None
+            if part.type == TOOL_RESULT:
+                made.append(Message(role=TOOL, parts=[part]))
+            elif before is None or before.parts is None or (before.role == TOOL and not _hangs_on(part, before)):
+                made.append(Message(role=role, parts=[part]))
+            else:
+                part.call_id = ""
+                before.parts.append(part)
+        for place, message in enumerate(made):
+            message.id = f"{identity}/{place}" if place else identity
+            message.timestamp, message.aside = stamp, aside
+            message.content = said(message.parts or [])
+            if message.role == USER and is_resume_block(message.content):
+                message.aside, message.extra = True, {"resume_block": True}
+        return made
+
+    def _parts(self, blocks: list[Block | str], record_id: str) -> list[Part]:
+        """Every block as a part; what hangs on a tool result (its images) follows it and carries its call id."""
+        parts: list[Part] = []
+        images = 0
+        for block in blocks:
+            if isinstance(block, str):
+                parts.append(Part(TEXT, text=block))
+                continue
+            kind = block.type
+            if kind == TOOL_RESULT and type(block.content) is str:  # half of all
+                call = block.tool_use_id or ""
+                name, wrong = self.calls.pop(call, ""), block.is_error is True
+                parts.append(Part(TOOL_RESULT, call_id=call, name=name, output=block.content, is_error=wrong))
+            elif kind == TEXT:
+                parts.append(Part(TEXT, text=block.text or ""))
+            elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+                call, name = block.id or "", block.name or ""
+                self.calls[call] = name
+                if name not in self.about.tools:
+                    self.about.tools.append(name)
+                parts.append(Part(TOOL_CALL, id=call, name=name, input=block.input))
+            elif kind == TOOL_RESULT or kind.endswith("_tool_result"):
+                images = self._result(parts, block, record_id, images)
+            elif kind == THINKING:
+                parts.append(Part(THINKING, text=block.thinking or ""))
+            elif kind == "redacted_thinking":
+                parts.append(Part(THINKING))
+            elif kind in ("image", "document"):
+                parts.append(_by_reference(block, f"{self.key}#{record_id}/{images}"))
+                images += 1
+            else:
+                note(self.counts.unknown, f"block {kind or 'without type'}")
+                parts.append(Part(kind or "unknown", text=block.text or ""))
+        return parts
+
+    def _result(self, parts: list[Part], block: Block, record_id: str, images: int) -> int:
+        call = block.tool_use_id or ""
+        output, pictures = self._output(block.content)
+        parts.append(
+            Part(
+                TOOL_RESULT,
+                call_id=call,
+                name=self.calls.pop(call, ""),
+                output=output,
+                is_error=bool(block.is_error),
+            )
+        )
+        for picture in pictures:
+            part = _by_reference(picture, f"{self.key}#{record_id}/{images}")
+            part.call_id = call
+            parts.append(part)
+            images += 1
+        return images
+
+    def _output(self, content: Content) -> tuple[str, list[Block]]:
+        """The text of a tool's result, and the pictures in it."""
+        if isinstance(content, str):
+            return content, []
+        if isinstance(content, dict):
+            return msgspec.json.encode(content).decode("utf-8"), []
+        texts: list[str] = []
+        pictures: list[Block] = []
+        for block in content or ():
+            if isinstance(block, str):
+                texts.append(block)
+            elif block.type in ("image", "document"):
+                pictures.append(block)
+            elif block.type == "tool_reference":
+                texts.append(block.tool_name or block.name or "")
+            else:
+                if block.type != TEXT:
+                    note(self.counts.unknown, f"result {block.type or 'without type'}")
+                texts.append(block.text or block.title or "")
+        return "\n".join(texts), pictures
+
+    # ── records of our own ───────────────────────────────────────────────────────────────────────────
+
+    def _marked(self, mark: Mark, record: Record, content: Content, role: str) -> list[Message]:
+        """A record that we wrote, given back as the message that it was made from."""
+        if mark.added:
+            note(self.counts.skipped, "added by cortext")
+            return []
+        message = self._as_it_was(mark.was) or self.whole(record, content, role)
+        message.id = mark.id or message.id
+        message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
+        message.timestamp = mark.timestamp or timestamp(record)
+        if mark.model and message.role == ASSISTANT:
+            self.about.model = mark.model
+        return [message]
+
+    def _as_it_was(self, was: Any) -> Message | None:
+        if was is None:
+            return None
+        try:
+            return msgspec.convert(was, Message)
+        except msgspec.ValidationError:
+            note(self.counts.damaged, "unexpected shape")
+            return None
+
+    def whole(self, record: Record, content: Content, role: str) -> Message:
+        """A record as one message, its texts taken literally."""
+        stamp, identity = timestamp(record), record.uuid or ""
+        if not isinstance(content, list):
+            text = content if isinstance(content, str) else ""
+            return Message(role=role, content=text, timestamp=stamp, id=identity)
+        parts = self._parts(content, identity)
+        if parts and all(part.type == TOOL_RESULT for part in parts):
+            role = TOOL
+        message = Message(role=role, content=said(parts), timestamp=stamp, id=identity, parts=parts)
+        if len(parts) == 1 and parts[0].type == TEXT:
+            message.parts = None
+        return message
+
+    def _is_aside(self, record: Record) -> bool:
+        return self.aside or bool(record.isSidechain)
+
+
+def is_resume_block(text: str) -> bool:
+    """Whether a text in the user's place is the context that we injected at a resume."""
+    return _RESUME_WORDS in text and _RESUME_BLOCK.search(text) is not None
+
+
+def timestamp(record: Record) -> str:
+    """The record's time in our spelling."""
+    stamp = record.timestamp or ""
+    return stamp if len(stamp) == 24 and stamp[23] == "Z" and stamp[10] == "T" else clock.normalise(stamp)
+
+
+def _hangs_on(part: Part, result: Message) -> bool:
+    """Whether a part is an image that came in this tool result."""
+    return part.type in (IMAGE, FILE) and bool(result.parts) and part.call_id == (result.parts or [part])[0].call_id
+
+
+def text_of(content: Content) -> str:
+    """The plain text of a content of any form."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "\n\n".join(block if isinstance(block, str) else block.text or "" for block in content)
+    return ""
+
+
+def _by_reference(block: Block, place: str) -> Part:
+    """An image or document, by where it can be found: its bytes stay in the tool's own file."""
+    source = block.source
+    kind = IMAGE if block.type == "image" else FILE
+    reference = (source.url or source.file_id) if source else None
+    return Part(kind, ref=reference or place, media_type=(source.media_type if source else "") or "")

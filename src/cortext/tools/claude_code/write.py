@@ -1,0 +1,213 @@
+"""Writing a native session of Claude Code: strict, never over an existing one, and read back before it counts.
+
+Each record carries a field of our own (the program keeps unknown fields, and copies them when it forks) that
+names the message it was made from, so that a conversation comes back with the ids that it left with.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from cortext.errors import DamagedData
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.tokens import estimate
+from cortext.tools.base import About, Counts, Transcript, Written
+from cortext.tools.claude_code.messages import Maker
+from cortext.tools.claude_code.plan import Json, Plan, Turn, essence
+from cortext.tools.claude_code.read import ClaudeReading
+from cortext.tools.claude_code.records import SYNTHETIC, Block, Mark, Record, decoder
+from cortext.tools.shared.lines import ForeignLines
+
+_NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
+
+
+def write_session(
+    path: str,
+    messages: Sequence[Message],
+    *,
+    key: str,
+    project: str,
+    title: str,
+    model: str,
+    version: str,
+    note: str = "",
+) -> Written:
+    """Write the session and read it back; what does not come back as it was is not left there."""
+    plan = Plan(messages)
+    if note:
+        plan.turns.append(Turn(USER, [{"type": "text", "text": note}], None))
+    common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
+    common |= {"version": version, "gitBranch": ""}
+    fsio.ensure_folder(os.path.dirname(path))
+    fsio.replace_file(path, _lines(plan, common, title, model))
+    try:
+        _verify(path, key, plan)
+    except BaseException:
+        fsio.remove(path)
+        raise
+    return Written(key=key, path=path, messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
+
+
+def _lines(plan: Plan, common: Json, title: str, model: str) -> Iterator[bytes]:
+    parent: str | None = None
+    stamp, answer = "", ""
+    used: set[str] = set()
+    size = 0
+    now = clock.now()
+    for number, turn in enumerate(plan.turns):
+        identity = _record_id(turn, number, parent, used)
+        time = clock.normalise(turn.message.timestamp) if turn.message else ""
+        stamp = max(stamp, time) or now  # never back: the program finds the newest record by its time
+        answer = (answer or "msg_" + identity.replace("-", "")[:24]) if turn.role == ASSISTANT else ""
+        tokens = estimate("".join(_words(block) for block in turn.blocks))
+        words = _assistant(turn, answer, model, size, tokens) if answer else _user(turn)
+        size += tokens
+        record: Json = {"parentUuid": parent, **common, "type": turn.role, "message": words}
+        record |= {"uuid": identity, "timestamp": stamp, "cortext": _mark(turn, stamp)}
+        yield _encode(record)
+        parent = identity
+    if title:
+        yield _encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]})
+
+
+def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> str:
+    """The record's id, always the same for the same message."""
+    name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
+    identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
+    if identity in used:
+        identity = str(uuid.uuid5(_NAMES, f"{identity} {number}"))
+    used.add(identity)
+    return identity
+
+
+def _user(turn: Turn) -> Json:
+    blocks = turn.blocks
+    alone = len(blocks) == 1 and blocks[0]["type"] == "text"
+    return {"role": "user", "content": blocks[0]["text"] if alone else blocks}
+
+
+def _assistant(turn: Turn, answer: str, model: str, before: int, tokens: int) -> Json:
+    calls = any(block["type"] == "tool_use" for block in turn.blocks)
+    # The program reads from the usage how full the context is.
+    usage = {"input_tokens": before, "output_tokens": tokens}
+    usage |= {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    return {
+        "id": answer,
+        "type": "message",
+        "role": "assistant",
+        "model": _model(turn, model),
+        "content": turn.blocks,
+        "stop_reason": "tool_use" if calls else "end_turn",
+        "stop_sequence": None,
+        "usage": usage,
+    }
+
+
+def _model(turn: Turn, model: str) -> str:
+    """The model as the program knows it. Never none: one version hung. Of a foreign one it says that it cannot be
+    restored, unless the record is said to be nobody's; one of its own is taken up again at the resume.
+    """
+    name = (turn.message.model if turn.message else "") or model
+    return name if name.startswith("claude-") else SYNTHETIC
+
+
+def _mark(turn: Turn, stamp: str) -> Json:
+    message = turn.message
+    if message is None:
+        mark = Mark(added="yes")
+    else:
+        mark = Mark(
+            id=message.id,
+            model=message.model,
+            timestamp=message.timestamp if message.timestamp != stamp else "",
+            tokens=message.tokens,
+            usage=message.usage,
+            was=msgspec.to_builtins(message) if _literally(turn) != essence(message) else None,
+        )
+    fields: Json = msgspec.to_builtins(mark)
+    return fields
+
+
+def _literally(turn: Turn) -> tuple[Any, ...]:
+    """What a reader makes of a turn's blocks by themselves: where that is another message, ours goes along whole."""
+    maker = Maker("", About(), Counts(), aside=False)
+    typed = msgspec.convert(turn.blocks, list[Block | str])
+    return essence(maker.whole(Record(), typed, turn.role))
+
+
+def _encode(record: Json) -> bytes:
+    try:
+        return msgspec.json.encode(record) + b"\n"
+    except UnicodeEncodeError:  # half a surrogate pair in a message as it was: legal in JSON as an escape only
+        return json.dumps(record).encode("ascii") + b"\n"
+
+
+def _words(block: Json) -> str:
+    if block["type"] == "tool_use":
+        return json.dumps(block["input"], ensure_ascii=False)
+    return str(block.get("text") or block.get("content") or "")
+
+
+# ── reading it back ──────────────────────────────────────────────────────────────────────────────────
+
+
+def _verify(path: str, key: str, plan: Plan) -> None:
+    """Read the session back: every message as it was, in order, and every call answered at once."""
+    reading = ClaudeReading(Transcript(tool="claude", key=key, path=path))
+    wanted = (turn.message for turn in plan.turns if turn.message is not None)
+    for number, (want, got) in enumerate(zip_longest(wanted, reading)):
+        if want is None or got is None or got.parent or got.aside or not _same(want, got):
+            raise _not_the_same(path, f"message {number + 1} did not come back as it was")
+    if reading.counts.damaged or reading.counts.unknown:
+        raise _not_the_same(path, "records did not come back")
+    _verify_native(path, plan)
+
+
+def _same(want: Message, got: Message) -> bool:
+    # Compared as JSON: tuples are lists there, and what is no number (NaN) is null.
+    return (not want.id or want.id == got.id) and _encode({"": essence(want)}) == _encode({"": essence(got)})
+
+
+def _verify_native(path: str, plan: Plan) -> None:
+    """Read it as the program does, our own field aside: the turns in one chain, each call answered next."""
+    lines = ForeignLines(path, 0, Counts())
+    parent: str | None = None
+    waiting: set[str] = set()
+    turns = iter(plan.turns)
+    for line in lines:
+        for record in lines.decode(line, decoder, Record):
+            if record.type == "custom-title":
+                continue
+            turn = next(turns, None)
+            content = record.message.content if record.message else None
+            blocks = [block for block in content if isinstance(block, Block)] if isinstance(content, list) else []
+            calls = {block.id or "" for block in blocks if block.type == "tool_use"}
+            results = {block.tool_use_id or "" for block in blocks if block.type == "tool_result"}
+            texts = [content] if isinstance(content, str) else [item.text for item in blocks if item.type == "text"]
+            if turn is None or record.parentUuid != parent or record.type != turn.role:
+                raise _not_the_same(path, "the turns are not one chain")
+            if texts != [block["text"] for block in turn.blocks if block["type"] == "text"]:
+                raise _not_the_same(path, "a text is not what was to be written")
+            if results - waiting or (record.type == "user" and texts and waiting - results):
+                raise _not_the_same(path, "a result does not follow its call")
+            waiting = (waiting - results) | calls
+            parent = record.uuid
+    if waiting or next(turns, None) is not None:
+        raise _not_the_same(path, "it ends too early")
+
+
+def _not_the_same(path: str, what: str) -> DamagedData:
+    return DamagedData(
+        f"the session written to {path} is not what it should be: {what}",
+        kept="it was removed again; the conversation itself is untouched",
+        hint="resume with --print instead, and report this: it is a fault of ours",
+    )

@@ -1,0 +1,1 @@
+"""Codex: reading and writing its rollouts, installing our skills and hooks."""

@@ -1,0 +1,1 @@
+"""Gemini CLI: reading and writing its chats, installing our commands and hooks."""

@@ -1,0 +1,295 @@
+"""Gemini CLI: its transcripts, its native sessions, its commands and hooks."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cortext.errors import ConfigError, UsageError
+from cortext.io import files as fsio
+from cortext.io.batch import Later
+from cortext.model.message import Message
+from cortext.safety.environment import for_child
+from cortext.safety.framing import GO_ON
+from cortext.tools.base import TITLES, CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.gemini_cli import gate
+from cortext.tools.gemini_cli.mark import dump
+from cortext.tools.gemini_cli.store import TOOL, GeminiStore
+from cortext.tools.shared.programs import program_on
+
+if TYPE_CHECKING:
+    from cortext.tools.gemini_cli.read import GeminiReading
+
+_VERSION_SECONDS = 30
+_LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
+_versions: dict[tuple[str, int], str] = {}
+_KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
+
+
+class GeminiCli:
+    """The adapter for Gemini CLI; see `Tool`."""
+
+    name = TOOL
+    title = TITLES[name]
+    tested_version = "0.61.0"
+    commands_run = False
+    records_after_answer = False
+    prompt_is_public = True
+
+    def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
+        self._environ = os.environ if environ is None else environ
+        home = home or self._environ.get("HOME") or os.path.expanduser("~")
+        self._store = GeminiStore(home, {} if home != self._environ.get("HOME") else self._environ)
+
+    # ── the program ──────────────────────────────────────────────────────────────────────────────────
+
+    def detect(self) -> Detected | None:
+        """Whether it is installed here, and which version."""
+        program = self._program()
+        if program is None:
+            return None
+        version = self._version(program)
+        return Detected(program=program, version=version, tested=version == self.tested_version)
+
+    def _program(self) -> str | None:
+        return program_on(self._environ.get("PATH", os.defpath), "gemini")
+
+    def _version(self, program: str) -> str:
+        real = os.path.realpath(program)
+        known = (real, os.stat(real).st_mtime_ns)
+        if known not in _versions:
+            _versions[known] = _packaged_version(real) or self._asked_version(program)
+        return _versions[known]
+
+    def _asked_version(self, program: str) -> str:
+        import subprocess
+
+        try:
+            done = subprocess.run(
+                [program, "--version"],
+                env=for_child(self._environ),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+                timeout=_VERSION_SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        lines = done.stdout.split()
+        return lines[-1] if done.returncode == 0 and lines else ""
+
+    # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
+
+    def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
+        """Its conversations on this machine (of one project, if given), in no order."""
+        return self._store.transcripts(project)
+
+    def transcript_at(self, path: str) -> Transcript | None:
+        """A transcript given by its file; None where it is not one of ours."""
+        return self._store.transcript_at(path)
+
+    def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> GeminiReading:
+        """The messages; with a cursor only those since."""
+        from cortext.tools.gemini_cli.read import GeminiReading
+
+        return GeminiReading(transcript, cursor, self._store.agents(transcript.path, transcript.key))
+
+    def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
+        """Keep the transcript as it is, and beside it those of its side agents."""
+        from cortext.tools.gemini_cli.write import mirror
+
+        mirror(self._store, transcript.path, target, transcript.key, later)
+
+    def put_back(self, copy: str, *, project: str) -> str:
+        """Bring a kept copy back into the program's store if it lost it; the session's key."""
+        from cortext.tools.gemini_cli.write import put_back
+
+        return put_back(self._store, copy, project)
+
+    def withheld(self, transcript: Transcript) -> Withheld:
+        """Its own commands, and results that it sends more than once."""
+        from cortext.tools.gemini_cli.own import withheld
+
+        return withheld(transcript.path)
+
+    # ── native sessions ──────────────────────────────────────────────────────────────────────────────
+
+    def preview(self, messages: Sequence[Message]) -> Written:
+        """What `write` would report for these messages; nothing is written."""
+        from cortext.tools.gemini_cli.convert import convert
+
+        return convert(messages).report()
+
+    def write(
+        self,
+        messages: Sequence[Message],
+        *,
+        project: str,
+        title: str = "",
+        key: str = "",
+        model: str = "",
+        note: str = "",
+    ) -> Written:
+        """Write a new native session of this project that holds these messages as real turns."""
+        from cortext.tools.gemini_cli.write import write_session
+
+        return write_session(self._store, messages, project, title, key, note)
+
+    def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
+        """How to open that session interactively, the prompt (if any) sent first.
+
+        The program may delete a resumed session at its next start, and may send the prompt before the history is
+        loaded; both are prevented in the project's settings.
+        """
+        launch = self._start(["--resume", written_or_key], project, model, ["-i", prompt] if prompt else [])
+        path = self._prepare(written_or_key, project, gated=bool(prompt))
+        if path and prompt:
+            launch.env = gate.environment(path)
+        return launch
+
+    def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
+        """How to open a new session, in which the prompt stands already."""
+        written = self.write([], project=project, title=title, note=prompt)
+        return written, self.launch(written.key, project=project, prompt=GO_ON, model=model)
+
+    def discard(self, written: Written, *, project: str) -> None:
+        """Take away a session that nobody used."""
+        if written.path:
+            from cortext.io import files as fsio
+
+            fsio.remove(written.path)
+
+    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
+        """How to go on in that session with one prompt, without a screen."""
+        launch = self._start(["--resume", key], project, model, ["-p", prompt])
+        self._prepare(key, project, gated=False)
+        return launch
+
+    def _start(self, session: list[str], project: str, model: str, prompt: list[str]) -> Launch:
+        if any(len(os.fsencode(word)) > _LONGEST_ARGUMENT for word in prompt):
+            raise UsageError(
+                f"a first prompt of {len(prompt[-1]):,} characters is too long for a command line",
+                hint="hand the text over inside the session, and send a short prompt",
+            )
+        program = self._program() or "gemini"
+        return Launch(argv=[program, *session, *(["-m", model] if model else []), *prompt], cwd=project)
+
+    def _prepare(self, key: str, project: str, *, gated: bool) -> str:
+        """Make the project's settings ready (the user's own are not ours to change); the session's file.
+
+        A file of our own named in the environment would not do: the program takes such files from root alone.
+        """
+        path = self._store.path_of(project, key)
+        in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
+        if not path or in_home:
+            return path  # nothing to protect (somebody only asks what the command line would be), or not ours
+        from cortext.tools.gemini_cli.install import RETENTION, ProjectConfig
+        from cortext.tools.gemini_cli.settings import SettingsText
+
+        keep = True
+        own = os.path.join(self._store.folder, "settings.json")
+        try:
+            keep = SettingsText(fsio.read_text(own), own).get(*RETENTION) is not False
+        except FileNotFoundError:
+            pass
+        if keep or gated:
+            ProjectConfig(project).prepare(keep=keep, gate=gated)
+        return path
+
+    # ── the project's config ─────────────────────────────────────────────────────────────────────────
+
+    def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
+        """The slash commands."""
+        from cortext.tools.gemini_cli.install import command_files
+
+        return command_files(commands)
+
+    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
+        from cortext.tools.gemini_cli.install import ProjectConfig
+
+        return ProjectConfig(project, dry_run=dry_run).merge(program)
+
+    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Take out exactly what merge put in."""
+        from cortext.tools.gemini_cli.install import ProjectConfig
+
+        return ProjectConfig(project, dry_run=dry_run).unmerge()
+
+    def mcp_servers(self, project: str) -> set[str]:
+        """The servers of the user and of the project."""
+        from cortext.io.inside import if_inside
+
+        own = os.path.join(self._store.folder, "settings.json")
+        paths = [own, if_inside(project, os.path.join(".gemini", "settings.json"))]
+        return {name for path in paths for name in _servers_in(path)}
+
+    def hooks_off(self, project: str) -> list[tuple[str, str]]:
+        """Hooks that are turned off, and a folder that is not trusted."""
+        from cortext.tools.gemini_cli.off import hooks_off
+
+        return list(hooks_off(self._store.folder, project, self._environ))
+
+    def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
+        """A hook's payload in our words; None where it does not concern us."""
+        kind = _KINDS.get(_text(payload, "hook_event_name"))
+        key = _text(payload, "session_id")
+        if kind is None or not key:
+            return None
+        event = HookEvent(kind=kind, key=key, path=_text(payload, "transcript_path"), project=_text(payload, "cwd"))
+        if kind == "prompt":
+            from cortext.tools.gemini_cli.messages import COMMAND_MARK, RESUMED
+
+            gate.wait(self._environ)
+            event.text = _text(payload, "prompt")
+            mark = COMMAND_MARK.search(event.text)
+            if mark:
+                event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
+            elif RESUMED in event.text:
+                event.kind = "started"  # the prompt that we launched it with ourselves is none of the user's
+        # `prompt_response` repeats the pieces of a streamed answer: what was said is in the transcript.
+        return event
+
+    def hook_answer(self, payload: dict[str, Any], context: str) -> str:
+        """The context beside the prompt; at a session's start it would keep a slash command from being one."""
+        event = _text(payload, "hook_event_name")
+        if not context or event != "BeforeAgent":
+            return ""
+        return dump({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+
+
+def _packaged_version(real: str) -> str:
+    """The version that the program's package says: a thousand times faster than asking the program."""
+    folder = os.path.dirname(real)
+    for _ in range(3):
+        try:
+            package = msgspec.json.decode(fsio.read_file(os.path.join(folder, "package.json")))
+            if isinstance(package, dict) and package.get("name") == "@google/gemini-cli":
+                return str(package.get("version", ""))
+        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            pass
+        folder = os.path.dirname(folder)
+    return ""
+
+
+def _servers_in(path: str) -> list[str]:
+    """The names of the servers in a settings file; none where it cannot be read."""
+    try:
+        text = fsio.read_text(path)
+        from cortext.tools.gemini_cli.settings import SettingsText
+
+        servers = SettingsText(text, path).get("mcpServers")
+    except (OSError, UnicodeDecodeError, ConfigError):
+        return []
+    return list(servers) if isinstance(servers, dict) else []
+
+
+def _text(payload: dict[str, Any], name: str) -> str:
+    value = payload.get(name)
+    return value if isinstance(value, str) else ""

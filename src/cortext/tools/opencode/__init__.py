@@ -1,0 +1,1 @@
+"""OpenCode: reading and writing its sessions, installing our commands and plugin."""

@@ -1,0 +1,235 @@
+"""OpenCode's records as it stores them: only the fields that we need, the rest is passed over undecoded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeVar, get_args
+
+import msgspec
+
+from cortext.tools.base import Counts
+from cortext.tools.opencode.mark import Mark
+from cortext.tools.shared.lines import note, place, value_of
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+STEP = "step-start"
+
+PartRows = Iterable[tuple[str, bytes | msgspec.Raw]]
+_NOTHING = msgspec.Raw(b"")
+_generic = msgspec.json.Decoder()
+
+# Parts that are the tool's own bookkeeping.
+SKIPPED = {kind.encode("ascii"): kind for kind in ("step-start", "step-finish", "snapshot", "patch", "retry", "agent")}
+
+
+class Metadata(msgspec.Struct, gc=False):
+    """The `metadata` of a part or of a tool's state."""
+
+    cortext: Mark | None = None
+    interrupted: bool | None = None
+    output: msgspec.Raw = _NOTHING
+
+
+class PartTime(msgspec.Struct, gc=False):
+    start: float | None = None
+    end: float | None = None
+
+
+class Attachment(msgspec.Struct, gc=False):
+    mime: str = ""
+    filename: str | None = None
+
+
+class State(msgspec.Struct, gc=False):
+    """Where a tool call stands: pending, running, completed or error."""
+
+    status: str = ""
+    input: Any = None
+    output: Any = None
+    error: Any = None
+    metadata: Metadata | None = None
+    attachments: list[Attachment] | None = None
+    time: PartTime | None = None
+
+
+class TextRecord(msgspec.Struct, gc=False):
+    """A part of type text or reasoning, in few fields: most parts are one of these."""
+
+    text: str = ""
+    synthetic: bool | None = None
+    ignored: bool | None = None
+    metadata: Metadata | None = None
+
+
+class ToolRecord(msgspec.Struct, gc=False):
+    """A part of type tool."""
+
+    tool: str = ""
+    call: str = msgspec.field(default="", name="callID")
+    state: State | None = None
+
+
+class PartRecord(msgspec.Struct, gc=False):
+    """A part of any type, in the order of a row of the table `part` or of a document (which has its id inside)."""
+
+    type: str = ""
+    id: str = ""
+    text: str = ""
+    synthetic: bool | None = None
+    ignored: bool | None = None
+    metadata: Metadata | None = None
+    tool: str = ""
+    call: str = msgspec.field(default="", name="callID")
+    state: State | None = None
+    mime: str = ""
+    filename: str | None = None
+    url: msgspec.Raw = _NOTHING  # may be an image of megabytes: never decoded whole
+    command: str | None = None
+    prompt: str = ""
+
+
+class MessageTime(msgspec.Struct, gc=False):
+    created: float | None = None
+    completed: float | None = None
+
+
+class MessageRecord(msgspec.Struct, gc=False):
+    """A row of the table `message`, or the `info` of one in a document."""
+
+    role: str = ""
+    id: str = ""
+    session: str = msgspec.field(default="", name="sessionID")
+    time: MessageTime | None = None
+    model: str = msgspec.field(default="", name="modelID")
+    provider: str = msgspec.field(default="", name="providerID")
+    summary: Any = None  # true at a compaction's summary; at a user's message something else
+    error: Any = None
+    tokens: dict[str, Any] | None = None
+
+
+# What a part is, by its first bytes, and the decoder that fits; None for bookkeeping.
+_TYPE_FIRST = b'{"type":"'
+_BY_KIND: dict[bytes, tuple[str, msgspec.json.Decoder[Any] | None]] = {
+    b"text": ("text", msgspec.json.Decoder(TextRecord)),
+    b"reasoning": ("reasoning", msgspec.json.Decoder(TextRecord)),
+    b"tool": ("tool", msgspec.json.Decoder(ToolRecord)),
+    **{kind: (name, None) for kind, name in SKIPPED.items()},
+}
+_part = msgspec.json.Decoder(PartRecord)
+_message = msgspec.json.Decoder(MessageRecord)
+_PROMPT_FIRST = b'{"role":"user"'
+_FINISH_FIRST = b'{"reason":"'
+
+
+class Records:
+    """Decodes records one after another, counting what cannot be decoded."""
+
+    def __init__(self, path: str, counts: Counts) -> None:
+        self.path = path
+        self.counts = counts
+
+    def message(self, identity: str, data: bytes | msgspec.Raw, created: int = 0) -> MessageRecord | None:
+        """A message's record; None where it is damaged. Of a prompt, whose record may hold whole files in its
+        `summary`, there is nothing to know but when it was said, which the database tells besides.
+        """
+        if created and type(data) is bytes and data.startswith(_PROMPT_FIRST) and data.endswith(b"}"):
+            return MessageRecord("user", time=MessageTime(created))
+        try:
+            return _message.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._leniently(identity, data, MessageRecord)
+
+    def parts(self, rows: PartRows) -> list[tuple[str, str, Any]]:
+        """The id, type and record of each part: a TextRecord, a ToolRecord or else a PartRecord.
+
+        Bookkeeping and damage are counted and left out, but for the beginning of a step after a tool was called.
+        """
+        found: list[tuple[str, str, Any]] = []
+        skipped, kinds = self.counts.skipped, _BY_KIND
+        called = False
+        for row, data in rows:
+            if type(data) is bytes and data.startswith(_TYPE_FIRST):
+                known = kinds.get(data[9 : data.find(b'"', 9, 40)])
+            elif type(data) is bytes and data.startswith(_FINISH_FIRST) and b'"type":"step-finish"' in data:
+                known = kinds[b"step-finish"]
+            else:
+                known = None
+            if known is not None:
+                kind, decoder = known
+                if decoder is None:
+                    skipped[kind] = skipped.get(kind, 0) + 1
+                    if called and kind == STEP:
+                        found.append((row, kind, None))
+                    continue
+                called = called or kind == "tool"
+                try:
+                    found.append((row, kind, decoder.decode(data)))
+                    continue
+                except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+                    pass
+            part = self._part(row, data)
+            if part is None:
+                continue
+            called = called or part.type == "tool"
+            if part.type.encode("utf-8", "replace") in SKIPPED:
+                note(skipped, part.type)
+                if called and part.type == STEP:
+                    found.append((row, STEP, None))
+            elif part.type == "tool":
+                found.append((row or part.id, "tool", ToolRecord(part.tool, part.call, part.state)))
+            else:
+                found.append((row or part.id, part.type, part))
+        return found
+
+    def _part(self, identity: str, data: bytes | msgspec.Raw) -> PartRecord | None:
+        try:
+            return _part.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._leniently(identity, data, PartRecord)
+
+    def _leniently(self, identity: str, data: bytes | msgspec.Raw, kind: type[T]) -> T | None:
+        try:
+            value = _generic.decode(data)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            value = value_of(data)
+            if value is None:
+                self._damaged("not JSON", identity)
+                return None
+        if not isinstance(value, dict):
+            self._damaged("unexpected shape", identity)
+            return None
+        try:
+            return msgspec.convert(value, kind, strict=False)
+        except (msgspec.ValidationError, RecursionError):
+            self._damaged("field of unexpected shape", identity)
+            return _what_fits(value, kind)
+
+    def _damaged(self, reason: str, identity: str) -> None:
+        note(self.counts.damaged, reason)
+        place(self.counts, f"{self.path}#{identity}", 0)
+
+
+def _what_fits(value: dict[str, Any], kind: type[T]) -> T:
+    """A record out of the fields that have the shape they should: one odd field must not cost us the others."""
+    fits = {}
+    for field in msgspec.structs.fields(kind):
+        item = value.get(field.encode_name)
+        try:
+            fits[field.name] = msgspec.convert(item, field.type, strict=False)
+        except (msgspec.ValidationError, RecursionError):
+            inner = next((part for part in (field.type, *get_args(field.type)) if _is_struct(part)), None)
+            if inner is not None and isinstance(item, dict):
+                fits[field.name] = _what_fits(item, inner)
+    return kind(**{name: item for name, item in fits.items() if item is not None})
+
+
+def _is_struct(kind: Any) -> bool:
+    return isinstance(kind, type) and issubclass(kind, msgspec.Struct)
+
+
+def plain_text(value: Any) -> str:
+    """A tool's output or error as text, whatever it was stored as."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else msgspec.json.encode(value).decode("utf-8")

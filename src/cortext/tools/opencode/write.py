@@ -1,0 +1,223 @@
+"""Writing a native session: a document for `opencode import`, run by the real program, and read back.
+
+The database is the tool's own, so we never touch it. Importing over an existing session would add to it, so that is
+refused; an import that fails half-way, or that reads back otherwise than it should, is deleted again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.errors import DamagedData, SessionExists, UsageError, WriteFailed
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.ids import slug
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.tools.base import Transcript, Written
+from cortext.tools.opencode.mark import MARK
+from cortext.tools.opencode.messages import Moments
+from cortext.tools.opencode.native import NativeMessage, NativePart, Plan, clean, signature
+from cortext.tools.opencode.program import TESTED_VERSION, Program
+from cortext.tools.opencode.read import DatabaseReading
+from cortext.tools.opencode.start import Model
+from cortext.tools.opencode.store import exists
+
+IMPORT_SECONDS = 300.0
+DELETE_SECONDS = 60.0
+_LETTERS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ID_BITS = 48
+_LONGEST_TITLE = 100
+
+
+def new_key() -> str:
+    """A new session id: newest first in the order of letters, as OpenCode's own."""
+    moment = ~(int(time.time() * 1000) << 12) & ((1 << _ID_BITS) - 1)
+    return f"ses_{moment:012x}{_letters(os.urandom(16))}"
+
+
+def write_session(
+    program: Program, database: str, messages: Sequence[Message], *, project: str, title: str, key: str, model: Model
+) -> Written:
+    """Make a new session out of messages."""
+    plan = Plan(messages)
+    if not plan.native:
+        raise UsageError("there is nothing to write: no message has any words", kept="nothing was changed")
+    if exists(database, key):
+        raise SessionExists(f"OpenCode has a session {key} already", kept="it is unchanged")
+    title = clean(title).strip() or _title_from(messages)
+    import_document(program, document(plan, key, title[:_LONGEST_TITLE], project, model), key, project=project)
+    try:
+        _verify(database, key, plan)
+    except DamagedData:
+        delete(program, key, project=project)
+        raise
+    return Written(
+        key=key, path=database, messages=plan.messages, tool_calls=plan.tool_calls, changed=dict(plan.changed)
+    )
+
+
+def write_begun(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
+    """Make a new session in which nothing was said yet."""
+    title = clean(title).strip()[:_LONGEST_TITLE] or "A new conversation"
+    import_document(program, document(Plan([]), key, title, project, Model("", "")), key, project=project)
+    return Written(key=key, path=database, messages=0, tool_calls=0)
+
+
+def import_document(program: Program, pieces: Iterator[bytes], key: str, *, project: str) -> None:
+    """Have OpenCode import a document; where it fails, what it took before is deleted again."""
+    folder = tempfile.mkdtemp(prefix="cortext-", dir=program.environ.get("TMPDIR") or None)
+    try:
+        path = os.path.join(folder, "session.json")
+        fsio.replace_file(path, pieces)
+        code, said = program.run(["import", path], cwd=project, seconds=IMPORT_SECONDS)
+        if code != 0 or f"Imported session: {key}" not in said:
+            raise WriteFailed(
+                f"OpenCode did not take the session: {said[-400:] or f'exit status {code}'}",
+                kept="the conversation, in our store",
+                hint="resume it with --print, and report this",
+            )
+    except WriteFailed:
+        delete(program, key, project=project)
+        raise
+    finally:
+        fsio.remove_tree(folder)
+
+
+def delete(program: Program, key: str, *, project: str) -> None:
+    """Take a session out again that could not be written whole."""
+    program.run(["session", "delete", key], cwd=project, seconds=DELETE_SECONDS)
+
+
+# ── the document ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def document(plan: Plan, key: str, title: str, project: str, model: Model) -> Iterator[bytes]:
+    """The session for `opencode import`, a message a line."""
+    now = int(time.time() * 1000)
+    total = sum(1 + len(message.parts) for message in plan.native)
+    # Ids in the order of the talk, all of them before the first that OpenCode will give: it compares ids.
+    # Taken from the present, not from the messages' own times: they begin anew every two years.
+    numbers = iter(range((now << 12) - total, now << 12))
+    times = _times(plan.native, now)
+    info = {
+        "id": key,
+        "slug": slug(title) or "conversation",
+        "title": title,
+        "version": TESTED_VERSION,
+        "time": {"created": times[0] if times else now, "updated": now},
+    }
+    yield msgspec.json.encode({"info": info})[:-1] + b',"messages":[\n'
+    moment = Moments()
+    user = ""
+    for place, (message, created) in enumerate(zip(plan.native, times, strict=True)):
+        identity = _identity("msg_", next(numbers), message.of.id if message.of is not None else "")
+        if message.role == USER:
+            user = identity
+        record = {"id": identity, "sessionID": key, **_message_info(message, created, user, project, model)}
+        stamp = message.of.timestamp if message.of is not None else ""
+        parts = []
+        for number, part in enumerate(message.parts):
+            if stamp != moment(created) and not part.mark.added:
+                part.mark.timestamp = stamp
+            owner = f"{message.of.id if message.of is not None else ''}/{number}"
+            ids = {"id": _identity("prt_", next(numbers), owner), "sessionID": key, "messageID": identity}
+            parts.append({**ids, **_part(part, created)})
+        yield (b",\n" if place else b"") + msgspec.json.encode({"info": record, "parts": parts})
+    yield b"\n]}\n"
+
+
+def _message_info(message: NativeMessage, created: int, user: str, project: str, model: Model) -> dict[str, Any]:
+    if message.role == USER:
+        chosen = {"providerID": model.provider, "modelID": model.name}
+        return {"role": USER, "time": {"created": created}, "agent": model.agent, "model": chosen}
+    provider, name, output = "", "", 0
+    if message.of is not None:
+        provider, slash, name = message.of.model.partition("/")
+        provider, name = (provider, name) if slash else ("", provider)
+        output = message.of.tokens or 0
+    return {
+        "role": ASSISTANT,
+        "parentID": user,
+        "mode": model.agent,
+        "agent": model.agent,
+        "path": {"cwd": project, "root": project},
+        "cost": 0,
+        "tokens": {"input": 0, "output": output, "reasoning": 0, "cache": {"read": 0, "write": 0}},
+        "providerID": clean(provider),
+        "modelID": clean(name),
+        "time": {"created": created, "completed": created},
+        "finish": "tool-calls" if any(part.tool for part in message.parts) else "stop",
+    }
+
+
+def _part(part: NativePart, created: int) -> dict[str, Any]:
+    mark = {MARK: part.mark}
+    if not part.tool:
+        return {"type": "text", "text": part.text, "metadata": mark}
+    state: dict[str, Any] = {"input": part.input, "metadata": mark, "time": {"start": created, "end": created}}
+    if part.failed:
+        state |= {"status": "error", "error": part.output}
+    else:
+        state |= {"status": "completed", "output": part.output, "title": part.tool}
+    return {"type": "tool", "tool": part.tool, "callID": part.call, "state": state}
+
+
+def _times(messages: Sequence[NativeMessage], now: int) -> list[int]:
+    """When each was said, in milliseconds: never earlier than the one before, and not in the future."""
+    times: list[int] = []
+    earliest = 1
+    for message in messages:
+        seconds = clock.to_epoch(message.of.timestamp) if message.of is not None and message.of.timestamp else None
+        earliest = max(earliest, min(round(seconds * 1000), now) if seconds is not None else earliest)
+        times.append(earliest)
+    return times
+
+
+def _identity(prefix: str, number: int, owner: str) -> str:
+    """An id in OpenCode's form; its letters are always the same for the same message of ours."""
+    digest = hashlib.blake2b(owner.encode("utf-8", "replace"), digest_size=16).digest()
+    return f"{prefix}{number & ((1 << _ID_BITS) - 1):012x}{_letters(digest)}"
+
+
+def _letters(chance: bytes) -> str:
+    number = int.from_bytes(chance, "big")
+    letters = ""
+    for _ in range(14):
+        number, place = divmod(number, len(_LETTERS))
+        letters += _LETTERS[place]
+    return letters
+
+
+def _title_from(messages: Sequence[Message]) -> str:
+    words = next((message.text for message in messages if message.role == USER and message.text.strip()), "")
+    return clean(" ".join(words.split())[:60]) or "A continued conversation"
+
+
+# ── proof ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _verify(database: str, key: str, plan: Plan) -> None:
+    """Read the session back: the same messages, words and calls, in the same order."""
+    reading = DatabaseReading(Transcript(tool="", key=key, path=database))
+    found = [signature(message) for message in reading]
+    for place, (expected, got) in enumerate(zip(plan.expected, found, strict=False)):
+        # A message without an id of its own gets one of OpenCode's.
+        if expected[0] != got[0] or expected[2] != got[2] or (expected[1] and expected[1] != got[1]):
+            raise DamagedData(
+                f"message {place + 1} of {len(plan.expected)} reads otherwise in OpenCode than it was written",
+                kept="the conversation, in our store; the session in OpenCode was removed",
+                hint="resume it with --print, and report this",
+            )
+    if len(found) != len(plan.expected):
+        raise DamagedData(
+            f"OpenCode has {len(found)} of {len(plan.expected)} messages",
+            kept="the conversation, in our store; the session in OpenCode was removed",
+            hint="resume it with --print, and report this",
+        )
