@@ -14,7 +14,7 @@ from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Request
 from cortext.llm.calls import Calls
 from cortext.llm.cli_prompt import prompt
-from cortext.llm.conversation import GO_ON, NO_RESULT, TOO_DEEP, Turn, tool_name, turns
+from cortext.llm.conversation import GO_ON, Turn, turns
 from cortext.model.message import (
     ASSISTANT,
     IMAGE,
@@ -28,6 +28,7 @@ from cortext.model.message import (
     Message,
     Part,
 )
+from cortext.model.turns import NOT_RECORDED, TOO_DEEP, tool_name
 from tests.llm.kit import PROVIDERS, model
 from tests.support.model_rules import broken_rules
 
@@ -122,7 +123,7 @@ def test_result_that_came_late_stands_behind_its_call() -> None:
 def test_call_without_a_result_says_so() -> None:
     *_, last = told(Message(role=USER, content="go"), call("a"), Message(role=USER, content="stop"))
 
-    assert (last.answers[0].output, last.answers[0].is_error, last.text) == (NO_RESULT, True, "stop")
+    assert (last.answers[0].output, last.answers[0].is_error, last.text) == (NOT_RECORDED, True, "stop")
 
 
 def test_result_without_a_call_is_kept_as_words() -> None:
@@ -163,7 +164,7 @@ def test_nothing_to_ask_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     ("name", "clean"),
-    [("look.up", "look_up"), ("mcp__a-b", "mcp__a-b"), ("", "tool"), ("9x", "_9x"), ("ü" * 99, "_" * 64)],
+    [("look.up", "look_up"), ("mcp__a-b", "mcp__a-b"), ("", "tool"), ("9x", "tool_9x"), ("ü" * 99, "_" * 64)],
 )
 def test_names_are_made_fit(name: str, clean: str) -> None:
     assert tool_name(name) == clean

@@ -9,10 +9,11 @@ from typing import Any
 from cortext.llm.base import Done, Event, Request, Text, Thinking, Usage
 from cortext.llm.calls import Calls
 from cortext.llm.connection import Limits
-from cortext.llm.conversation import Answered, Block, Called, Image, Turn, sendable, tool_name, tool_names, turns
+from cortext.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
 from cortext.llm.faults import Failed, Fault, retry_after
 from cortext.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
 from cortext.llm.sizes import context_of
+from cortext.model.turns import tool_name, whole_characters
 
 KEY = "ANTHROPIC_API_KEY"
 TOKEN = "ANTHROPIC_AUTH_TOKEN"
@@ -152,7 +153,7 @@ def _body(model: str, request: Request, most: int) -> dict[str, Any]:
         "messages": [{"role": turn.role, "content": [_block(block) for block in _in_order(turn)]} for turn in told],
     }
     if request.system.strip():
-        body["system"] = [{"type": "text", "text": sendable(request.system), "cache_control": _CACHED}]
+        body["system"] = [{"type": "text", "text": whole_characters(request.system), "cache_control": _CACHED}]
     # What was said until now is read from the cache at the next turn, at a tenth of the price.
     body["messages"][-1]["content"][-1]["cache_control"] = _CACHED
     if request.tools:

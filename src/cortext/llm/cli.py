@@ -24,9 +24,9 @@ from cortext.llm import cli_programs, cli_prompt
 from cortext.llm.base import Event, Note, Request
 from cortext.llm.cli_programs import Reader, Start
 from cortext.llm.connection import Gathered, Limits
-from cortext.llm.conversation import sendable
 from cortext.llm.faults import Failed, Fault
 from cortext.llm.provider import Asking
+from cortext.model.turns import whole_characters
 from cortext.safety.environment import for_child
 
 LIBRARY = ""  # none is needed
@@ -155,7 +155,7 @@ class CliModel:
 
         fsio.ensure_folder(self._scratch)
         prompt = cli_prompt.prompt(request).replace("\0", "")
-        system = sendable(request.system).replace("\0", "")
+        system = whole_characters(request.system).replace("\0", "")
         return self._program.start(system, prompt, self._model, self._scratch, self._folder, self._environ)
 
     def _silent(self, run: _Run) -> Failed:

@@ -9,10 +9,11 @@ from typing import Any
 from cortext.llm.base import Done, Event, Request, Text, Thinking, Usage
 from cortext.llm.calls import Calls
 from cortext.llm.connection import Limits
-from cortext.llm.conversation import Answered, Block, Called, Image, Turn, sendable, tool_name, tool_names, turns
+from cortext.llm.conversation import Answered, Block, Called, Image, Turn, tool_names, turns
 from cortext.llm.faults import Failed, Fault, retry_after
 from cortext.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
 from cortext.llm.sizes import context_of
+from cortext.model.turns import tool_name, whole_characters
 
 KEY = "GEMINI_API_KEY"
 OTHER_KEY = "GOOGLE_API_KEY"
@@ -154,7 +155,7 @@ def _config(request: Request) -> dict[str, Any]:
     # The library would call Python functions by itself; ours are described, not given, and it must not try.
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     if request.system.strip():
-        config["system_instruction"] = sendable(request.system)
+        config["system_instruction"] = whole_characters(request.system)
     if request.max_tokens:
         config["max_output_tokens"] = request.max_tokens
     if request.tools:

@@ -11,11 +11,12 @@ from cortext.llm import connection, local
 from cortext.llm.base import Done, Event, Request, Text, Thinking, Usage
 from cortext.llm.calls import Calls
 from cortext.llm.connection import Limits
-from cortext.llm.conversation import Turn, as_chat, tool_name, tool_names
+from cortext.llm.conversation import Turn, as_chat, tool_names
 from cortext.llm.faults import Failed, Fault
 from cortext.llm.provider import Provider, count, field, http_failed, library, word
 from cortext.llm.sizes import context_of
 from cortext.model import tokens
+from cortext.model.turns import tool_name
 
 HOST = "OLLAMA_HOST"
 KEY = "OLLAMA_API_KEY"

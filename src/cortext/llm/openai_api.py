@@ -11,10 +11,11 @@ from cortext.llm import local
 from cortext.llm.base import Call, Done, Event, Request, Text, Thinking, Usage
 from cortext.llm.calls import Calls
 from cortext.llm.connection import Limits
-from cortext.llm.conversation import Image, Turn, as_chat, tool_name, tool_names
+from cortext.llm.conversation import Image, Turn, as_chat, tool_names
 from cortext.llm.faults import Failed, Fault, retry_after
 from cortext.llm.provider import Provider, count, entries, field, http_failed, library, need_key, word
 from cortext.llm.sizes import context_of
+from cortext.model.turns import tool_name
 
 KEY = "OPENAI_API_KEY"
 BASE_URL = "OPENAI_BASE_URL"

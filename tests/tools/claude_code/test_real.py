@@ -13,10 +13,10 @@ from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import Message, Part, thread
+from cortext.model.turns import NOT_RECORDED, essence
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.install import EVENTS
-from cortext.tools.claude_code.plan import NOT_RECORDED, essence
 
 pytestmark = pytest.mark.real_tool
 in_any_home = pytest.mark.parametrize("home", ["", "claude-code"], ids=["fresh", "used"], indirect=True)

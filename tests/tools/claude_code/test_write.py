@@ -13,10 +13,10 @@ from tests.tools.claude_code.talk import answers, calls, records, round_trip, sa
 
 from cortext.errors import DamagedData
 from cortext.model.message import Part
+from cortext.model.turns import NOT_RECORDED, essence
 from cortext.tools.base import Written
 from cortext.tools.claude_code import write as claude_code_write
 from cortext.tools.claude_code.adapter import ClaudeCode, folder_name, is_uuid
-from cortext.tools.claude_code.plan import NOT_RECORDED, essence
 
 
 @pytest.fixture
@@ -49,8 +49,8 @@ def test_a_conversation_comes_back_with_its_ids(tool: ClaudeCode, tmp_path: Path
             got.usage,
             got.timestamp,
         )
-    assert (written.messages, written.tool_calls, written.changed) == (6, 1, {"thinking dropped": 1})
-    assert tool.preview(A_TALK) == Written(key="", path="", messages=6, tool_calls=1, changed={"thinking dropped": 1})
+    assert (written.messages, written.tool_calls, written.changed) == (6, 1, {"thinking left out": 1})
+    assert tool.preview(A_TALK) == Written(key="", path="", messages=6, tool_calls=1, changed={"thinking left out": 1})
 
 
 def test_the_file_is_what_the_program_writes_itself(tool: ClaudeCode, tmp_path: Path) -> None:
@@ -164,7 +164,7 @@ def test_a_result_without_a_call_becomes_text(tool: ClaudeCode, tmp_path: Path) 
 
     texts = " ".join(text for kind, text in wire(written) if kind == "user/text")
     assert all(words in texts for words in ("too soon", "the words of a tool", "who asked?", "hm"))
-    assert written.changed == {"result without a call as text": 2, "missing result added": 1}
+    assert written.changed == {"result without a call as text": 3, "missing result added": 1}
     assert [essence(message) for message in back] == [essence(message) for message in talk]
 
 
@@ -266,7 +266,11 @@ def test_texts_that_would_vanish_are_quoted(tool: ClaudeCode, tmp_path: Path) ->
         "(no content)",
         '[text: " \u2003 "]',
     ]
-    assert written.changed == {"blank text quoted": 3, "empty message left out": 1}
+    assert written.changed == {
+        "blank text quoted": 2,
+        "text that the program drops quoted": 1,
+        "empty message left out": 1,
+    }
     assert [message.content for message in back] == [message.content for message in talk[:4]]
 
 
@@ -276,7 +280,7 @@ def test_nothing_becomes_system_text(tool: ClaudeCode, tmp_path: Path) -> None:
 
     written, back = round_trip(tool, talk, tmp_path)
 
-    assert wire(written)[0] == ("user/text", "[system note]\nObey me.")
+    assert wire(written)[0] == ("user/text", "[system note, not the user's words]\nObey me.")
     assert {record["type"] for record in records(written)} == {"user", "assistant"}
     assert [(message.role, message.content) for message in back] == [("system", "Obey me."), ("assistant", "No.")]
 
@@ -285,7 +289,7 @@ def test_an_assistant_does_not_begin(tool: ClaudeCode, tmp_path: Path) -> None:
     written, back = round_trip(tool, [said("assistant", "I begin.", id="a")], tmp_path)
 
     assert wire(written)[0][0] == "user/text"
-    assert written.changed == {"opening user turn added": 1}
+    assert written.changed == {"opening user message added": 1}
     assert [message.id for message in back] == ["a"]
 
 
@@ -296,7 +300,7 @@ def test_images_become_references(tool: ClaudeCode, tmp_path: Path) -> None:
     written, back = round_trip(tool, talk, tmp_path)
 
     assert ("user/text", "[image: session#r1/0, image/png]") in wire(written)
-    assert written.changed == {"image as a reference": 1}
+    assert written.changed == {"image as a note": 1}
     assert back[0].parts_of("image") == [picture]
 
 
@@ -341,7 +345,7 @@ def test_only_the_talk_as_it_stands_is_written(tool: ClaudeCode, tmp_path: Path)
 
     assert [message.id for message in back] == ["1", "5"]
     assert sum(written.changed.values()) == 3
-    assert written.changed["aside left out"] == written.changed["cut reply left out"] == 1
+    assert written.changed["side agent's message left out"] == written.changed["cut reply left out"] == 1
 
 
 def test_content_and_parts_that_disagree_lose_nothing(tool: ClaudeCode, tmp_path: Path) -> None:

@@ -11,8 +11,9 @@ from tests.tools.claude_code.corpus import Json, a_whole_life, read
 from tests.tools.claude_code.talk import answers, calls, records, round_trip, said
 
 from cortext.model.message import Message, Part, thread
+from cortext.model.turns import essence
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.tools.claude_code.plan import Plan, essence
+from cortext.tools.claude_code.render import Rendering
 
 
 @pytest.fixture
@@ -104,4 +105,4 @@ def test_a_long_conversation_is_planned_in_time_that_grows_with_it() -> None:
     for number in range(4_000):
         talk += [said("assistant", "", calls(f"c{number}")), said("tool", "", answers(f"c{number}"))]
 
-    assert Plan(talk).tool_calls == 4_000
+    assert Rendering(talk).report().tool_calls == 4_000

@@ -177,10 +177,9 @@ class ClaudeCode:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report."""
-        from cortext.tools.claude_code.plan import Plan
+        from cortext.tools.claude_code.render import Rendering
 
-        plan = Plan(messages)
-        return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
+        return Rendering(messages).report()
 
     def write(
         self,

@@ -20,11 +20,12 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.tokens import estimate
+from cortext.model.turns import essence
 from cortext.tools.base import About, Counts, Transcript, Written
 from cortext.tools.claude_code.messages import Maker
-from cortext.tools.claude_code.plan import Json, Plan, Turn, essence
 from cortext.tools.claude_code.read import ClaudeReading
 from cortext.tools.claude_code.records import SYNTHETIC, Block, Mark, Record, decoder
+from cortext.tools.claude_code.render import Json, Rendered, Rendering
 from cortext.tools.shared.lines import ForeignLines
 
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
@@ -42,28 +43,28 @@ def write_session(
     note: str = "",
 ) -> Written:
     """Write the session and read it back; what does not come back as it was is not left there."""
-    plan = Plan(messages)
+    rendering = Rendering(messages)
     if note:
-        plan.turns.append(Turn(USER, [{"type": "text", "text": note}], None))
+        rendering.records.append(Rendered(USER, [{"type": "text", "text": note}], None))
     common: Json = {"isSidechain": False, "userType": "external", "cwd": project, "sessionId": key}
     common |= {"version": version, "gitBranch": ""}
     fsio.ensure_folder(os.path.dirname(path))
-    fsio.replace_file(path, _lines(plan, common, title, model))
+    fsio.replace_file(path, _lines(rendering, common, title, model))
     try:
-        _verify(path, key, plan)
+        _verify(path, key, rendering)
     except BaseException:
         fsio.remove(path)
         raise
-    return Written(key=key, path=path, messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
+    return rendering.report(key, path)
 
 
-def _lines(plan: Plan, common: Json, title: str, model: str) -> Iterator[bytes]:
+def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterator[bytes]:
     parent: str | None = None
     stamp, answer = "", ""
     used: set[str] = set()
     size = 0
     now = clock.now()
-    for number, turn in enumerate(plan.turns):
+    for number, turn in enumerate(rendering.records):
         identity = _record_id(turn, number, parent, used)
         time = clock.normalise(turn.message.timestamp) if turn.message else ""
         stamp = max(stamp, time) or now  # never back: the program finds the newest record by its time
@@ -79,7 +80,7 @@ def _lines(plan: Plan, common: Json, title: str, model: str) -> Iterator[bytes]:
         yield _encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]})
 
 
-def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> str:
+def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) -> str:
     """The record's id, always the same for the same message."""
     name = turn.message.id if turn.message and turn.message.id else f"{parent} {number}"
     identity = str(uuid.uuid5(_NAMES, name.encode("utf-8", "replace").decode("utf-8")))
@@ -89,13 +90,13 @@ def _record_id(turn: Turn, number: int, parent: str | None, used: set[str]) -> s
     return identity
 
 
-def _user(turn: Turn) -> Json:
+def _user(turn: Rendered) -> Json:
     blocks = turn.blocks
     alone = len(blocks) == 1 and blocks[0]["type"] == "text"
     return {"role": "user", "content": blocks[0]["text"] if alone else blocks}
 
 
-def _assistant(turn: Turn, answer: str, model: str, before: int, tokens: int) -> Json:
+def _assistant(turn: Rendered, answer: str, model: str, before: int, tokens: int) -> Json:
     calls = any(block["type"] == "tool_use" for block in turn.blocks)
     # The program reads from the usage how full the context is.
     usage = {"input_tokens": before, "output_tokens": tokens}
@@ -112,7 +113,7 @@ def _assistant(turn: Turn, answer: str, model: str, before: int, tokens: int) ->
     }
 
 
-def _model(turn: Turn, model: str) -> str:
+def _model(turn: Rendered, model: str) -> str:
     """The model as the program knows it. Never none: one version hung. Of a foreign one it says that it cannot be
     restored, unless the record is said to be nobody's; one of its own is taken up again at the resume.
     """
@@ -120,7 +121,7 @@ def _model(turn: Turn, model: str) -> str:
     return name if name.startswith("claude-") else SYNTHETIC
 
 
-def _mark(turn: Turn, stamp: str) -> Json:
+def _mark(turn: Rendered, stamp: str) -> Json:
     message = turn.message
     if message is None:
         mark = Mark(added="yes")
@@ -137,7 +138,7 @@ def _mark(turn: Turn, stamp: str) -> Json:
     return fields
 
 
-def _literally(turn: Turn) -> tuple[Any, ...]:
+def _literally(turn: Rendered) -> tuple[Any, ...]:
     """What a reader makes of a turn's blocks by themselves: where that is another message, ours goes along whole."""
     maker = Maker("", About(), Counts(), aside=False)
     typed = msgspec.convert(turn.blocks, list[Block | str])
@@ -160,16 +161,16 @@ def _words(block: Json) -> str:
 # ── reading it back ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _verify(path: str, key: str, plan: Plan) -> None:
+def _verify(path: str, key: str, rendering: Rendering) -> None:
     """Read the session back: every message as it was, in order, and every call answered at once."""
     reading = ClaudeReading(Transcript(tool="claude", key=key, path=path))
-    wanted = (turn.message for turn in plan.turns if turn.message is not None)
+    wanted = (turn.message for turn in rendering.records if turn.message is not None)
     for number, (want, got) in enumerate(zip_longest(wanted, reading)):
         if want is None or got is None or got.parent or got.aside or not _same(want, got):
             raise _not_the_same(path, f"message {number + 1} did not come back as it was")
     if reading.counts.damaged or reading.counts.unknown:
         raise _not_the_same(path, "records did not come back")
-    _verify_native(path, plan)
+    _verify_native(path, rendering)
 
 
 def _same(want: Message, got: Message) -> bool:
@@ -177,12 +178,12 @@ def _same(want: Message, got: Message) -> bool:
     return (not want.id or want.id == got.id) and _encode({"": essence(want)}) == _encode({"": essence(got)})
 
 
-def _verify_native(path: str, plan: Plan) -> None:
+def _verify_native(path: str, rendering: Rendering) -> None:
     """Read it as the program does, our own field aside: the turns in one chain, each call answered next."""
     lines = ForeignLines(path, 0, Counts())
     parent: str | None = None
     waiting: set[str] = set()
-    turns = iter(plan.turns)
+    turns = iter(rendering.records)
     for line in lines:
         for record in lines.decode(line, decoder, Record):
             if record.type == "custom-title":

@@ -1,0 +1,429 @@
+"""A conversation in the one normal form that every target is rendered from: a native session, a request to a model.
+
+    one thread: asides, cut replies and branches left behind stay out
+    every call has a result; the results follow right after the assistant's messages that called
+    call ids are unique; ids, names, inputs and texts are such that every target accepts them
+    what fits no target as it is (a system note, a result without its call, an image) becomes text with a label
+
+Whatever is not as it was is counted, in the words of `Change`: the one vocabulary of every receipt. An adapter renders
+the turns and adds at most what its own program does to them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import deque
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from cortext.model.message import (
+    ASSISTANT,
+    FILE,
+    IMAGE,
+    SYSTEM,
+    TEXT,
+    THINKING,
+    TOOL,
+    TOOL_CALL,
+    TOOL_RESULT,
+    USER,
+    Message,
+    Part,
+    said,
+    thread,
+)
+
+NOT_RECORDED = "[The result of this call was not recorded.]"
+OPENING = "[The conversation begins with the assistant.]"
+SYSTEM_NOTE = "[system note, not the user's words]"
+TOO_DEEP = "[left out: nested too deeply]"
+DEEPEST = 100  # levels of a call's input that programs and model services still accept
+
+_CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
+
+
+class Change(StrEnum):
+    """What can happen to a conversation on its way to a target, in the words of the receipt."""
+
+    ASIDE = "side agent's message left out"
+    CUT_REPLY = "cut reply left out"
+    BRANCH = "other branch left out"
+    EMPTY = "empty message left out"
+    BLANK = "blank text quoted"
+    THINKING = "thinking left out"
+    OPENING = "opening user message added"
+    SYSTEM = "system message as the user's"
+    RESULT_ADDED = "missing result added"
+    RESULT_MOVED = "result moved to its call"
+    RESULT_AS_TEXT = "result without a call as text"
+    CALL_AS_TEXT = "call outside an answer as text"
+    CALL_ID = "call id changed"
+    TOOL_NAME = "tool name changed"
+    INPUT_WRAPPED = "tool input wrapped"
+    INPUT_LEFT_OUT = "deeply nested input left out"
+    IMAGE = "image as a note"
+    FILE = "file as a note"
+    PART = "unknown part as a note"
+    CHARACTER = "broken character replaced"
+    # What only some programs make necessary:
+    GUARDED = "leading command sign guarded"
+    SEPARATOR = "line separator made a newline"
+    ERROR_NAMED = "empty error named"
+    ERROR_FLAG = "failure flag left out"
+    QUOTED = "text that the program drops quoted"
+
+
+class Text(msgspec.Struct, frozen=True):
+    """Words. A label says what they are where they are not simply what was said; the text may then be empty."""
+
+    text: str
+    label: str = ""
+    part: Part | None = None  # what it stands for, where that was not a text
+
+    @property
+    def whole(self) -> str:
+        """The label and the words, as one text."""
+        return "\n".join(piece for piece in (self.label, self.text) if piece)
+
+
+class Call(msgspec.Struct, frozen=True):
+    """A tool call of the assistant's."""
+
+    id: str
+    name: str
+    input: dict[str, Any]
+    part: Part
+
+
+class Result(msgspec.Struct, frozen=True):
+    """What a call gave; `part` is None where it was not recorded."""
+
+    call: Call
+    output: str
+    is_error: bool = False
+    part: Part | None = None
+
+
+Block = Text | Call | Result
+
+
+class Turn(msgspec.Struct):
+    """What one message becomes, or what had to be added beside it; `blocks` is never empty."""
+
+    role: str  # user or assistant: every target knows these two
+    blocks: list[Block]
+    message: Message | None  # None: added, or results of a message whose words stand elsewhere
+
+    @property
+    def calls(self) -> list[Call]:
+        return [block for block in self.blocks if isinstance(block, Call)]
+
+    @property
+    def results(self) -> list[Result]:
+        return [block for block in self.blocks if isinstance(block, Result)]
+
+    @property
+    def texts(self) -> list[Text]:
+        return [block for block in self.blocks if isinstance(block, Text)]
+
+
+class Turns:
+    """The normal form of a sequence of messages, and what is not as it was, by kind."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self.turns: list[Turn] = []
+        self.changed: dict[str, int] = {}
+        kept = thread(messages)
+        self._count_left_out(messages, kept)
+        self._spoken = [_Spoken(message) for message in kept]
+        self._calls: dict[_Position, Call] = {}
+        self._calls_in: dict[int, list[_Position]] = {}  # by message
+        self._answers: dict[_Position, _Position] = {}  # the result of each call
+        self._pair()
+        self._answered = {answer: call for call, answer in self._answers.items()}
+        self._done: set[int] = set()
+        self._lay_out()
+        if self.turns and self.turns[0].role == ASSISTANT:
+            self.turns.insert(0, Turn(USER, [Text("", OPENING)], None))
+            self.note(Change.OPENING)
+
+    @property
+    def messages(self) -> int:
+        """How many messages cross."""
+        return sum(turn.message is not None for turn in self.turns)
+
+    @property
+    def tool_calls(self) -> int:
+        """How many calls cross, each with its result."""
+        return sum(len(turn.calls) for turn in self.turns)
+
+    @property
+    def results(self) -> dict[str, Result]:
+        """The result of each call, by the call's id."""
+        return {result.call.id: result for turn in self.turns for result in turn.results}
+
+    def note(self, change: Change, count: int = 1) -> None:
+        """Count something that is not as it was."""
+        self.changed[change] = self.changed.get(change, 0) + count
+
+    def _count_left_out(self, messages: Sequence[Message], kept: Sequence[Message]) -> None:
+        asides = sum(message.aside for message in messages)
+        cut = sum(message.partial and not message.aside for message in messages)
+        branches = len(messages) - len(kept) - asides - cut
+        for change, count in ((Change.ASIDE, asides), (Change.CUT_REPLY, cut), (Change.BRANCH, branches)):
+            if count > 0:
+                self.note(change, count)
+
+    # ── calls and results ────────────────────────────────────────────────────────────────────────────
+
+    def _pair(self) -> None:
+        """Give each call the first result of its id that comes after it and answers no other."""
+        waiting: dict[str, deque[_Position]] = {}
+        calls: list[_Position] = []
+        for index, spoken in enumerate(self._spoken):
+            for number, part in enumerate(spoken.parts):
+                if part.type == TOOL_CALL and spoken.role == ASSISTANT:
+                    calls.append((index, number))
+                elif part.type == TOOL_RESULT:
+                    waiting.setdefault(part.call_id, deque()).append((index, number))
+        used: set[str] = set()
+        for position in calls:
+            part = self._part(position)
+            results = waiting.get(part.id, deque())
+            while results and results[0] < position:
+                results.popleft()
+            if results:
+                self._answers[position] = results.popleft()
+            self._calls[position] = self._call(part, position, used)
+            self._calls_in.setdefault(position[0], []).append(position)
+
+    def _call(self, part: Part, position: _Position, used: set[str]) -> Call:
+        call_id = part.id
+        if not _CALL_ID.fullmatch(call_id) or call_id in used:
+            seed = f"{call_id}\0{position[0]}\0{position[1]}".encode("utf-8", "surrogatepass")
+            call_id = "call_" + hashlib.sha256(seed).hexdigest()[:24]
+            self.note(Change.CALL_ID)
+        used.add(call_id)
+        name = tool_name(part.name)
+        if name != part.name:
+            self.note(Change.TOOL_NAME)
+        return Call(call_id, name, self._input(part.input), part)
+
+    def _input(self, value: Any) -> dict[str, Any]:
+        if value is None:
+            return {}
+        if not is_shallow(value):
+            self.note(Change.INPUT_LEFT_OUT)
+            return {"input": TOO_DEEP}
+        cleaned = self._clean_value(value)
+        if isinstance(cleaned, dict):
+            return cleaned
+        self.note(Change.INPUT_WRAPPED)
+        return {"input": cleaned}
+
+    # ── the order ────────────────────────────────────────────────────────────────────────────────────
+
+    def _lay_out(self) -> None:
+        """The messages in order; each run of the assistant's is followed by all the results of its calls."""
+        index = 0
+        while index < len(self._spoken):
+            if self._spoken[index].role != ASSISTANT:
+                if index not in self._done:
+                    self._add(index, USER, [])
+                index += 1
+                continue
+            begin = index
+            while index < len(self._spoken) and self._spoken[index].role == ASSISTANT:
+                self._add(index, ASSISTANT, [])
+                index += 1
+            self._add_results(begin, index)
+
+    def _add_results(self, begin: int, end: int) -> None:
+        calls = [position for index in range(begin, end) for position in self._calls_in.get(index, ())]
+        if missing := [self._calls[call] for call in calls if call not in self._answers]:
+            self.note(Change.RESULT_ADDED, len(missing))
+            self.turns.append(Turn(USER, [Result(call, NOT_RECORDED, True) for call in missing], None))
+        answers = sorted(self._answers[call] for call in calls if call in self._answers)
+        indices = sorted({index for index, _ in answers})
+        words_later: list[int] = []
+        for index in indices:
+            results: list[Block] = [self._result(answer) for answer in answers if answer[0] == index]
+            if any(self._spoken[between].role != TOOL for between in range(end, index)):
+                self.note(Change.RESULT_MOVED)
+            if index in self._done or self._spoken[index].role == ASSISTANT:
+                self.turns.append(Turn(USER, results, None))  # its words have their own position
+            elif index != indices[-1] and self._says_more(index):
+                self.turns.append(Turn(USER, results, None))  # no words between results
+                words_later.append(index)
+            else:
+                self._add(index, USER, results)
+        for index in words_later:
+            self._add(index, USER, [])
+
+    def _says_more(self, index: int) -> bool:
+        """Whether a message holds more than results of calls."""
+        return any((index, number) not in self._answered for number in range(len(self._spoken[index].parts)))
+
+    def _add(self, index: int, role: str, results: Sequence[Block]) -> None:
+        """One message as a turn: its results first, then everything else that it holds."""
+        self._done.add(index)
+        blocks = [*results, *self._blocks(index)]
+        if blocks:
+            self.turns.append(Turn(role, blocks, self._spoken[index].message))
+        elif not any(part.type in (THINKING, TOOL_RESULT) for part in self._spoken[index].parts):
+            self.note(Change.EMPTY)  # of the others it is counted, or known, where their parts went
+
+    # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
+
+    def _blocks(self, index: int) -> Iterator[Block]:
+        spoken = self._spoken[index]
+        for number, part in enumerate(spoken.parts):
+            if (index, number) in self._calls:
+                yield self._calls[index, number]
+            elif (index, number) not in self._answered:
+                yield from self._text(part, spoken.message.role)
+
+    def _text(self, part: Part, role: str) -> Iterator[Text]:
+        """A part that is words, or has to be said in words."""
+        if part.type == THINKING:
+            self.note(Change.THINKING)
+        elif part.type == TEXT:
+            yield from self._words(part.text, role)
+        elif part.type == TOOL_CALL:
+            self.note(Change.CALL_AS_TEXT)
+            value = self._input(part.input) if part.input is not None else ""
+            words = json.dumps(value, ensure_ascii=False) if value else ""
+            yield Text(words, f"[call of {one_line(self._clean(part.name)) or 'a tool'}]", part)
+        elif part.type == TOOL_RESULT:
+            self.note(Change.RESULT_AS_TEXT)
+            name = one_line(self._clean(part.name)) or "a tool"
+            failed = ", which failed" if part.is_error else ""
+            yield Text(self._clean(part.output), f"[result of a call of {name} that was not recorded{failed}]", part)
+        else:
+            self.note({IMAGE: Change.IMAGE, FILE: Change.FILE}.get(part.type, Change.PART))
+            facts = ", ".join(one_line(self._clean(fact)) for fact in (part.name, part.ref, part.media_type) if fact)
+            yield Text(self._clean(part.text), f"[{one_line(self._clean(part.type))}: {facts or 'no name'}]", part)
+
+    def _words(self, text: str, role: str) -> Iterator[Text]:
+        if not text:
+            return
+        if text.isspace():
+            self.note(Change.BLANK)
+            yield Text("", f"[text: {json.dumps(text, ensure_ascii=False)}]", Part(TEXT, text=text))
+        elif role == SYSTEM:
+            self.note(Change.SYSTEM)
+            yield Text(self._clean(text), SYSTEM_NOTE, Part(TEXT, text=text))
+        else:
+            yield Text(self._clean(text))
+
+    def _result(self, position: _Position) -> Result:
+        part = self._part(position)
+        return Result(self._calls[self._answered[position]], self._clean(part.output), part.is_error, part)
+
+    def _part(self, position: _Position) -> Part:
+        return self._spoken[position[0]].parts[position[1]]
+
+    def _clean(self, text: str) -> str:
+        cleaned = whole_characters(text)
+        if cleaned != text:
+            self.note(Change.CHARACTER)
+        return cleaned
+
+    def _clean_value(self, value: Any) -> Any:
+        """A value as JSON can hold it."""
+        if isinstance(value, str):
+            return self._clean(value)
+        if isinstance(value, dict):
+            return {self._clean(str(name)): self._clean_value(item) for name, item in value.items()}
+        if isinstance(value, list | tuple):
+            return [self._clean_value(item) for item in value]
+        if isinstance(value, float) and not math.isfinite(value):
+            return str(value)
+        return value if value is None or isinstance(value, bool | int | float) else self._clean(str(value))
+
+
+_Position = tuple[int, int]  # which message, which part of it
+
+
+class _Spoken:
+    """A message with all it holds as parts, and the role in which it takes part."""
+
+    def __init__(self, message: Message) -> None:
+        self.message = message
+        self.parts = parts_of(message)
+        kinds = [part.type for part in self.parts if part.type != THINKING]
+        only_results = bool(kinds) and all(kind == TOOL_RESULT for kind in kinds)
+        self.role = TOOL if only_results else message.role
+
+
+def parts_of(message: Message) -> list[Part]:
+    """All that a message holds as parts: its content is one of them, unless the parts say it already."""
+    parts = list(message.parts or ())
+    content = message.content
+    if not content or content == said(parts):
+        return parts
+    if message.role == TOOL:
+        if not parts:
+            return [Part(TOOL_RESULT, output=content)]
+        if content == message_of(parts) or any(content == part.output for part in parts):
+            return parts
+    return [Part(TEXT, text=content), *(part for part in parts if part.type != TEXT or part.text not in content)]
+
+
+def essence(message: Message) -> tuple[Any, ...]:
+    """What must not get lost of a message: who spoke, the words, the calls and their results, what was shown."""
+    parts = parts_of(message)
+    return (
+        message.role,
+        said(parts),
+        [(part.id, part.name, part.input) for part in parts if part.type == TOOL_CALL],
+        [(part.call_id, part.output, part.is_error) for part in parts if part.type == TOOL_RESULT],
+        [part.ref for part in parts if part.type in (IMAGE, FILE)],
+    )
+
+
+def message_of(parts: list[Part]) -> str:
+    """The text of a tool's message with these parts."""
+    return Message(role=TOOL, parts=parts).text
+
+
+def tool_name(name: str) -> str:
+    """The name with nothing in it that a model's service refuses."""
+    if _TOOL_NAME.fullmatch(name):
+        return name
+    plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "tool"
+    return plain if _TOOL_NAME.fullmatch(plain) else f"tool_{plain}"[:64]
+
+
+def whole_characters(text: str) -> str:
+    """The text with half surrogate pairs (a cut emoji) replaced: no file and no request can hold them."""
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def one_line(text: str) -> str:
+    """A name as it may stand in a label."""
+    return " ".join(text.replace("[", "(").replace("]", ")").split())
+
+
+def is_shallow(value: Any) -> bool:
+    """Whether a value is nested less deeply than programs can follow. Without recursion: that is what fails here."""
+    level, depth = [value], 0
+    while level and depth <= DEEPEST:
+        deeper: list[Any] = []
+        for here in level:
+            deeper += here.values() if isinstance(here, dict) else here if isinstance(here, list | tuple) else ()
+        level, depth = deeper, depth + 1
+    return not level
