@@ -94,11 +94,11 @@ class Text(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call of the assistant's."""
+    """A tool call of the assistant's. Its input is an object, or words for a target that takes those."""
 
     id: str
     name: str
-    input: dict[str, Any]
+    input: Any
     part: Part
 
 
@@ -137,7 +137,8 @@ class Turn(msgspec.Struct):
 class Turns:
     """The normal form of a sequence of messages, and what is not as it was, by kind."""
 
-    def __init__(self, messages: Sequence[Message]) -> None:
+    def __init__(self, messages: Sequence[Message], *, words_as_input: bool = False) -> None:
+        self._words_as_input = words_as_input
         self.turns: list[Turn] = []
         self.changed: dict[str, int] = {}
         kept = thread(messages)
@@ -216,14 +217,14 @@ class Turns:
             self.note(Change.TOOL_NAME)
         return Call(call_id, name, self._input(part.input), part)
 
-    def _input(self, value: Any) -> dict[str, Any]:
+    def _input(self, value: Any) -> Any:
         if value is None:
             return {}
         if not is_shallow(value):
             self.note(Change.INPUT_LEFT_OUT)
             return {"input": TOO_DEEP}
         cleaned = self._clean_value(value)
-        if isinstance(cleaned, dict):
+        if isinstance(cleaned, dict) or (isinstance(cleaned, str) and self._words_as_input):
             return cleaned
         self.note(Change.INPUT_WRAPPED)
         return {"input": cleaned}

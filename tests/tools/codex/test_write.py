@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from tests.tools.codex.corpus import THREAD, everyday, read
 
 from cortext.errors import DamagedData, UsageError
-from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.turns import NOT_RECORDED
 from cortext.tools.base import Written
 from cortext.tools.codex import write as codex_write
 from cortext.tools.codex.adapter import Codex
-from cortext.tools.codex.draft import NOT_RECORDED, Draft
+from cortext.tools.codex.render import Rendering
 
 CONVERSATION = [
     Message(role="user", content="/slash text that is no command", id="m1", timestamp="2026-11-01T10:00:00.000Z"),
@@ -73,7 +74,7 @@ def test_messages_come_back_as_they_were(tmp_path: Path) -> None:
 
     assert messages == CONVERSATION
     assert (written.messages, written.tool_calls) == (5, 2)
-    assert written.changed == {"thinking dropped": 1, "failure flag left out": 1}
+    assert written.changed == {"thinking left out": 1, "failure flag left out": 1}
     assert (reading.about.title, reading.about.project) == ("Boats", "/work/boats")
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
     assert stat.S_IMODE(Path(written.path).stat().st_mode) == 0o600
@@ -141,15 +142,15 @@ def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> No
         "side agent's message left out": 1,
         "cut reply left out": 1,
         "broken character replaced": 1,
-        "call id adapted": 2,
-        "system message as the user's text": 1,
-        "result without its call as text": 1,
-        "tool name adapted": 2,
+        "call id changed": 2,
+        "system message as the user's": 1,
+        "result without a call as text": 1,
+        "tool name changed": 2,
         "tool input wrapped": 1,
-        "missing result made up": 1,
+        "missing result added": 1,
         "image as a note": 2,
-        "thinking dropped": 1,
-        "empty message left out": 2,
+        "thinking left out": 1,
+        "empty message left out": 1,
     }
     assert Codex(home=str(tmp_path)).preview(odd).changed == written.changed
     messages, _ = read(Path(written.path))
@@ -159,7 +160,7 @@ def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> No
 
     sent = items(written.path)
     said = [piece["text"] for item in sent if item["type"] == "message" for piece in item["content"]]
-    assert said[0].startswith("[a system message") and said[1] == "Be kind."
+    assert said[0].startswith("[system note") and said[1] == "Be kind."
     assert "orphaned words" in said[2] and "[image: k#r/1]" in said
     calls = [item for item in sent if item["type"] == "function_call"]
     assert [call["name"] for call in calls] == ["mcp_server_tool", "tool", "never_answered"]
@@ -265,7 +266,7 @@ def test_any_conversation_survives_the_round_trip(
 ) -> None:
     for number, message in enumerate(given_):
         message.id = f"m{number}"
-    draft = Draft(given_)
+    draft = Rendering(given_)
     if not draft.messages:
         return
     home = tmp_path_factory.mktemp("home")
@@ -274,7 +275,8 @@ def test_any_conversation_survives_the_round_trip(
 
     messages, _ = read(Path(written.path))
     assert messages == draft.messages
-    assert written.tool_calls == sum(len(message.parts_of(TOOL_CALL)) for message in given_)
+    calls_of_answers = [message.parts_of(TOOL_CALL) for message in given_ if message.role == ASSISTANT]
+    assert written.tool_calls == sum(map(len, calls_of_answers))
     sent = items(written.path)
     calls = [item["call_id"] for item in sent if item["type"].endswith("_call")]
     results = [item["call_id"] for item in sent if item["type"].endswith("_output")]

@@ -178,9 +178,9 @@ class Codex:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages."""
-        from cortext.tools.codex.draft import Draft
+        from cortext.tools.codex.render import Rendering
 
-        return Draft(messages).report()
+        return Rendering(messages).report()
 
     def write(
         self,
@@ -194,13 +194,13 @@ class Codex:
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools.codex import write as codex_write
-        from cortext.tools.codex.draft import Draft
         from cortext.tools.codex.provider import provider_for
+        from cortext.tools.codex.render import Rendering
 
         pages = list(self._all_pages())
         free = codex_pages.is_thread(key) and not any(page.thread == key for page in pages)
         return codex_write.write(
-            Draft(messages, note),
+            Rendering(messages, note),
             self.sessions,
             thread=key if free else codex_write.new_thread(),
             project=os.path.abspath(project),

@@ -19,10 +19,10 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
 from cortext.tools.base import About, Counts, Written
-from cortext.tools.codex.draft import Draft, Row
 from cortext.tools.codex.mark import Mark
 from cortext.tools.codex.pages import Page, folder_of, named
 from cortext.tools.codex.read import CodexReading
+from cortext.tools.codex.render import Rendering, Row
 from cortext.tools.codex.talk import Talk
 
 
@@ -38,23 +38,23 @@ def write_begun(
 ) -> Written:
     """A thread in which nothing was said yet but our note: the program opens it by its id."""
     return _write(
-        Draft([], note), sessions, thread=thread, project=project, title=title, version=version, provider=provider
+        Rendering([], note), sessions, thread=thread, project=project, title=title, version=version, provider=provider
     )
 
 
 def write(
-    draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+    rendering: Rendering, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
 ) -> Written:
     """Write the rollout below the tool's `sessions` folder, and read it back."""
-    if not draft.messages:
+    if not rendering.messages:
         raise UsageError("there is nothing to write: no message of this conversation has any text")
-    return _write(draft, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
+    return _write(rendering, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
 
 
 def _write(
-    draft: Draft, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
+    rendering: Rendering, sessions: str, *, thread: str, project: str, title: str, version: str, provider: str
 ) -> Written:
-    draft.finish()
+    rendering.finish()
     now = time.time()
     name = f"rollout-{time.strftime('%Y-%m-%dT%H-%M-%S', time.localtime(now))}-{thread}.jsonl"
     page = named(name)
@@ -74,26 +74,26 @@ def _write(
         "model_provider": provider,
         "history_mode": "paginated",
     }
-    fsio.replace_file(page.path, _lines(draft, meta, title))
+    fsio.replace_file(page.path, _lines(rendering, meta, title))
     try:
-        _check(draft, page)
+        _check(rendering, page)
     except BaseException:
         fsio.remove(page.path)
         raise
-    return draft.report(thread, page.path)
+    return rendering.report(thread, page.path)
 
 
 # ── the lines ────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _lines(draft: Draft, meta: dict[str, Any], title: str) -> Iterator[bytes]:
+def _lines(rendering: Rendering, meta: dict[str, Any], title: str) -> Iterator[bytes]:
     """The whole file, a line at a time."""
     first = {"timestamp": meta["timestamp"], "ordinal": 0, "type": "session_meta", "payload": meta}
     yield msgspec.json.encode({**first, "cortext": Mark(title=title)}) + b"\n"
     turns = _Turns(str(meta["id"]))
     ordinal = 1
-    for rows in [*draft.groups, draft.closing]:
-        for row in rows:
+    for group in rendering.groups:
+        for row in group.rows:
             for event in turns.before(row):
                 yield _event(row.timestamp, ordinal, event)
                 ordinal += 1
@@ -161,15 +161,15 @@ class _Turns:
 # ── reading it back ──────────────────────────────────────────────────────────────────────────────────
 
 
-def _check(draft: Draft, page: Page) -> None:
+def _check(rendering: Rendering, page: Page) -> None:
     """The file gives back the messages; and what the model gets is words and calls in order, each answered."""
     read = list(CodexReading([page], {}))
-    if read != draft.messages:
+    if read != rendering.messages:
         raise _unfaithful(page.path, "the messages")
     plain = Talk("", About(), Counts())
     native: list[Message] = []
-    for rows in draft.groups:
-        for row in rows:
+    for group in rendering.groups:
+        for row in group.rows:
             native += plain.take(msgspec.structs.replace(row, mark=Mark()).encode().replace(b',"cortext":{}', b""), 0)
     native += plain.finish(for_good=True)
     open_calls: set[str] = set()
@@ -182,7 +182,7 @@ def _check(draft: Draft, page: Page) -> None:
             if part.call_id not in open_calls:
                 raise _unfaithful(page.path, "the calls and results")
             open_calls.remove(part.call_id)
-    if open_calls or calls != draft.tool_calls:
+    if open_calls or calls != rendering.tool_calls:
         raise _unfaithful(page.path, "the calls and results")
 
 

@@ -1,0 +1,175 @@
+"""The turns of a conversation as the items of a Codex rollout.
+
+What the program and its model do with them: a call with a text instead of arguments is a custom tool's; a result has no
+sign of failure; a long result is shortened when it is loaded, unless the record says how long it may be. The items
+carry a mark of ours, so that reading them gives back the messages as they were.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.model import clock
+from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns
+from cortext.tools.base import About, Counts, Written
+from cortext.tools.codex.mark import Mark
+from cortext.tools.codex.talk import Talk
+
+_OURS = uuid.UUID("5c1f0e0a-6d6b-5d0f-9c57-3c1a4b7f2e11")
+_SHORT_RESULT = 4_000
+_LEAST_LIMIT = 3_000
+
+
+class Row(msgspec.Struct):
+    """One item to be written: its payload, what the program notes beside it, and our mark."""
+
+    payload: dict[str, Any]
+    timestamp: str
+    mark: Mark
+    metadata: dict[str, Any] | None = None
+
+    @property
+    def speaker(self) -> str:
+        """Who speaks in it, as the program shows it: the user, the assistant, or nobody."""
+        return str(self.payload["role"]) if self.payload["type"] == "message" else ""
+
+    @property
+    def text(self) -> str:
+        """The words in it."""
+        return "\n\n".join(piece["text"] for piece in self.payload["content"])
+
+    def encode(self, ordinal: int | None = None) -> bytes:
+        """The line, in the order of keys that the program uses."""
+        line: dict[str, Any] = {"timestamp": self.timestamp}
+        if ordinal is not None:
+            line["ordinal"] = ordinal
+        line |= {"type": "response_item", "payload": self.payload}
+        if self.metadata:
+            line["metadata"] = self.metadata
+        line["cortext"] = self.mark
+        return msgspec.json.encode(line)
+
+
+class Group(msgspec.Struct):
+    """The items of one message; of none where they were added."""
+
+    message: Message | None
+    rows: list[Row]
+
+
+class Rendering:
+    """What to write for a sequence of messages, and what is not as it was."""
+
+    def __init__(self, messages: Sequence[Message], note: str = "") -> None:
+        self._normal = Turns(messages, words_as_input=True)
+        self._time = ""
+        self.groups = [self._group(number, turn) for number, turn in enumerate(self._normal.turns)]
+        if note:  # a word of ours behind them
+            self.groups.append(self._group(len(self.groups), Turn(USER, [Text(note)], None)))
+            self.groups[-1].rows[0].timestamp = clock.now()
+
+    @property
+    def messages(self) -> list[Message]:
+        """The messages that must be read back."""
+        return [group.message for group in self.groups if group.message is not None]
+
+    @property
+    def tool_calls(self) -> int:
+        return self._normal.tool_calls
+
+    def report(self, key: str = "", path: str = "") -> Written:
+        """What was, or would be, written."""
+        normal = self._normal
+        return Written(
+            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
+        )
+
+    def finish(self) -> None:
+        """What only a real file needs, and a preview does not: ids, and the messages in the marks.
+
+        Where the items say less than the message did, the mark keeps the message itself.
+        """
+        talk = Talk("", About(), Counts())
+        for group in self.groups:
+            for row in group.rows:
+                if "id" in row.payload:
+                    prefix, _, name = row.payload["id"].partition(" ")
+                    row.payload["id"] = f"{prefix}_{uuid.uuid5(_OURS, name)}"
+            if group.message is None:
+                continue
+            if [read for row in group.rows for read in talk.take(row.encode(), 0)] != [group.message]:
+                group.rows[0].mark.was = msgspec.to_builtins(group.message)
+
+    # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _group(self, number: int, turn: Turn) -> Group:
+        message = _alone(turn.message) if turn.message is not None else None
+        self._time = (clock.normalise(message.timestamp) if message else "") or self._time or clock.now()
+        rows: list[Row] = []
+        for block in turn.blocks:
+            self._add(rows, block, turn.role, f"{number}/{message.id if message else ''}/{len(rows)}")
+        for place, row in enumerate(rows):
+            row.mark = Mark(id=message.id, more=place > 0) if message else Mark(added=True)
+        if message is not None:
+            first = rows[0].mark
+            first.of, first.model, first.tokens, first.usage = len(rows), message.model, message.tokens, message.usage
+        return Group(message, rows)
+
+    def _add(self, rows: list[Row], block: Block, role: str, seed: str) -> None:
+        if isinstance(block, Call):
+            rows.append(Row(_call(block, seed), self._time, Mark()))
+        elif isinstance(block, Result):
+            if block.is_error and block.part is not None:
+                self._normal.note(Change.ERROR_FLAG)
+            rows.append(Row(_result(block), self._time, Mark()))
+            _allow_length(rows[-1])
+        else:
+            piece = {"type": "output_text" if role == ASSISTANT else "input_text", "text": block.whole}
+            if rows and rows[-1].speaker == role:
+                rows[-1].payload["content"].append(piece)
+            else:
+                payload = {"type": "message", "id": f"msg {seed}", "role": role, "content": [piece]}
+                rows.append(Row(payload, self._time, Mark()))
+
+
+def _call(call: Call, seed: str) -> dict[str, Any]:
+    custom = isinstance(call.input, str)
+    payload: dict[str, Any] = {"type": "custom_tool_call" if custom else "function_call"}
+    payload |= {"id": f"{'ctc' if custom else 'fc'} {seed}", "name": call.name, "call_id": call.id}
+    if custom:
+        payload["input"] = call.input
+    else:
+        payload["arguments"] = msgspec.json.encode(call.input).decode("utf-8")
+    if isinstance(call.part.data, dict) and isinstance(call.part.data.get("namespace"), str):
+        payload["namespace"] = call.part.data["namespace"]
+    return payload
+
+
+def _result(result: Result) -> dict[str, Any]:
+    custom = isinstance(result.call.input, str)
+    kind = "custom_tool_call_output" if custom else "function_call_output"
+    return {"type": kind, "call_id": result.call.id, "output": result.output}
+
+
+def _allow_length(row: Row) -> None:
+    size = len(row.payload["output"].encode("utf-8"))
+    if size > _SHORT_RESULT:
+        row.metadata = {"client_authored": False, "fallback_token_limit_override": max(_LEAST_LIMIT, size)}
+
+
+def _alone(message: Message) -> Message:
+    """The message as it stands alone, in characters that can be encoded."""
+    message = msgspec.structs.replace(message, seq=-1, parent="")
+    try:
+        msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        message = msgspec.convert(json.loads(whole), Message)
+    return message
