@@ -103,12 +103,13 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a call gave; `part` is None where it was not recorded."""
+    """What a call gave; `part`, and the message that it stood in, are None where it was not recorded."""
 
     call: Call
     output: str
     is_error: bool = False
     part: Part | None = None
+    message: Message | None = None
 
 
 Block = Text | Call | Result
@@ -326,7 +327,8 @@ class Turns:
 
     def _result(self, position: _Position) -> Result:
         part = self._part(position)
-        return Result(self._calls[self._answered[position]], self._clean(part.output), part.is_error, part)
+        call = self._calls[self._answered[position]]
+        return Result(call, self._clean(part.output), part.is_error, part, self._spoken[position[0]].message)
 
     def _part(self, position: _Position) -> Part:
         return self._spoken[position[0]].parts[position[1]]
