@@ -290,14 +290,14 @@ class Turns:
             if (index, number) in self._calls:
                 yield self._calls[index, number]
             elif (index, number) not in self._answered:
-                yield from self._text(part, spoken.message.role)
+                yield from self._text(part, spoken)
 
-    def _text(self, part: Part, role: str) -> Iterator[Text]:
+    def _text(self, part: Part, spoken: _Spoken) -> Iterator[Text]:
         """A part that is words, or has to be said in words."""
         if part.type == THINKING:
             self.note(Change.THINKING)
         elif part.type == TEXT:
-            yield from self._words(part.text, role)
+            yield from self._words(part.text, spoken)
         elif part.type == TOOL_CALL:
             self.note(Change.CALL_AS_TEXT)
             value = self._input(part.input) if part.input is not None else ""
@@ -313,13 +313,16 @@ class Turns:
             facts = ", ".join(one_line(self._clean(fact)) for fact in (part.name, part.ref, part.media_type) if fact)
             yield Text(self._clean(part.text), f"[{one_line(self._clean(part.type))}: {facts or 'no name'}]", part)
 
-    def _words(self, text: str, role: str) -> Iterator[Text]:
+    def _words(self, text: str, spoken: _Spoken) -> Iterator[Text]:
         if not text:
             return
         if text.isspace():
             self.note(Change.BLANK)
             yield Text("", f"[text: {json.dumps(text, ensure_ascii=False)}]", Part(TEXT, text=text))
-        elif role == SYSTEM:
+        elif spoken.message.role == TOOL and not any(part.type == TOOL_RESULT for part in spoken.parts):
+            self.note(Change.RESULT_AS_TEXT)
+            yield Text(self._clean(text), "[result of a call that was not recorded]", Part(TEXT, text=text))
+        elif spoken.message.role == SYSTEM:
             self.note(Change.SYSTEM)
             yield Text(self._clean(text), SYSTEM_NOTE, Part(TEXT, text=text))
         else:
@@ -372,11 +375,8 @@ def parts_of(message: Message) -> list[Part]:
     content = message.content
     if not content or content == said(parts):
         return parts
-    if message.role == TOOL:
-        if not parts:
-            return [Part(TOOL_RESULT, output=content)]
-        if content == message_of(parts) or any(content == part.output for part in parts):
-            return parts
+    if message.role == TOOL and (content == _answered_text(parts) or any(content == part.output for part in parts)):
+        return parts
     return [Part(TEXT, text=content), *(part for part in parts if part.type != TEXT or part.text not in content)]
 
 
@@ -392,7 +392,7 @@ def essence(message: Message) -> tuple[Any, ...]:
     )
 
 
-def message_of(parts: list[Part]) -> str:
+def _answered_text(parts: list[Part]) -> str:
     """The text of a tool's message with these parts."""
     return Message(role=TOOL, parts=parts).text
 

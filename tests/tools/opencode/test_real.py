@@ -241,9 +241,9 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
     written = world.tool.write(messages, project=str(world.project), title="The boat")
 
     assert written.changed == {
-        "thinking dropped": 1,
+        "thinking left out": 1,
         "system message as the user's": 1,
-        "missing result filled in": 1,
+        "missing result added": 1,
     }
     before, cursor = world.read(written.key)
     assert [one.id for one in before] == [one.id for one in messages]

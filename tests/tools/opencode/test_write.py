@@ -19,8 +19,8 @@ from cortext.model.message import Message, Part
 from cortext.tools.base import Transcript
 from cortext.tools.opencode import write as opencode_write
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.native import Plan, signature
 from cortext.tools.opencode.read import DocumentReading
+from cortext.tools.opencode.render import Rendering, signature
 from cortext.tools.opencode.start import Model
 from cortext.tools.opencode.write import document
 
@@ -138,15 +138,15 @@ def test_calls_and_results_that_do_not_fit(tool: OpenCode, project: str) -> None
     written = tool.write(messages, project=project)
 
     assert written.changed == {
-        "first user message added": 1,
-        "call's input made an object": 2,
-        "repeated call id renamed": 1,
-        "missing result filled in": 2,
-        "result without a call as text": 1,
-        "image as a text note": 2,
+        "opening user message added": 1,
+        "tool input wrapped": 1,
+        "call id changed": 2,
+        "tool name changed": 1,
+        "missing result added": 2,
+        "result without a call as text": 2,
+        "image as a note": 2,
         "system message as the user's": 1,
-        "thinking dropped": 2,
-        "empty message left out": 1,
+        "thinking left out": 2,
         "side agent's message left out": 1,
         "cut reply left out": 1,
     }
@@ -164,7 +164,7 @@ def test_calls_and_results_that_do_not_fit(tool: OpenCode, project: str) -> None
     ]
     calls = found[0].parts_of("tool_call")
     assert [(part.id, part.name) for part in calls][:3] == [("c1", "one"), ("c2", "two"), ("c1", "again")]
-    assert (calls[1].input, calls[3].name) == ("plain words", "unnamed")
+    assert (calls[1].input, calls[3].name) == ("plain words", "tool")
     assert found[1].parts == [Part("tool_result", call_id="c1", name="one", output="fine"), picture]
     assert found[3].parts == [Part("tool_result", call_id="nobody", name="lost", output="a result of nothing")]
     assert found[6].parts == [Part("text", "See"), picture]
@@ -195,7 +195,7 @@ def test_halves_of_characters_are_replaced(tool: OpenCode, project: str) -> None
     written = tool.write([user("a\ud83d"), broken], project=project, title="t\udc00")
 
     assert [one.content for one in back(tool, written.key)] == ["a\ufffd", "b\ufffdc"]
-    assert written.changed["broken characters replaced"] == 2
+    assert written.changed["broken character replaced"] == 3
 
 
 def test_times_go_forward_and_stay_what_they_were(tool: OpenCode, project: str) -> None:
@@ -253,7 +253,7 @@ def test_any_talk_comes_back_as_planned(tmp_path: Path, talk: list[tuple[str, st
         Message(role=role, content=text, parts=made or None, id=f"m{number}")
         for number, (role, text, made) in enumerate(talk)
     ]
-    plan = Plan(messages)
+    plan = Rendering(messages)
     path = tmp_path / "document.json"
     if not plan.native:
         return
@@ -262,7 +262,9 @@ def test_any_talk_comes_back_as_planned(tmp_path: Path, talk: list[tuple[str, st
     found = list(DocumentReading(Transcript(tool="opencode", key="ses_x", path=str(path))))
 
     assert [signature(one) for one in found] == plan.expected
-    assert plan.tool_calls == sum(len(one.parts_of("tool_call")) for one in messages if one.role == "assistant")
+    assert plan.report().tool_calls == sum(
+        len(one.parts_of("tool_call")) for one in messages if one.role == "assistant"
+    )
     told = "\n".join(f"{one.content} {[(part.text, part.output) for part in one.parts or ()]}" for one in found)
     for one in messages:
         for text in (one.content, *(part.text + part.output for part in one.parts or () if part.type != "thinking")):

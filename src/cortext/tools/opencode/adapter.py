@@ -144,10 +144,9 @@ class OpenCode:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages."""
-        from cortext.tools.opencode.native import Plan
+        from cortext.tools.opencode.render import Rendering
 
-        plan = Plan(messages)
-        return Written(key="", path="", messages=plan.messages, tool_calls=plan.tool_calls, changed=plan.changed)
+        return Rendering(messages).report()
 
     def write(
         self,

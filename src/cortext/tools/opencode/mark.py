@@ -9,7 +9,6 @@ import msgspec
 from cortext.model.message import Part
 
 MARK = "cortext"
-NOT_RECORDED = "[The result of this call was not recorded.]"
 
 
 class Mark(msgspec.Struct, omit_defaults=True):
@@ -22,7 +21,8 @@ class Mark(msgspec.Struct, omit_defaults=True):
     timestamp: str = ""  # where it had to be changed
     part: Part | None = None  # what stands here as a text
     notes: list[Part] = []  # what stands as text notes at the end of a tool's output
-    call: str = ""  # the call's own id, where it was taken already
+    call: str = ""  # the call's own id, where it was changed
+    name: str = ""  # the tool's own name, where it was changed
     wrapped: bool = False  # whether the call's input was no object
     command: str = ""  # the command that was typed, by our plugin
     arguments: str = ""

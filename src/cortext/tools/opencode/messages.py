@@ -168,8 +168,7 @@ class Maker:
         parts = reply.parts
         for row, kind, part in self.records.parts(rows):
             if kind == "text":
-                if part.text:
-                    parts.append(Part(TEXT, part.text) if part.metadata is None else _noted(part, reply))
+                parts += self._said(part, reply)
             elif kind == "reasoning":
                 if part.text:
                     parts.append(Part(THINKING, part.text))
@@ -192,19 +191,31 @@ class Maker:
             self.about.model = model
         return made
 
+    def _said(self, part: TextRecord, reply: Reply) -> list[Part]:
+        """A text of the assistant's, which may bear our mark."""
+        mark = part.metadata.cortext if part.metadata is not None else None
+        if mark is None:
+            return [Part(TEXT, part.text)] if part.text else []
+        if mark.added:
+            note(self.counts.skipped, "added by us")
+            return []
+        reply.own = reply.own or mark
+        return [_marked(part.text, mark)]
+
     def _call(self, session: str, row: str, part: ToolRecord, reply: Reply) -> None:
         state = part.state or State()
         call = part.call or row
+        name = part.tool
         given = state.input
         metadata = state.metadata
         mark = metadata.cortext if metadata is not None else None
         if mark is not None:
             reply.own = reply.own or mark
-            call = mark.call or call
+            call, name = mark.call or call, mark.name or name
             given = given.get("input") if mark.wrapped and isinstance(given, dict) else given
-        reply.parts.append(Part(TOOL_CALL, id=call, name=part.tool, input=given))
-        if part.tool not in self.about.tools:
-            self.about.tools.append(part.tool)
+        reply.parts.append(Part(TOOL_CALL, id=call, name=name, input=given))
+        if name not in self.about.tools:
+            self.about.tools.append(name)
         if state.status not in ("completed", "error") or (mark is not None and mark.added):
             return
         failed = state.status == "error"
@@ -215,7 +226,7 @@ class Maker:
         if notes:
             output = output.removesuffix(notes_text(notes))
         identity = mark.result if mark is not None and mark.result else row
-        result = Part(TOOL_RESULT, name=part.tool, call_id=call, output=output, is_error=failed)
+        result = Part(TOOL_RESULT, name=name, call_id=call, output=output, is_error=failed)
         reply.result(identity, result, self.moment(state.time.end) if state.time is not None else "")
         for part_noted in notes:
             reply.result(identity, part_noted, "")
@@ -292,15 +303,6 @@ class Reply:
         if self.own is not None:
             _take_mark(message, self.own)
         return [*self._before, message, *self.results]
-
-
-def _noted(part: TextRecord, reply: Reply) -> Part:
-    """A text of the assistant's that may bear our mark."""
-    mark = part.metadata.cortext if part.metadata is not None else None
-    if mark is None:
-        return Part(TEXT, part.text)
-    reply.own = reply.own or mark
-    return _marked(part.text, mark)
 
 
 def _marked(text: str, mark: Mark) -> Part:

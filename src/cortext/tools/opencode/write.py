@@ -20,12 +20,13 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.ids import slug
 from cortext.model.message import ASSISTANT, USER, Message
+from cortext.model.turns import whole_characters
 from cortext.tools.base import Transcript, Written
 from cortext.tools.opencode.mark import MARK
 from cortext.tools.opencode.messages import Moments
-from cortext.tools.opencode.native import NativeMessage, NativePart, Plan, clean, signature
 from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.read import DatabaseReading
+from cortext.tools.opencode.render import NativeMessage, NativePart, Rendering, signature
 from cortext.tools.opencode.start import Model
 from cortext.tools.opencode.store import exists
 
@@ -46,27 +47,25 @@ def write_session(
     program: Program, database: str, messages: Sequence[Message], *, project: str, title: str, key: str, model: Model
 ) -> Written:
     """Make a new session out of messages."""
-    plan = Plan(messages)
-    if not plan.native:
+    rendering = Rendering(messages)
+    if not rendering.native:
         raise UsageError("there is nothing to write: no message has any words", kept="nothing was changed")
     if exists(database, key):
         raise SessionExists(f"OpenCode has a session {key} already", kept="it is unchanged")
-    title = clean(title).strip() or _title_from(messages)
-    import_document(program, document(plan, key, title[:_LONGEST_TITLE], project, model), key, project=project)
+    title = whole_characters(title).strip() or _title_from(messages)
+    import_document(program, document(rendering, key, title[:_LONGEST_TITLE], project, model), key, project=project)
     try:
-        _verify(database, key, plan)
+        _verify(database, key, rendering)
     except DamagedData:
         delete(program, key, project=project)
         raise
-    return Written(
-        key=key, path=database, messages=plan.messages, tool_calls=plan.tool_calls, changed=dict(plan.changed)
-    )
+    return rendering.report(key, database)
 
 
 def write_begun(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
     """Make a new session in which nothing was said yet."""
-    title = clean(title).strip()[:_LONGEST_TITLE] or "A new conversation"
-    import_document(program, document(Plan([]), key, title, project, Model("", "")), key, project=project)
+    title = whole_characters(title).strip()[:_LONGEST_TITLE] or "A new conversation"
+    import_document(program, document(Rendering([]), key, title, project, Model("", "")), key, project=project)
     return Written(key=key, path=database, messages=0, tool_calls=0)
 
 
@@ -98,14 +97,14 @@ def delete(program: Program, key: str, *, project: str) -> None:
 # ── the document ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def document(plan: Plan, key: str, title: str, project: str, model: Model) -> Iterator[bytes]:
+def document(rendering: Rendering, key: str, title: str, project: str, model: Model) -> Iterator[bytes]:
     """The session for `opencode import`, a message a line."""
     now = int(time.time() * 1000)
-    total = sum(1 + len(message.parts) for message in plan.native)
+    total = sum(1 + len(message.parts) for message in rendering.native)
     # Ids in the order of the talk, all of them before the first that OpenCode will give: it compares ids.
     # Taken from the present, not from the messages' own times: they begin anew every two years.
     numbers = iter(range((now << 12) - total, now << 12))
-    times = _times(plan.native, now)
+    times = _times(rendering.native, now)
     info = {
         "id": key,
         "slug": slug(title) or "conversation",
@@ -116,7 +115,7 @@ def document(plan: Plan, key: str, title: str, project: str, model: Model) -> It
     yield msgspec.json.encode({"info": info})[:-1] + b',"messages":[\n'
     moment = Moments()
     user = ""
-    for place, (message, created) in enumerate(zip(plan.native, times, strict=True)):
+    for place, (message, created) in enumerate(zip(rendering.native, times, strict=True)):
         identity = _identity("msg_", next(numbers), message.of.id if message.of is not None else "")
         if message.role == USER:
             user = identity
@@ -150,8 +149,8 @@ def _message_info(message: NativeMessage, created: int, user: str, project: str,
         "path": {"cwd": project, "root": project},
         "cost": 0,
         "tokens": {"input": 0, "output": output, "reasoning": 0, "cache": {"read": 0, "write": 0}},
-        "providerID": clean(provider),
-        "modelID": clean(name),
+        "providerID": whole_characters(provider),
+        "modelID": whole_characters(name),
         "time": {"created": created, "completed": created},
         "finish": "tool-calls" if any(part.tool for part in message.parts) else "stop",
     }
@@ -197,27 +196,27 @@ def _letters(chance: bytes) -> str:
 
 def _title_from(messages: Sequence[Message]) -> str:
     words = next((message.text for message in messages if message.role == USER and message.text.strip()), "")
-    return clean(" ".join(words.split())[:60]) or "A continued conversation"
+    return whole_characters(" ".join(words.split())[:60]) or "A continued conversation"
 
 
 # ── proof ────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _verify(database: str, key: str, plan: Plan) -> None:
+def _verify(database: str, key: str, rendering: Rendering) -> None:
     """Read the session back: the same messages, words and calls, in the same order."""
     reading = DatabaseReading(Transcript(tool="", key=key, path=database))
     found = [signature(message) for message in reading]
-    for place, (expected, got) in enumerate(zip(plan.expected, found, strict=False)):
+    for place, (expected, got) in enumerate(zip(rendering.expected, found, strict=False)):
         # A message without an id of its own gets one of OpenCode's.
         if expected[0] != got[0] or expected[2] != got[2] or (expected[1] and expected[1] != got[1]):
             raise DamagedData(
-                f"message {place + 1} of {len(plan.expected)} reads otherwise in OpenCode than it was written",
+                f"message {place + 1} of {len(rendering.expected)} reads otherwise in OpenCode than it was written",
                 kept="the conversation, in our store; the session in OpenCode was removed",
                 hint="resume it with --print, and report this",
             )
-    if len(found) != len(plan.expected):
+    if len(found) != len(rendering.expected):
         raise DamagedData(
-            f"OpenCode has {len(found)} of {len(plan.expected)} messages",
+            f"OpenCode has {len(found)} of {len(rendering.expected)} messages",
             kept="the conversation, in our store; the session in OpenCode was removed",
             hint="resume it with --print, and report this",
         )

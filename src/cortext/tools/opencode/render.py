@@ -1,0 +1,164 @@
+"""The turns of a conversation in OpenCode's own form.
+
+OpenCode keeps a tool's result with the call, knows no system messages, and refuses whatever does not fit its schema.
+Every part bears a mark that says which message of ours it is, so that reading gives the same messages back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cortext.model.message import TEXT, TOOL, TOOL_CALL, TOOL_RESULT, Message, Part
+from cortext.model.turns import Call, Text, Turn, Turns
+from cortext.tools.base import Written
+from cortext.tools.opencode.mark import Mark, notes_text
+
+Signature = tuple[str, str, tuple[Any, ...]]
+
+
+class NativePart(msgspec.Struct):
+    """A text, or a tool call with its result, and our mark."""
+
+    mark: Mark
+    text: str = ""
+    tool: str = ""
+    call: str = ""
+    input: dict[str, Any] = {}
+    output: str = ""
+    failed: bool = False
+
+
+class NativeMessage(msgspec.Struct):
+    """One message of OpenCode's; `of` is ours, None where it was added."""
+
+    role: str
+    of: Message | None
+    parts: list[NativePart]
+
+
+class _Answer(msgspec.Struct):
+    """A tool's message as it is read back: from which message of ours, under which id."""
+
+    of: Message
+    identity: str
+    told: list[Any]
+
+
+class Rendering:
+    """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._normal = Turns(messages)
+        self._results = self._normal.results
+        self._times_read: dict[str, int] = {}
+        # Images and files that came with results have no place of their own: they are noted at the first of those.
+        self._notes = {turn.results[0].call.id: _attached(turn) for turn in self._normal.turns if turn.results}
+        self.native: list[NativeMessage] = []
+        self.expected: list[Signature] = []
+        for turn in self._normal.turns:
+            self._add(turn)
+
+    def report(self, key: str = "", path: str = "") -> Written:
+        """What was, or would be, written."""
+        normal = self._normal
+        return Written(
+            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
+        )
+
+    def _add(self, turn: Turn) -> None:
+        message, noted = turn.message, _attached(turn) if turn.results else []
+        identity = message.id if message is not None else ""
+        texts = [text for text in turn.texts if not any(text.part is part for part in noted)]
+        if turn.results and texts:
+            identity = self._identity(identity)  # its results are read as a message of their own
+        answers: list[_Answer] = []
+        parts: list[NativePart] = []
+        for block in turn.blocks:
+            if isinstance(block, Call):
+                parts.append(self._call(block, identity, answers))
+            elif isinstance(block, Text) and any(block is text for text in texts):
+                parts += _text(block, turn, identity)
+        if not parts:
+            return
+        self.native.append(NativeMessage(turn.role, message, parts))
+        if message is not None:
+            told = tuple(_told(part) for part in parts if part.tool or not part.mark.added)
+            self.expected.append((message.role, identity, told))
+        self.expected += [(TOOL, answer.identity, tuple(answer.told)) for answer in answers]
+
+    def _call(self, call: Call, identity: str, answers: list[_Answer]) -> NativePart:
+        mark = Mark(id=identity)
+        mark.call = call.part.id if call.part.id != call.id else ""
+        mark.name = call.part.name if call.part.name != call.name else ""
+        mark.wrapped = call.part.input is not None and not isinstance(call.part.input, dict)
+        native = NativePart(mark, tool=call.name, call=call.id, input=call.input)
+        result = self._results[call.id]
+        if result.message is None:
+            mark.added = True
+            native.output = result.output
+            return native
+        mark.notes = self._notes.get(call.id, [])
+        if not answers or answers[-1].of is not result.message:
+            answers.append(_Answer(result.message, self._identity(result.message.id), []))
+        mark.result = answers[-1].identity
+        native.failed = result.is_error
+        native.output = result.output + notes_text(mark.notes)
+        answers[-1].told.append((TOOL_RESULT, mark.call or call.id, result.output, result.is_error))
+        answers[-1].told += [("note", part.ref) for part in mark.notes]
+        return native
+
+    def _identity(self, identity: str) -> str:
+        """The id under which a tool's message is read; a second time, where its pieces lie apart, another one."""
+        self._times_read[identity] = count = self._times_read.get(identity, 0) + 1
+        return identity if not identity or count == 1 else f"{identity}.{count}"
+
+
+def _attached(turn: Turn) -> list[Part]:
+    """The images and files in a turn."""
+    parts = (text.part for text in turn.texts if text.part is not None)
+    return [part for part in parts if part.type not in (TEXT, TOOL_CALL, TOOL_RESULT)]
+
+
+def _text(text: Text, turn: Turn, identity: str) -> Iterator[NativePart]:
+    if turn.message is None:
+        yield NativePart(Mark(added=True), text=text.whole)
+        return
+    mark = Mark(id=identity, role=turn.message.role if turn.message.role != turn.role else "")
+    if text.part is not None and (text.text or text.part.type == TOOL_RESULT):
+        yield NativePart(Mark(added=True), text=text.label)
+        if text.part.type == TOOL_RESULT:
+            mark.part = msgspec.structs.replace(text.part, output="")  # the text is the output
+        elif text.part.type != TEXT:
+            mark.part = text.part
+        yield NativePart(mark, text=text.text)
+        return
+    mark.part = text.part
+    yield NativePart(mark, text=text.whole)
+
+
+def _told(part: NativePart) -> tuple[Any, ...]:
+    """What reading must give for a part."""
+    if part.tool:
+        return TOOL_CALL, part.mark.call or part.call, part.mark.name or part.tool
+    if part.mark.part is None:
+        return TEXT, part.text
+    if part.mark.part.type == TOOL_RESULT:
+        return TOOL_RESULT, part.mark.part.call_id, part.text, part.mark.part.is_error
+    return _shown(part.mark.part)
+
+
+def signature(message: Message) -> Signature:
+    """What must not get lost of a message that was read."""
+    parts = message.parts or ([Part(TEXT, message.content)] if message.content else [])
+    return message.role, message.id, tuple(_shown(part) for part in parts)
+
+
+def _shown(part: Part) -> tuple[Any, ...]:
+    if part.type == TOOL_CALL:
+        return TOOL_CALL, part.id, part.name
+    if part.type == TOOL_RESULT:
+        return TOOL_RESULT, part.call_id, part.output, part.is_error
+    return (TEXT, part.text) if part.type == TEXT else ("note", part.ref)
