@@ -416,6 +416,18 @@ def whole_characters(text: str) -> str:
     return text
 
 
+def standing_alone(message: Message) -> Message:
+    """A message without its place in the thread, in characters that can be encoded: as a native session keeps it."""
+    message = msgspec.structs.replace(message, seq=-1, parent="")
+    try:
+        msgspec.json.encode(message)
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        message = msgspec.convert(json.loads(whole), Message)
+    return message
+
+
 def one_line(text: str) -> str:
     """A name as it may stand in a label."""
     return " ".join(text.replace("[", "(").replace("]", ")").split())

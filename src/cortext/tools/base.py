@@ -83,7 +83,7 @@ class Written(msgspec.Struct, kw_only=True):
     path: str
     messages: int
     tool_calls: int
-    changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "leading slash guarded": 1}
+    changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "leading command sign guarded": 1}
 
 
 class Withheld(msgspec.Struct, kw_only=True):

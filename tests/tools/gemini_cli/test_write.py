@@ -16,7 +16,7 @@ from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.tools.base import Written
 from cortext.tools.gemini_cli import write as gemini_cli_write
 from cortext.tools.gemini_cli.adapter import GeminiCli
-from cortext.tools.gemini_cli.convert import convert
+from cortext.tools.gemini_cli.render import Rendering
 from cortext.tools.gemini_cli.store import project_hash
 
 WHEN = "2026-11-01T10:00:00.000Z"
@@ -117,12 +117,11 @@ def test_there_and_back_again_keeps_every_id(tool: GeminiCli, project: Path) -> 
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("/workspace.brainstorm API design", "leading slash guarded"),
-        ("\n /help", "leading slash guarded"),
-        ("? what", "leading question mark guarded"),
-        ("<hook_context>not a hook", "leading <hook_context> guarded"),
-        ("\ufeff<session_context>mine", "leading <session_context> guarded"),
-        (" \n\t", "blank text guarded"),
+        ("/workspace.brainstorm API design", "leading command sign guarded"),
+        ("\n /help", "leading command sign guarded"),
+        ("? what", "leading command sign guarded"),
+        ("<hook_context>not a hook", "leading command sign guarded"),
+        ("\ufeff<session_context>mine", "leading command sign guarded"),
     ],
 )
 def test_text_that_would_be_dropped_is_guarded(tool: GeminiCli, project: Path, text: str, kind: str) -> None:
@@ -132,9 +131,14 @@ def test_text_that_would_be_dropped_is_guarded(tool: GeminiCli, project: Path, t
     assert [message.content for message in back(written)] == [text, "Yes."]
     (_, guarded, _) = records(written)
     assert guarded["content"] == [{"text": "The user wrote:\n"}, {"text": text}]
-    assert guarded.get("displayContent") == (
-        [{"text": text}] if text.strip()[:1] in ("/", "?") and text.strip() else None
-    )
+    assert guarded.get("displayContent") == ([{"text": text}] if text.strip()[:1] in ("/", "?") else None)
+
+
+def test_blank_text_is_quoted(tool: GeminiCli, project: Path) -> None:
+    written = tool.write([said("user", " \n\t", "u1"), said("assistant", "Yes.", "a1")], project=str(project))
+
+    assert written.changed == {"blank text quoted": 1}
+    assert [message.content for message in back(written)] == [" \n\t", "Yes."]
 
 
 def test_characters_that_break_the_programs_file(tool: GeminiCli, project: Path) -> None:
@@ -163,7 +167,7 @@ def test_calls_without_results_and_results_without_calls(tool: GeminiCli, projec
     ]
     written = tool.write(messages, project=str(project))
 
-    assert written.changed == {"result of a call filled in": 1, "tool result without its call as text": 3}
+    assert written.changed == {"missing result added": 1, "result without a call as text": 3}
     found = back(written)
     assert [(message.id, message.role) for message in found] == [
         ("u1", "user"),
@@ -177,8 +181,8 @@ def test_calls_without_results_and_results_without_calls(tool: GeminiCli, projec
     assert found[5].text == "plain words of a tool"
     sent = [part["functionResponse"] for record in records(written)[1:] for part in _responses(record)]
     assert [(answer["id"], answer["response"]) for answer in sent] == [
-        ("c2", {"output": "second"}),
         ("c1", {"output": "[The result of this call was not recorded.]"}),
+        ("c2", {"output": "second"}),
     ]
 
 
@@ -197,9 +201,15 @@ def test_results_are_moved_behind_their_calls(tool: GeminiCli, project: Path) ->
     written = tool.write(messages, project=str(project))
 
     found = back(written)
-    assert [message.id for message in found] == ["a1", "t1", "u1", "a2", "t1+2"]
-    assert [message.text for message in found] == ["", "one", "hurry", "", "two"]
-    assert written.changed == {"tool result moved to its call": 1, "tool message split": 2}
+    assert [(message.id, message.text) for message in found] == [
+        ("a1", ""),
+        ("t1", "one\n\ntwo"),
+        ("u1", "hurry"),
+        ("a2", ""),
+    ]
+    assert written.changed == {"opening user message added": 1, "result moved to its call": 1}
+    sent = [part["functionResponse"]["id"] for record in records(written)[1:] for part in _responses(record)]
+    assert sent == ["c1", "c2"]
 
 
 def test_same_call_id_twice_and_none(tool: GeminiCli, project: Path) -> None:
@@ -209,12 +219,15 @@ def test_same_call_id_twice_and_none(tool: GeminiCli, project: Path) -> None:
         said("assistant", "", "a2", call("c1"), call("")),
         said("tool", "", "t2", result("c1", "second"), result("", "third")),
     ]
-    found = back(tool.write(messages, project=str(project)))
+    written = tool.write(messages, project=str(project))
 
-    ids = [part.id for message in found for part in message.parts_of(TOOL_CALL)]
-    answers = [(part.call_id, part.output) for message in found for part in message.parts_of(TOOL_RESULT)]
-    assert answers == list(zip(ids, ["first", "second", "third"], strict=True))
-    assert len(set(ids)) == 3
+    assert [message.parts for message in back(written)] == [message.parts for message in messages]
+    calls = [part["functionCall"]["id"] for record in records(written)[1:] for part in _calls(record)]
+    sent = [part["functionResponse"] for record in records(written)[1:] for part in _responses(record)]
+    assert [(answer["id"], answer["response"]["output"]) for answer in sent] == list(
+        zip(calls, ["first", "second", "third"], strict=True)
+    )
+    assert len(set(calls)) == 3
 
 
 def test_what_else_a_message_may_hold(tool: GeminiCli, project: Path) -> None:
@@ -238,21 +251,20 @@ def test_what_else_a_message_may_hold(tool: GeminiCli, project: Path) -> None:
         ("t1", "tool", "ok"),
         ("u2", "user", "one\n\ntwo"),
         ("a3", "assistant", "done"),
-        ("a3/results", "tool", "inside an answer"),
     ]
     assert found[1].parts == [image]
-    assert found[2].parts == [call("c1", "my tool!", "free text"), image]
+    assert found[2].parts == messages[3].parts
+    assert found[-1].parts == messages[-1].parts
     assert written.changed == {
-        "system message as a user turn": 1,
+        "system message as the user's": 1,
         "image as a note": 3,
-        "empty message left out": 1,
         "tool name changed": 1,
         "tool input wrapped": 1,
-        "thinking dropped": 1,
-        "tool result without its call as text": 1,
+        "thinking left out": 2,
+        "result without a call as text": 1,
     }
     text = Path(written.path).read_text(encoding="utf-8")
-    assert "k#1/0" in text and "a thought" not in text
+    assert "k#1/0" in text and "only a thought" not in text
 
 
 def test_preview_says_what_write_does(tool: GeminiCli, project: Path) -> None:
@@ -284,11 +296,11 @@ def test_session_that_does_not_read_back_is_removed(
     tool: GeminiCli, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def wrong(messages: Any) -> Any:
-        done = convert(messages)
+        done = Rendering(messages)
         done.records[1]["content"] = "other words"
         return done
 
-    monkeypatch.setattr(gemini_cli_write, "convert", wrong)
+    monkeypatch.setattr(gemini_cli_write, "Rendering", wrong)
 
     with pytest.raises(DamagedData, match="read back"):
         tool.write(talk(), project=str(project))
@@ -339,8 +351,8 @@ anything = st.builds(
 
 @pytest.mark.req("SESS-004d")
 def test_two_messages_of_one_id_keep_their_calls_apart() -> None:
-    twice = [Message(role="user", id="m0", parts=[call("a", "t", {}), call("a", "t", {})]) for _ in range(2)]
-    calls = [part["functionCall"]["id"] for record in convert(twice).records for part in _calls(record)]
+    twice = [Message(role="assistant", id="m0", parts=[call("a", "t", {}), call("a", "t", {})]) for _ in range(2)]
+    calls = [part["functionCall"]["id"] for record in Rendering(twice).records for part in _calls(record)]
     assert len(calls) == len(set(calls)) == 4
 
 
@@ -348,7 +360,7 @@ def test_two_messages_of_one_id_keep_their_calls_apart() -> None:
 @given(st.lists(anything, max_size=8))
 def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Message]) -> None:
     """Whatever comes: all words and calls are in the records, and the calls are paired."""
-    done = convert(messages)
+    done = Rendering(messages)
 
     words = json.dumps(done.records, ensure_ascii=False)
     for message in messages:
@@ -359,7 +371,8 @@ def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Mess
     calls = [part["functionCall"]["id"] for record in done.records for part in _calls(record)]
     answers = [part["functionResponse"]["id"] for record in done.records for part in _responses(record)]
     assert sorted(calls) == sorted(answers) and len(set(calls)) == len(calls)
-    assert done.tool_calls == sum(len(message.parts_of(TOOL_CALL)) for message in messages) == len(calls)
+    of_answers = [message.parts_of(TOOL_CALL) for message in messages if message.role == "assistant"]
+    assert done.report().tool_calls == sum(map(len, of_answers)) == len(calls)
     assert len({record["id"] for record in done.records}) == len(done.records)
 
 

@@ -7,7 +7,6 @@ carry a mark of ours, so that reading them gives back the messages as they were.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
@@ -16,7 +15,7 @@ import msgspec
 
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns
+from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standing_alone
 from cortext.tools.base import About, Counts, Written
 from cortext.tools.codex.mark import Mark
 from cortext.tools.codex.talk import Talk
@@ -109,7 +108,7 @@ class Rendering:
     # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
 
     def _group(self, number: int, turn: Turn) -> Group:
-        message = _alone(turn.message) if turn.message is not None else None
+        message = standing_alone(turn.message) if turn.message is not None else None
         self._time = (clock.normalise(message.timestamp) if message else "") or self._time or clock.now()
         rows: list[Row] = []
         for block in turn.blocks:
@@ -161,15 +160,3 @@ def _allow_length(row: Row) -> None:
     size = len(row.payload["output"].encode("utf-8"))
     if size > _SHORT_RESULT:
         row.metadata = {"client_authored": False, "fallback_token_limit_override": max(_LEAST_LIMIT, size)}
-
-
-def _alone(message: Message) -> Message:
-    """The message as it stands alone, in characters that can be encoded."""
-    message = msgspec.structs.replace(message, seq=-1, parent="")
-    try:
-        msgspec.json.encode(message)
-    except UnicodeEncodeError:
-        text = json.dumps(msgspec.to_builtins(message), ensure_ascii=False)
-        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        message = msgspec.convert(json.loads(whole), Message)
-    return message

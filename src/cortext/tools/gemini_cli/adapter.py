@@ -122,9 +122,9 @@ class GeminiCli:
 
     def preview(self, messages: Sequence[Message]) -> Written:
         """What `write` would report for these messages; nothing is written."""
-        from cortext.tools.gemini_cli.convert import convert
+        from cortext.tools.gemini_cli.render import Rendering
 
-        return convert(messages).report()
+        return Rendering(messages).report()
 
     def write(
         self,

@@ -6,6 +6,8 @@ import functools
 import re
 from collections.abc import Sequence
 
+import msgspec
+
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, said
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
@@ -266,6 +268,11 @@ def own_message(record: Record, mark: Mark) -> Message | None:
     """Our message back out of a record that we wrote: one record, one message."""
     if mark.made:
         return None
+    if mark.was is not None:
+        try:
+            return msgspec.structs.replace(msgspec.convert(mark.was, Message), id=record.id, seq=-1, parent="")
+        except msgspec.ValidationError:
+            pass  # changed by somebody: what the record itself says
     kept: list[Part] = []
     texts: list[str] = []
     for part in parts_of(record.content):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
+from cortext.model.message import Message
 from cortext.tools.base import About, Counts
 from cortext.tools.gemini_cli.mark import Mark
 from cortext.tools.gemini_cli.messages import (
@@ -43,11 +43,11 @@ class Turns:
         if message is None:
             return []
         seen.said = True
-        for part in message.parts or ():
-            if part.type == TOOL_CALL:
-                self._note_call(part.id, part.name, message.id)
-            elif part.type == TOOL_RESULT:
-                self._answers[part.call_id] = message.id
+        for part in parts_of(record.content):
+            if part.functionCall is not None:
+                self._note_call(part.functionCall.id or "", part.functionCall.name or "", message.id)
+            elif part.functionResponse is not None:
+                self._answers[part.functionResponse.id or ""] = message.id
         if self.careful:
             self._remember(record, parts_of(record.content))
         return [message]

@@ -16,8 +16,8 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools.base import Written
-from cortext.tools.gemini_cli.convert import Conversion, convert, differences
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
+from cortext.tools.gemini_cli.render import Rendering, differences
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, look_at, project_hash
 
 # As the program's own ids; a number alone would be taken for a place in its list.
@@ -30,7 +30,7 @@ def write_session(
 ) -> Written:
     """A new session of this project with these messages; read back, and taken away again where it is not right."""
     project = os.path.realpath(project)
-    done = convert(messages)
+    done = Rendering(messages)
     chats = os.path.join(store.chats_root, store.slug_for(project), "chats")
     key = _free_key(store, chats, key)
     # Named for this minute: resumed within it, the program makes no second file, and so deletes none later.
@@ -65,7 +65,7 @@ def _free_key(store: GeminiStore, chats: str, wanted: str) -> str:
             return key
 
 
-def _lines(done: Conversion, key: str, project: str, title: str) -> Iterator[bytes]:
+def _lines(done: Rendering, key: str, project: str, title: str) -> Iterator[bytes]:
     now = clock.now()
     opening = {"sessionId": key, "projectHash": project_hash(project), "startTime": now, "lastUpdated": now}
     if title:
@@ -81,7 +81,7 @@ def _line(record: dict[str, object]) -> bytes:
     return data + b"\n"
 
 
-def _verify(store: GeminiStore, path: str, done: Conversion) -> None:
+def _verify(store: GeminiStore, path: str, done: Rendering) -> None:
     transcript = store.transcript_at(path)
     if transcript is None:
         raise DamagedData(f"{path} is not a transcript of Gemini CLI", kept="it was removed again")

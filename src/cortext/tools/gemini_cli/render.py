@@ -1,0 +1,183 @@
+"""The turns of a conversation as records of Gemini CLI, in a form that survives being resumed again and again.
+
+Each message becomes one record with our id; `cortext` in it says how to get the message back. Calls stand in the
+content of the model's record and their results in a user record, because only so the program sends each exactly
+once at every resume (with results inside `toolCalls` it sends them again from the second resume on). `toolCalls` is
+there all the same, for the screen, under ids that the program does not match with the results. A user's message that
+begins like a command or like a context of the program's own is dropped by it, so that a text of ours goes in front.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
+from typing import Any
+
+import msgspec
+
+from cortext.model import clock
+from cortext.model.message import USER, Message
+from cortext.model.turns import Change, Result, Turn, Turns, essence, standing_alone, whole_characters
+from cortext.tools.base import Written
+from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
+from cortext.tools.gemini_cli.messages import own_message
+from cortext.tools.gemini_cli.records import Record
+from cortext.tools.shared.lines import derived_id
+
+Json = dict[str, Any]
+
+# What the program strips before it looks how a message begins: JavaScript's white space, and Python's.
+_BLANKS = (
+    " \t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
+_DROPPED = ("/", "?", SESSION_CONTEXT, HOOK_CONTEXT)
+_GUARD = "The user wrote:\n"
+# On the screen such a text is passed over: the results are shown with their calls.
+_HIDDEN = [{"text": HOOK_CONTEXT}]
+_SHOWN_RESULT = 2_000
+# The program's line reader ends a line at these, too, and writes them bare: a message with one breaks its file.
+_SEPARATORS = re.compile("[\u2028\u2029]")
+
+
+class Rendering:
+    """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
+
+    def __init__(self, messages: Sequence[Message]) -> None:
+        self._normal = Turns(messages)
+        self._results = self._normal.results
+        self._now = clock.now()
+        self._ids: set[str] = set()
+        self.records: list[Json] = []
+        self.expected: list[Message] = []
+        for number, turn in enumerate(self._normal.turns):
+            self._add(number, turn)
+
+    def report(self, key: str = "", path: str = "") -> Written:
+        """What was, or would be, written."""
+        normal = self._normal
+        return Written(
+            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
+        )
+
+    # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
+
+    def _add(self, number: int, turn: Turn) -> None:
+        message = _storable(turn.message) if turn.message is not None else None
+        mark = Mark(made=message is None)
+        wanted = message.id if message is not None else ""
+        record: Json = {
+            "id": self._free_id(wanted or derived_id(turn.role, number, "".join(text.text for text in turn.texts))),
+            "timestamp": (message.timestamp if message is not None else "") or self._now,
+            "type": "user" if turn.role == USER else "gemini",
+        }
+        record |= self._asked(turn, mark) if turn.role == USER else self._answered(turn, record["timestamp"])
+        if message is not None:
+            mark.role = message.role if message.role != turn.role else ""
+            expected = msgspec.structs.replace(message, id=record["id"])
+            if not _is_read_as(record, mark, expected):
+                mark.was = msgspec.to_builtins(message)
+            self.expected.append(expected)
+        record["cortext"] = msgspec.to_builtins(mark)
+        self.records.append(record)
+
+    def _asked(self, turn: Turn, mark: Mark) -> Json:
+        """A record on the user's side: results first, then words."""
+        content = [_response(result, self._clean(result.output)) for result in turn.results]
+        texts = [self._clean(text.whole) for text in turn.texts]
+        begin = texts[0].lstrip(_BLANKS) if texts and not content else ""
+        if begin.startswith(_DROPPED):
+            self._normal.note(Change.GUARDED)
+            mark.lead = 1
+            content.append({"text": _GUARD})
+        content += [{"text": text} for text in texts]
+        fields: Json = {"content": content}
+        if turn.results:
+            fields["displayContent"] = _HIDDEN
+        elif mark.lead and begin.startswith(("/", "?")):
+            fields["displayContent"] = [{"text": text} for text in texts]  # any other would not be shown so
+        return fields
+
+    def _answered(self, turn: Turn, timestamp: str) -> Json:
+        """A record of the model's: words, then calls."""
+        texts = [self._clean(text.whole) for text in turn.texts]
+        calls = [{"id": call.id, "name": call.name, "args": self._clean_value(call.input)} for call in turn.calls]
+        content: list[Json] = [{"text": text} for text in texts] + [{"functionCall": call} for call in calls]
+        fields: Json = {"content": texts[0] if len(content) == 1 and texts else content}
+        if turn.message is not None and turn.message.model:
+            fields["model"] = whole_characters(turn.message.model)
+        if calls:
+            fields["toolCalls"] = [self._shown(call, timestamp) for call in calls]
+            if texts:
+                fields["displayContent"] = [{"text": text} for text in texts]
+        return fields
+
+    def _shown(self, call: Json, timestamp: str) -> Json:
+        """A call for the screen, with the beginning of its result."""
+        result = self._results[call["id"]]
+        return {
+            "id": f"shown:{call['id']}",
+            "name": call["name"],
+            "args": call["args"],
+            "status": "error" if result.is_error and result.part is not None else "success",
+            "timestamp": timestamp,
+            "resultDisplay": _SEPARATORS.sub("\n", result.output[:_SHOWN_RESULT]),
+            "displayName": call["name"],
+            "description": dump(call["args"])[:120],
+            "renderOutputAsMarkdown": False,
+        }
+
+    # ── texts and ids ────────────────────────────────────────────────────────────────────────────────
+
+    def _clean(self, text: str) -> str:
+        """A text without the characters that the program's own file cannot hold."""
+        cleaned, found = _SEPARATORS.subn("\n", text)
+        if found:
+            self._normal.note(Change.SEPARATOR, found)
+        return cleaned
+
+    def _clean_value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._clean(value)
+        if isinstance(value, dict):
+            return {self._clean(key): self._clean_value(inner) for key, inner in value.items()}
+        return [self._clean_value(inner) for inner in value] if isinstance(value, list) else value
+
+    def _free_id(self, wanted: str) -> str:
+        name, number = wanted, 1
+        while name in self._ids:
+            number += 1
+            name = f"{wanted}+{number}"
+        self._ids.add(name)
+        return name
+
+
+def _response(result: Result, output: str) -> Json:
+    answer = {"error" if result.is_error and result.part is not None else "output": output}
+    return {"functionResponse": {"id": result.call.id, "name": result.call.name, "response": answer}}
+
+
+def _storable(message: Message) -> Message:
+    """The message as our mark may keep it: the program writes the mark again, with bare line separators."""
+    raw = msgspec.json.encode(standing_alone(message))
+    return msgspec.json.decode(raw.replace(b"\xe2\x80\xa8", b"\\n").replace(b"\xe2\x80\xa9", b"\\n"), type=Message)
+
+
+def _is_read_as(record: Json, mark: Mark, message: Message) -> bool:
+    """Whether the record alone says everything that the message does."""
+    read = own_message(msgspec.convert(record, Record), mark)
+    return read is not None and _same(read, message)
+
+
+def _same(one: Message, other: Message) -> bool:
+    return one.id == other.id and dump(essence(one)) == dump(essence(other))
+
+
+def differences(expected: Sequence[Message], found: Sequence[Message]) -> Iterator[str]:
+    """Where what was read back is not what was written."""
+    if len(expected) != len(found):
+        yield f"{len(found)} messages instead of {len(expected)}"
+    for one, other in zip_longest(expected, found):
+        if one is not None and other is not None and not _same(one, other):
+            yield f"message {ascii(one.id)[:60]}"

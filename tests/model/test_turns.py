@@ -1,0 +1,153 @@
+"""One normal form, five renderers: what crosses is the same wherever it goes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+
+from cortext.errors import UsageError
+from cortext.llm.base import Request
+from cortext.llm.conversation import turns as request_turns
+from cortext.model.message import ASSISTANT, ROLES, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.model.turns import Call, Change, Result, Text, Turns
+from cortext.tools.claude_code.render import Rendering as ClaudeCode
+from cortext.tools.codex.render import Rendering as Codex
+from cortext.tools.gemini_cli.render import Rendering as GeminiCli
+from cortext.tools.opencode.render import Rendering as OpenCode
+
+RENDERERS = (ClaudeCode, Codex, GeminiCli, OpenCode)
+# What a program itself makes necessary, and none of the others.
+OF_A_PROGRAM = {Change.GUARDED, Change.SEPARATOR, Change.ERROR_NAMED, Change.ERROR_FLAG, Change.QUOTED}
+
+ids = some.sampled_from(["", "a", "b", "toolu_1", "x/y z", "ü" * 70])
+texts = some.one_of(
+    some.sampled_from(["", " ", "/help", "(no content)", "half \ud83d", "a\u2028b", "[image: x]"]),
+    some.text(max_size=12),
+)
+inputs = some.sampled_from([None, {}, {"q": "x"}, "free text", [1, 2], 7, float("nan"), {"\ud800": ["\udc00"]}])
+parts = some.one_of(
+    some.builds(Part, type=some.just(TEXT), text=texts),
+    some.builds(Part, type=some.just(THINKING), text=texts),
+    some.builds(Part, type=some.just(TOOL_CALL), id=ids, name=texts, input=inputs),
+    some.builds(Part, type=some.just(TOOL_RESULT), call_id=ids, name=texts, output=texts, is_error=some.booleans()),
+    some.builds(Part, type=some.sampled_from(["image", "file", "new kind"]), ref=texts, name=texts),
+)
+messages = some.builds(
+    Message,
+    role=some.sampled_from(ROLES),
+    content=texts,
+    parts=some.one_of(some.none(), some.lists(parts, max_size=4)),
+    partial=some.sampled_from([False, False, False, True]),
+    aside=some.sampled_from([False, False, False, True]),
+)
+
+
+@some.composite
+def conversations(draw: some.DrawFn) -> list[Message]:
+    found = draw(some.lists(messages, max_size=8))
+    for number, message in enumerate(found):
+        message.id = f"m{number}"
+        if number > 1 and draw(some.integers(0, 9)) == 0:
+            message.parent = f"m{draw(some.integers(0, number - 2))}"
+    return found
+
+
+@pytest.mark.req("SESS-004d", "FLOW-06")
+@settings(max_examples=60)
+@given(conversations())
+def test_every_renderer_carries_the_same(talk: list[Message]) -> None:
+    normal = Turns(talk)
+
+    for renderer in RENDERERS:
+        report = renderer(talk).report()
+        assert (report.messages, report.tool_calls) == (normal.messages, normal.tool_calls), renderer
+        shared = {kind: count for kind, count in report.changed.items() if kind not in OF_A_PROGRAM}
+        wanted = dict(normal.changed)
+        if renderer is Codex:  # the one program that takes words in place of arguments
+            shared.pop(Change.INPUT_WRAPPED, None)
+            wanted.pop(Change.INPUT_WRAPPED, None)
+        assert shared == wanted, renderer
+    try:
+        asked = request_turns(Request(messages=talk))
+    except UsageError:
+        assert not normal.tool_calls
+        return
+    assert sum(len(turn.calls) for turn in asked) == normal.tool_calls
+    assert sum(len(turn.answers) for turn in asked) == normal.tool_calls
+
+
+@settings(max_examples=60)
+@given(conversations())
+def test_calls_are_answered_at_once_and_nothing_is_empty(talk: list[Message]) -> None:
+    waiting: set[str] = set()
+    called: set[str] = set()
+    for turn in Turns(talk).turns:
+        assert turn.blocks
+        for block in turn.blocks:
+            if isinstance(block, Call):
+                assert turn.role == ASSISTANT and block.id not in called
+                waiting.add(block.id)
+                called.add(block.id)
+            elif isinstance(block, Result):
+                assert turn.role == USER
+                waiting.remove(block.call.id)
+            else:
+                assert block.whole
+                assert turn.role == ASSISTANT or not waiting, "no words between a call and its result"
+    assert not waiting
+
+
+@settings(max_examples=60)
+@given(conversations())
+def test_every_word_of_the_thread_crosses_and_can_be_encoded(talk: list[Message]) -> None:
+    normal = Turns(talk)
+    words = json.dumps([_words(block) for turn in normal.turns for block in turn.blocks], ensure_ascii=False)
+    words.encode("utf-8")
+    for turn in normal.turns:
+        for part in (turn.message.parts if turn.message else None) or ():
+            if part.type == TEXT and part.text.isalnum():
+                assert part.text in words
+            if part.type == TOOL_RESULT and part.output.isalnum():
+                assert part.output in words
+
+
+def _words(block: Any) -> Any:
+    if isinstance(block, Call):
+        return [block.name, block.input]
+    return block.output if isinstance(block, Result) else block.whole
+
+
+def test_what_is_left_out_is_counted_by_its_reason() -> None:
+    talk = [
+        Message(role="user", content="go", id="1"),
+        Message(role="assistant", content="a branch left behind", id="2"),
+        Message(role="assistant", content="a side agent", id="3", aside=True),
+        Message(role="assistant", content="cut", id="4", partial=True),
+        Message(role="user", content="another way", id="5", parent="1"),
+        Message(role="user", content="", id="6"),
+    ]
+
+    normal = Turns(talk)
+
+    assert [turn.message.id for turn in normal.turns if turn.message] == ["1", "5"]
+    assert normal.changed == {Change.ASIDE: 1, Change.CUT_REPLY: 1, Change.BRANCH: 1, Change.EMPTY: 1}
+
+
+def test_labels_say_what_a_text_is() -> None:
+    talk = [
+        Message(role="system", content="Be kind.", id="1"),
+        Message(role="tool", id="2", parts=[Part(TOOL_RESULT, call_id="x", name="Read", output="lost", is_error=True)]),
+        Message(role="user", id="3", parts=[Part("image", ref="k#1", media_type="image/png")]),
+    ]
+
+    texts = [block for turn in Turns(talk).turns for block in turn.blocks if isinstance(block, Text)]
+
+    assert [text.whole for text in texts] == [
+        "[system note, not the user's words]\nBe kind.",
+        "[result of a call of Read that was not recorded, which failed]\nlost",
+        "[image: k#1, image/png]",
+    ]
