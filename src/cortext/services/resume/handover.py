@@ -18,6 +18,7 @@ from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
 from cortext.model.status import ACTIVE, check_transition
+from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found
@@ -36,6 +37,7 @@ OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
 SILENT = "messages without a word or a call"
+LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
 BEGUN = "a new session that begins with the command and the context block"
 
 
@@ -111,7 +113,7 @@ def make_plan(
             nameless = context_block(session, messages=len(history), native=True, nameless=True)
             prompt = _first_prompt(topicless, nameless)
     else:
-        _count_new(receipt, carried, tool.preview(carried).changed)
+        _count_new(receipt, carried, tool.preview(carried))
     return Plan(
         session=session,
         project=project,
@@ -128,20 +130,13 @@ def _first_prompt(command: str, block: str) -> str:
     return mask(f"{command.strip()}\n\n{block}" if command.strip() else block).text
 
 
-def _count_new(receipt: Receipt, carried: Sequence[Message], changed: dict[str, int]) -> None:
+def _count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
     """Put into the receipt what arrives of a session that we write."""
-    silent = sum(map(_is_silent, carried))
-    left = {kind: count for kind, count in changed.items() if kind.endswith("left out")}
-    for kind, count in changed.items():
-        if kind not in left:
-            receipt.changed[kind] = count
-    left.pop("empty message left out", None)  # counted as silent, whatever the tool calls them
-    left.pop("failure flag left out", None)
-    left[SILENT] = silent
-    for kind, count in left.items():
-        if count:
-            receipt.left_out[kind.removesuffix(" left out")] = count
-            receipt.messages -= count
+    left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
+    receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
+    left[SILENT] = len(carried) - written.messages - sum(left.values())
+    receipt.left_out |= {kind.removesuffix(" left out"): count for kind, count in left.items() if count}
+    receipt.messages = written.messages
 
 
 def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> None:
