@@ -61,16 +61,11 @@ def _cortext(folder: Path, *words: str) -> Ran:
 
 
 @pytest.mark.req("SESS-004a")
-@pytest.mark.parametrize(
-    "options",
-    [["--print"], ["--print", "--tokens", "800"]]
-    + [["--dry-run", "--ai", tool, "--tokens", "400"] for tool in ("claude", "gemini", "opencode", "codex")],
-    ids=" ".join,
-)
+@pytest.mark.parametrize("options", [["--print"], ["--print", "--tokens", "800"]], ids=" ".join)
 def test_it_imports_nothing_heavy(folder: Path, options: list[str]) -> None:
     ran = _cortext(folder, "resume", "001", *options)
     assert ran.code == 0, ran.err
-    assert "retry budget" in ran.out or "would run" in ran.out
+    assert "retry budget" in ran.out
     modules, compiled = ran.err.strip().splitlines()[-2:]
     assert [name for name in HEAVY if f"'{name}'" in modules] == []
     assert compiled == "[]"

@@ -11,7 +11,6 @@ the turns and adds at most what its own program does to them.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import re
@@ -209,8 +208,9 @@ class Turns:
     def _call(self, part: Part, position: _Position, used: set[str]) -> Call:
         call_id = part.id
         if not _CALL_ID.fullmatch(call_id) or call_id in used:
-            seed = f"{call_id}\0{position[0]}\0{position[1]}".encode("utf-8", "surrogatepass")
-            call_id = "call_" + hashlib.sha256(seed).hexdigest()[:24]
+            call_id = f"call_{position[0]}_{position[1]}"
+            while call_id in used:
+                call_id += "x"
             self.note(Change.CALL_ID)
         used.add(call_id)
         name = tool_name(part.name)
