@@ -38,6 +38,9 @@ def test_a_bot_that_sleeps_past_its_claim_writes_and_says_nothing_when_it_wakes(
             sleeper = next(bot for bot in crew.bots if bot.process and _asks(bot.process.pid, model.port))
             assert sleeper.process is not None
             os.kill(sleeper.process.pid, signal.SIGSTOP)
+            # Its port still accepts connections, and nobody answers them: Telegram calls the other one.
+            awake = crew.ports[1 - crew.bots.index(sleeper)]
+            telegram.webhook = {**telegram.webhook, "url": f"http://127.0.0.1:{awake}/hook"}
             # The other one goes on with the same message in the chat.
             telegram.wait_for(lambda: telegram.said(ME)[-1].startswith("Answer to who answers?"))
             assert telegram.deliver(telegram.next_update(ME, "and now?")) == 200
