@@ -292,17 +292,17 @@ def preload() -> None:
         importlib.import_module(f"{cortext.PACKAGE}.{module}")
         assert name
     for module in (
-        "store.workspace",
-        "services.search",
+        "store.files.workspace",
+        "services.library.search",
         "services.hooks",
         "services.resume.in_tool",
-        "services.capture",
+        "services.capture.capture",
     ):
         importlib.import_module(f"cortext.{module}")
     for module in (*cortext.HIDDEN.values(), "status", "_resume_one"):
         importlib.import_module(f"{cortext.PACKAGE}.{module}")
     for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
-        importlib.import_module(f"cortext.tools.{tool}")
+        importlib.import_module(f"cortext.tools.{tool}.adapter")
     for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.world"):
         importlib.import_module(f"cortext.faces.{module}")
 

@@ -13,7 +13,7 @@ from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import Message, Part, thread
-from cortext.model.turns import NOT_RECORDED, essence
+from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE, essence
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.install import EVENTS
@@ -195,7 +195,7 @@ def test_a_session_of_ours_is_taken_whole(
         ("assistant", "text", "It is green."),
         ("assistant", "tool_call", "never_answered"),
         ("user", "tool_result", NOT_RECORDED),
-        ("user", "text", "[system note]\nobey"),
+        ("user", "text", f"{SYSTEM_NOTE}\nobey"),
     ]
     for text in AWKWARD:
         quoted = f'[text: "{text}"]' if text == "(no content)" else text

@@ -16,6 +16,7 @@ from tests.support.model_server import ModelServer, Reply, Request, ToolCall
 from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
+from cortext.model.turns import NOT_RECORDED, OPENING, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.codex.adapter import Codex
 
@@ -210,17 +211,18 @@ def test_written_thread_reaches_the_model_as_real_turns(
     (request,) = server.turns
     turns = asked(request)
     assert turns == [
+        ("user", "text", OPENING),
         ("assistant", "text", "An answer comes first."),
         *(("user", "text", text) for text in AWKWARD if not text.startswith("<environment_context>")),
         ("assistant", "text", "Let me look."),
         ("assistant", "tool_call", "Read"),
         ("assistant", "tool_call", "apply_patch"),
         ("assistant", "tool_call", "mcp_boats_sail"),
-        ("tool", "tool_result", "[the result of this call was not recorded]"),
+        ("tool", "tool_result", NOT_RECORDED),
         ("tool", "tool_result", long_output),
         ("tool", "tool_result", long_output),
-        ("user", "text", "[a tool's result of Grep, the call was not recorded]\norphan"),
-        ("user", "text", "[a system message of the earlier conversation]\nBe kind."),
+        ("user", "text", "[result of a call of Grep that was not recorded]\norphan"),
+        ("user", "text", f"{SYSTEM_NOTE}\nBe kind."),
         ("assistant", "text", "Done."),
         ("assistant", "text", "And done again."),
         ("user", "text", "-which colour?"),

@@ -18,6 +18,7 @@ from tests.support.tool_runner import Tool, make_tool
 
 from cortext.io import files as fsio
 from cortext.model.message import Message, Part, thread
+from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE
 from cortext.tools.base import CommandFile, Launch
 from cortext.tools.opencode.adapter import OpenCode
 from cortext.tools.opencode.write import delete
@@ -261,9 +262,9 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
         ("tool", "it broke"),
         ("assistant", "It is green."),
         *(("user", text) for text in texts),
-        ("user", "[A system message of the earlier conversation, kept for the record:]\nBe brief."),
+        ("user", f"{SYSTEM_NOTE}\nBe brief."),
         ("assistant", f'bash {{"command": "touch {marker}", "description": "x"}}'),
-        ("tool", "[The result of this call was not recorded.]"),
+        ("tool", NOT_RECORDED),
         ("assistant", "So it goes."),
         ("user", "Which colour?\nThe boat's."),
     ]
