@@ -30,6 +30,13 @@ An error says what happened (the message), what was kept (`kept`) and what to do
 
 from __future__ import annotations
 
+DISTRIBUTION = "cortext-cli"  # our name on the package index; `cortext` there is another project
+
+
+def install_hint(extra: str) -> str:
+    """How to install what an optional part needs."""
+    return f"install it with: pip install '{DISTRIBUTION}[{extra}]'"
+
 
 class CortextError(Exception):
     """The root: catch this and you catch everything that we raise on purpose."""

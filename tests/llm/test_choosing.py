@@ -130,7 +130,7 @@ def test_key_without_its_library(bare: Path, monkeypatch: pytest.MonkeyPatch) ->
     for name in ("", "anthropic", "anthropic/claude-x"):
         with pytest.raises(NoModel) as caught:
             chosen(name)
-        assert 'pip install "cortext[models]"' in caught.value.hint
+        assert "pip install 'cortext-cli[models]'" in caught.value.hint
     install(bare, "codex")
     assert chosen() == "cli/codex"
 

@@ -210,7 +210,7 @@ def test_missing_library_says_how_to_get_it() -> None:
     with pytest.raises(NoModel) as caught:
         provider_module.library("openai/x", "no_such_library")
 
-    assert 'pip install "cortext[models]"' in caught.value.hint
+    assert "pip install 'cortext-cli[models]'" in caught.value.hint
 
 
 def test_ollama_says_how_to_fetch_a_model(server: ModelServer) -> None:

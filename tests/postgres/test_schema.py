@@ -189,4 +189,4 @@ def test_without_the_driver_the_user_is_told_how_to_get_it() -> None:
     code = "import sys; sys.modules['psycopg'] = None; from cortext.faces.cortext.main import main; sys.exit(main())"
     environ = {"CORTEXT_STORE": f"postgresql://me:{PASSWORD}@db/team", "PYTHONPATH": str(REPO / "src")}
     done = run([sys.executable, "-c", code, "list"], env={**os.environ, **environ})
-    assert done.code == 7 and "pip install 'cortext[postgres]'" in done.err and PASSWORD not in done.out + done.err
+    assert done.code == 7 and "pip install 'cortext-cli[postgres]'" in done.err and PASSWORD not in done.out + done.err

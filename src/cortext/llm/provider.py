@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Generator, Iterator
 from typing import Any, NoReturn
 
-from cortext.errors import CortextError, ModelCut, NoModel
+from cortext.errors import CortextError, ModelCut, NoModel, install_hint
 from cortext.llm import connection
 from cortext.llm.base import Event, Note, Request
 from cortext.llm.connection import Gathered, Limits, Wire
@@ -173,7 +173,7 @@ def library(name: str, module: str) -> Any:
         raise NoModel(
             f"{name} needs the library {module}, which cannot be loaded ({error})",
             kept="nothing was sent",
-            hint='install it with: pip install "cortext[models]"',
+            hint=install_hint("models"),
         ) from error
 
 

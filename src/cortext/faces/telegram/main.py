@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from cortext.config import settings as config
-from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError
+from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
 from cortext.services.assistant.worker import told
 from cortext.wiring.app import Wiring
 
@@ -60,7 +60,7 @@ def run(arguments: list[str]) -> int:
         import telegram  # noqa: F401
         import tornado  # noqa: F401
     except ImportError:
-        raise ConfigError("python-telegram-bot is not installed", hint="pip install 'cortext[telegram]'") from None
+        raise ConfigError("python-telegram-bot is not installed", hint=install_hint("telegram")) from None
     from cortext.faces.telegram import logs
 
     logs.begin(token, verbose=options.verbose)

@@ -11,7 +11,7 @@ import os
 import urllib.error
 import urllib.request
 
-from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable
+from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable, install_hint
 from cortext.index.search.arrays import np
 from cortext.llm.connection import opener
 from cortext.safety.secrets.masking import mask
@@ -98,7 +98,7 @@ class TransformerModel:
             raise ConfigError(
                 f"search.model = {name!r} needs sentence-transformers",
                 kept=_KEPT,
-                hint="install it with `pip install 'cortext[sentence-transformers]'`, or set search.model to built-in",
+                hint=f"{install_hint('sentence-transformers')}, or set search.model to built-in",
             ) from error
         self.name = name
         try:

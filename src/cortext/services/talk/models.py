@@ -8,13 +8,13 @@ from typing import Protocol
 
 import msgspec
 
-from cortext.errors import NoModel, UsageError
+from cortext.errors import DISTRIBUTION, NoModel, UsageError, install_hint
 from cortext.llm.base import Event, Model, Note, Request
 from cortext.model.message import Message
 from cortext.safety.secrets.masking import Finding, mask
 from cortext.services.text.masking import mask_message
 
-WAYS = """\
+WAYS = f"""\
 No model is at hand yet. There are three ways to get going, any one of them is enough:
 
   1. A key       export ANTHROPIC_API_KEY=…     (or OPENAI_API_KEY, or GEMINI_API_KEY)
@@ -22,7 +22,7 @@ No model is at hand yet. There are three ways to get going, any one of them is e
                  then, for example:  ollama pull qwen3
   3. An AI CLI   if Claude Code, Gemini CLI, OpenCode or Codex is installed and signed in, it is found by itself
 
-The first two need the client libraries too:  pip install "cortext[models]"
+The first two need the client libraries too:  pip install '{DISTRIBUTION}[models]'
 Choose one for good with CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
 
 
@@ -62,7 +62,7 @@ def choose(name: str, sources: Mapping[str, Source]) -> Model:
         raise NoModel(
             f"{name} needs the library {source.library}, which is not installed",
             kept="nothing was sent",
-            hint='install it with: pip install "cortext[models]"',
+            hint=install_hint("models"),
         )
     return source.make(own)
 

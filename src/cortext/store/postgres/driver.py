@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 
-from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed
+from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed, install_hint
 
 try:
     import psycopg
@@ -12,7 +12,7 @@ except ImportError as problem:
     raise ConfigError(
         f"the store is a PostgreSQL server, and the driver for it is not here ({problem})",
         kept="nothing was changed",
-        hint="install it with `pip install 'cortext[postgres]'`",
+        hint=install_hint("postgres"),
     ) from None
 
 # A line that breaks is ours to tell: the driver's own words about it would land on the user's screen.

@@ -1,0 +1,64 @@
+"""Building the package, and what has to be true before a release: `bin/release-check`."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def build(target: Path) -> tuple[Path, Path]:
+    """Build sdist and wheel without a network, the wheel from the sdist; their paths."""
+    command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), str(REPOSITORY)]
+    subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
+    (sdist,) = target.glob("*.tar.gz")
+    (wheel,) = target.glob("*.whl")
+    return sdist, wheel
+
+
+def project() -> dict[str, Any]:
+    """The `[project]` table."""
+    table: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    return table
+
+
+def problems(version: str) -> list[str]:
+    """What is not ready for a release of this version."""
+    found = []
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
+    if headings[:1] != ["Unreleased"]:
+        found.append("CHANGELOG.md does not begin with an Unreleased section")
+    if not any(re.fullmatch(rf"{re.escape(version)} \(\d{{4}}-\d\d-\d\d\)", heading) for heading in headings):
+        found.append(f"CHANGELOG.md has no section '{version} (YYYY-MM-DD)'")
+    if not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        found.append(f"the version {version!r} is not X.Y.Z")
+    found += [
+        f"[project.urls] {name} is a placeholder: {url}"
+        for name, url in project().get("urls", {}).items()
+        if re.match(r"https?://[^/]*\.example(/|$)", url)
+    ]
+    return found
+
+
+def main() -> int:
+    """Build into dist/ and report."""
+    from cortext import __version__
+
+    shutil.rmtree(REPOSITORY / "dist", ignore_errors=True)
+    for path in build(REPOSITORY / "dist"):
+        print(f"built {path.relative_to(REPOSITORY)}")
+    found = problems(__version__)
+    for problem in found:
+        print(f"not ready: {problem}", file=sys.stderr)
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,131 @@
+"""The package as a user gets it: built, installed in a clean environment, and used."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import venv
+import zipfile
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+
+from tests.support import release
+
+REPOSITORY = release.REPOSITORY
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    return release.build(tmp_path_factory.mktemp("dist"))
+
+
+def _needed(requirement: Requirement, seen: set[str]) -> Iterator[metadata.Distribution]:
+    """The distribution that fulfils a requirement, and those that it needs itself."""
+    extras = requirement.extras or {""}
+    key = f"{requirement.name.lower()}[{','.join(sorted(extras))}]"
+    if key in seen:
+        return
+    seen.add(key)
+    found = metadata.distribution(requirement.name)
+    yield found
+    for text in found.requires or []:
+        needed = Requirement(text)
+        if needed.marker is None or any(needed.marker.evaluate({"extra": extra}) for extra in extras):
+            needed.marker = None
+            yield from _needed(needed, seen)
+
+
+@pytest.fixture(scope="module")
+def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An environment with the wheel and exactly its declared dependencies, linked from ours: no network is needed."""
+    folder = tmp_path_factory.mktemp("clean")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    site = next((folder / "lib").glob("python*")) / "site-packages"
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", str(python), "install", "--no-index", "--no-deps", str(built[1])],
+        check=True,
+        capture_output=True,
+        timeout=120,
+    )
+    for text in release.project()["dependencies"]:
+        for needed in _needed(Requirement(text), set()):
+            for file in needed.files or []:
+                top = Path(file.parts[0])
+                if top.name not in ("..", "__pycache__") and not (site / top).exists():
+                    (site / top).symlink_to(Path(str(needed.locate_file(top))))
+    return folder / "bin"
+
+
+def _run(installed: Path, home: Path, *words: str) -> str:
+    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8", "COLUMNS": "100"}
+    done = subprocess.run(words, cwd=home, env=environ, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.req("LIB-04")
+def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
+    for command in ("cortext", "aur", "alfred"):
+        assert _run(installed, tmp_path, command, "--version").split()[-1] == metadata.version("cortext-cli")
+    _run(installed, tmp_path, "cortext", "demo", "--quiet", "there")
+    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
+    found = subprocess.run(
+        ["cortext", "search", "tablets", "thrown", "out"],
+        cwd=tmp_path / "there",
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    assert "tablet" in found.lower()
+
+
+@pytest.mark.req("LIB-04")
+def test_the_wheel_holds_everything_under_src_and_nothing_else(built: tuple[Path, Path]) -> None:
+    tracked = subprocess.run(
+        ["git", "ls-files", "src"], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60
+    ).stdout.splitlines()
+    with zipfile.ZipFile(built[1]) as wheel:
+        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert held == {str(Path(name).relative_to("src")) for name in tracked if (REPOSITORY / name).exists()}
+
+
+@pytest.mark.req("LIB-04")
+def test_the_sdist_holds_what_is_needed_to_build_and_check_it(built: tuple[Path, Path]) -> None:
+    with tarfile.open(built[0]) as sdist:
+        held = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "bin/check", "tests/requirements.py"} <= held
+    assert not any(name.startswith((".venv/", ".cache/", "dist/", "build/")) for name in held)
+
+
+@pytest.mark.req("LIB-04")
+def test_no_document_says_to_install_the_other_project() -> None:
+    other = re.compile(r"(?:pip|pipx|uv tool|uv pip)\s+install\s+(?:-\S+\s+)*[\"']?cortext(?![-\w])")
+    tracked = subprocess.run(
+        ["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60
+    ).stdout.splitlines()
+    wrong = []
+    for name in tracked:
+        path = REPOSITORY / name
+        if path.is_file() and path != Path(__file__) and path.suffix in (".md", ".py", ".toml", ".yml", ".js", ""):
+            text = path.read_text(encoding="utf-8", errors="replace")
+            wrong += [f"{name}: {found}" for found in other.findall(text)]
+    assert wrong == []
+    assert other.search("pip install 'cortext[models]'") and other.search("pipx install cortext")
+
+
+@pytest.mark.req("LIB-04")
+def test_a_release_is_refused_until_changelog_and_urls_are_ready() -> None:
+    found = release.problems("99.0.0")
+    assert "CHANGELOG.md has no section '99.0.0 (YYYY-MM-DD)'" in found
+    assert any("placeholder" in problem for problem in found)
+    assert "the version '1.0' is not X.Y.Z" in release.problems("1.0")
