@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from cortext.index.sessions import FEW
-from tests.support.cli import cortext
+from cortext.store.files.workspace import WorkspaceStore
+from tests.support.claude_talk import ClaudeTalk
+from tests.support.cli import committed_workspace, cortext
 
 
 def session(work: Path, number: int) -> Path:
@@ -106,3 +108,39 @@ def test_a_session_that_another_program_puts_into_a_plain_folder_is_found_at_onc
     assert other.name not in listed()
     (other / ".session" / "messages.jsonl").write_text(line("slowly", "2026-01-06T10:00:00Z", 0), encoding="utf-8")
     assert other.name in listed()
+
+
+@pytest.mark.req("FLOW-01", "FLOW-08")
+def test_a_resume_carries_what_a_killed_tool_wrote_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that is killed runs no hook: its transcript is all that knows of the last words."""
+    work = committed_workspace(tmp_path / "work", monkeypatch)
+    talk = ClaudeTalk(work)
+    talk.prompt("/workspace.brainstorm Herons at the pond")
+    talk.answer("How many are there?")
+    talk.write("I counted seven herons.", "Seven is a colony.")
+    printed = cortext("resume", "001", "--print", cwd=work)
+    assert "I counted seven herons." in printed.out and "Seven is a colony." in printed.out
+
+    talk.write("Two flew away.", "Five are left.")
+    planned = cortext("resume", "001", "--dry-run", cwd=work)
+    assert "its own session, as it is" in planned.out and "6 of 6 messages" in planned.out, planned.out
+
+    talk.write("One came back.", "Then there are six.")
+    answer = ClaudeTalk(work).resume("001")
+    assert "Then there are six." in answer
+
+
+@pytest.mark.req("FLOW-03", "FLOW-08")
+def test_a_resume_says_that_the_last_words_could_not_be_captured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = committed_workspace(tmp_path / "work", monkeypatch)
+    talk = ClaudeTalk(work)
+    talk.prompt("/workspace.brainstorm Herons at the pond")
+    talk.answer("How many are there?")
+    talk.write("I counted seven herons.", "Seven is a colony.")
+    (log,) = work.glob("conversations/*/*/.session/messages.jsonl")
+    with WorkspaceStore(str(work)).open(log.parent.parent.name):
+        printed = cortext("resume", "001", "--print", cwd=work, env={"CORTEXT_STORE_LOCK_TIMEOUT": "0.1"})
+    assert printed.code == 0 and "How many are there?" in printed.out, printed.err
+    assert "seven herons" not in printed.out and "what was said last may be missing" in printed.err

@@ -44,6 +44,8 @@ class World(Protocol):
 
     def capture(self) -> Capture: ...
 
+    def caught_up(self, found: Found) -> Found: ...
+
     def listing(self) -> Listing: ...
 
     def workspace_store(self) -> NamedStore: ...
@@ -190,7 +192,7 @@ class Hook:
         listing = self.world.listing()
         listing.refresh()
         chat = self._chat()
-        desk = Desk(listing, self.capture, self.world.workspace, chat, save=self._save)
+        desk = Desk(listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save)
         if not self.tool.records_after_answer:
             return desk.answer(self.event.arguments).text()
         reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
     from cortext.services.library.server_rows import ServerSource
-    from cortext.services.library.stores import NamedStore
+    from cortext.services.library.stores import Found, NamedStore
     from cortext.store.assistant import Chats, Facts
     from cortext.store.base import Store
     from cortext.store.files.assistant import FileUpdates
@@ -244,6 +244,15 @@ class Wiring:
             mask=self.settings["workspace.mask"],
             keep_unmasked=self.settings["workspace.keep_unmasked"],
         )
+
+    def caught_up(self, found: Found) -> Found:
+        """The session with everything that its AI tool has written, also where no hook told us."""
+        origin = found.session.origin
+        if origin.tool not in TOOLS or not origin.session_id:
+            return found
+        from cortext.services.capture.capture import caught_up
+
+        return caught_up(self.capture(), self.tool(origin.tool), found)
 
     def tool(self, name: str) -> Tool:
         """The adapter of one AI tool."""

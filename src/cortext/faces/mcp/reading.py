@@ -121,7 +121,7 @@ def resume_session(world: World, given: Given) -> Answer:
     if not wanted:
         return _resumable(world, desk)
     row = desk.choose(wanted, see="list_sessions or search_sessions")
-    chosen = world.listing.found(row)
+    chosen = desk.found(row)
     if desk.chat is not None and chosen.session.status == COMPLETED and not given.flag("force"):
         refused = f"{completed_text(chosen)} (or resume_session with force)"
         return Answer(refused, {"attached": False, "done": refused})
@@ -142,7 +142,14 @@ def _desk(world: World) -> Desk:
         catch_up(capture, wiring.tool(chat.tool), chat.key)
         world.listing.refresh()
     commit = wiring.settings["workspace.commit"]
-    return Desk(world.listing, capture, wiring.workspace, chat, save=lambda held: pause(held, commit=commit))
+    return Desk(
+        world.listing,
+        capture,
+        wiring.workspace,
+        chat,
+        caught_up=wiring.caught_up,
+        save=lambda held: pause(held, commit=commit),
+    )
 
 
 def _packet(chosen: Found, budget: int) -> Packet:

@@ -8,11 +8,10 @@ from cortext.faces.mcp.world import World
 from cortext.model.session import Change, Session
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.services.capture.capture import catch_up
 from cortext.services.library.recall import SUMMARY, TITLE, WORD
+from cortext.services.library.stores import Found
 from cortext.services.text.digest import clip
 from cortext.services.workspace.lifecycle import Saved, active, save
-from cortext.wiring.app import TOOLS
 
 LONGEST = 4_000  # characters of a summary
 
@@ -27,9 +26,7 @@ def save_session(world: World, given: Given) -> Answer:
     else:
         place = wiring.workspace_store()
         session = active(place)
-    tool = session.origin.tool
-    if tool in TOOLS:  # what was said last may not have come through a hook
-        catch_up(wiring.capture(), wiring.tool(tool), session.origin.session_id)
+    wiring.caught_up(Found(place, session))
     summary = " ".join(given.text("summary")[:LONGEST].split())
     session = place.store.get(session.id)
     if summary and summary != session.summary:

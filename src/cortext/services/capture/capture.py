@@ -24,7 +24,7 @@ from cortext.model.message import BEGINNING, USER, Message, thread
 from cortext.model.session import TITLED_BY_USER, AgentConfig, Change, Origin, Session
 from cortext.model.status import ACTIVE, PAUSED
 from cortext.services.capture.storable import storable
-from cortext.services.library.stores import NamedStore, settle
+from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import Kept, mask_message, mask_struct
 from cortext.store.base import Store
 from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
@@ -503,6 +503,13 @@ def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
         if transcript.key == key:
             return capture.capture(tool, transcript)
     return UNCHANGED
+
+
+def caught_up(capture: Capture, tool: Tool, found: Found) -> Found:
+    """The session with everything that its tool has written: a tool that was killed ran no hook."""
+    if not catch_up(capture, tool, found.session.origin.session_id).added:
+        return found
+    return Found(found.place, found.place.store.get(found.session.id))
 
 
 class ToolReport(msgspec.Struct, kw_only=True):

@@ -21,7 +21,7 @@ from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Ways, candidates, choose, is_number, only
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
-from cortext.services.resume.notes import notes_on
+from cortext.services.resume.notes import notes_on, up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.text.digest import clip
 from cortext.services.workspace import running_chats as chats
@@ -49,7 +49,11 @@ class Reply(NamedTuple):
 
 
 class Desk:
-    """Everything that answering a chat needs. `save` saves and pauses what the chat was held in before."""
+    """Everything that answering a chat needs.
+
+    `caught_up` captures what the chosen conversation's tool has written since the last hook; `save` saves and pauses
+    what the chat was held in before.
+    """
 
     def __init__(
         self,
@@ -58,9 +62,12 @@ class Desk:
         workspace: str,
         chat: Chat | None,
         *,
+        caught_up: Callable[[Found], Found],
         save: Callable[[Found], object] | None = None,
     ) -> None:
-        self.listing, self.capture, self.workspace, self.chat, self._save = listing, capture, workspace, chat, save
+        self.listing, self.capture, self.workspace, self.chat = listing, capture, workspace, chat
+        self._caught_up, self._save = caught_up, save
+        self._missing: list[str] = []  # why the chosen conversation may not be up to date
 
     # ── what there is ────────────────────────────────────────────────────────────────────────────────
 
@@ -118,6 +125,11 @@ class Desk:
             matches = matches[:1]
         return only(matches, rows, wanted, ways)
 
+    def found(self, row: Row) -> Found:
+        """The conversation of a row, up to date."""
+        found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
+        return found
+
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, wanted: str, largest: int = LARGEST, size: Callable[[str], int] = len) -> Reply:
@@ -127,7 +139,7 @@ class Desk:
         if not words:
             return Reply("", list_text(self.shown(), len(self.rows())))
         try:
-            chosen = self.listing.found(self.choose(" ".join(words)))
+            chosen = self.found(self.choose(" ".join(words)))
         except (AmbiguousId, NotFound) as error:
             said = disarmed(mask(f"{error.message}. {error.hint}.").text)
             return Reply("", f"{said}\n\n{list_text(self.shown(), len(self.rows()))}")
@@ -139,7 +151,7 @@ class Desk:
     def go_on(self, chosen: Found, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make that active; what was done, and what to know."""
         chat, session = self.chat, chosen.session
-        notes = _notes(chosen, chat)
+        notes = [*(f"Note: {note}." for note in self._missing), *_notes(chosen, chat)]
         if chat is None:
             done = (
                 "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from cortext.errors import CortextError
 from cortext.model import clock
 from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
 from cortext.safety.framing import field
+from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found
 from cortext.services.workspace.registry import command_hash
 from cortext.tools.base import TITLES
+
+
+def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
+    """The conversation with everything that its tool has written; where that fails, as it is stored, and a note."""
+    try:
+        return caught_up(found), []
+    except (CortextError, OSError) as error:
+        why = field(mask(str(error)).text)
+        return found, [f"what was said last may be missing, because it could not be captured: {why}"]
 
 
 def notes_on(found: Found, here: Origin | None = None) -> list[str]:

@@ -20,6 +20,7 @@ from cortext.services.library.resolve import Ways, candidates, holds, only
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.history import History
+from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
 from cortext.wiring.app import TOOLS, Wiring
@@ -39,9 +40,11 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     row = _choose(wiring, listing, rows, wanted if options.what else None, options)
     if row is None:
         return 130
-    chosen = listing.found(row)
+    chosen, missing = up_to_date(listing.found(row), wiring.caught_up)
     command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
+        for note in missing:
+            print(terminal.line(f"Note: {note}."), file=sys.stderr)
         return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
@@ -51,7 +54,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     budget = options.tokens or wiring.settings["resume.native_tokens"]
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
-    plan.warnings += warnings_for(chosen, tool, plan)
+    plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
     if options.dry_run:
         try:
             # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
@@ -99,7 +102,14 @@ def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: boo
         catch_up(capture, wiring.tool(chat.tool), chat.key)
         listing.refresh()
     commit = wiring.settings["workspace.commit"]
-    desk = Desk(listing, capture, wiring.workspace, chat, save=lambda held: pause(held, commit=commit))
+    desk = Desk(
+        listing,
+        capture,
+        wiring.workspace,
+        chat,
+        caught_up=wiring.caught_up,
+        save=lambda held: pause(held, commit=commit),
+    )
     print(terminal.block(desk.answer(f"{wanted} {FORCE}" if force else wanted).text()))
     return 0
 

@@ -103,6 +103,7 @@ def print_found(found: Sequence[Found]) -> None:
             first = len(f"   {role} #{match.seq}  ")
             print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {lit(match, first)}")
         print()
+    sys.stdout.flush()  # the hint comes last, also where both go to one pipe
     print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
 
 

@@ -10,10 +10,9 @@ from cortext.faces.terminal.style import folded
 from cortext.model.session import Change
 from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
-from cortext.services.capture.capture import catch_up
 from cortext.services.library.stores import Found
 from cortext.services.workspace.lifecycle import active, confirmation, save
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.wiring.app import Wiring
 
 _ABOUT = {
     "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",
@@ -47,9 +46,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
             raise
         print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
-    tool = found.session.origin.tool
-    if tool in TOOLS:  # what was said last may not have come through a hook
-        catch_up(wiring.capture(), wiring.tool(tool), found.session.origin.session_id)
+    found = wiring.caught_up(found)
     if options.summary:
         written = Change(
             summary=" ".join(options.summary.split()), summary_by="agent", summary_covers=found.session.message_count
