@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import given, settings
@@ -19,7 +20,57 @@ from cortext.tools.codex.render import Rendering as Codex
 from cortext.tools.gemini_cli.render import Rendering as GeminiCli
 from cortext.tools.opencode.render import Rendering as OpenCode
 
-RENDERERS = (ClaudeCode, Codex, GeminiCli, OpenCode)
+
+class Crossed(NamedTuple):
+    """What is really in a rendering: the ids of calls in order, those of results, and the texts."""
+
+    calls: list[str]
+    results: list[str]
+    texts: list[str]
+
+
+def in_claude_code(rendering: ClaudeCode) -> Crossed:
+    blocks: list[dict[str, Any]] = [block for record in rendering.records for block in record.blocks]
+    return Crossed(
+        [block["id"] for block in blocks if block["type"] == "tool_use"],
+        [block["tool_use_id"] for block in blocks if block["type"] == "tool_result"],
+        [block["text"] for block in blocks if block["type"] == "text"],
+    )
+
+
+def in_codex(rendering: Codex) -> Crossed:
+    items = [row.payload for group in rendering.groups for row in group.rows]
+    return Crossed(
+        [item["call_id"] for item in items if item["type"].endswith("_call")],
+        [item["call_id"] for item in items if item["type"].endswith("_output")],
+        [piece["text"] for item in items if item["type"] == "message" for piece in item["content"]],
+    )
+
+
+def in_gemini_cli(rendering: GeminiCli) -> Crossed:
+    contents = [record["content"] for record in rendering.records]
+    pieces: list[dict[str, Any]] = [
+        piece for one in contents for piece in ([{"text": one}] if isinstance(one, str) else one)
+    ]
+    return Crossed(
+        [piece["functionCall"]["id"] for piece in pieces if "functionCall" in piece],
+        [piece["functionResponse"]["id"] for piece in pieces if "functionResponse" in piece],
+        [piece["text"] for piece in pieces if "text" in piece],
+    )
+
+
+def in_opencode(rendering: OpenCode) -> Crossed:
+    parts = [part for message in rendering.native for part in message.parts]
+    calls = [part.call for part in parts if part.tool]  # a call holds its result
+    return Crossed(calls, calls, [part.text for part in parts if not part.tool])
+
+
+RENDERERS: dict[Any, Callable[[Any], Crossed]] = {
+    ClaudeCode: in_claude_code,
+    Codex: in_codex,
+    GeminiCli: in_gemini_cli,
+    OpenCode: in_opencode,
+}
 # What a program itself makes necessary, and none of the others.
 OF_A_PROGRAM = {Change.GUARDED, Change.SEPARATOR, Change.ERROR_NAMED, Change.ERROR_FLAG, Change.QUOTED}
 
@@ -62,10 +113,17 @@ def conversations(draw: some.DrawFn) -> list[Message]:
 def test_every_renderer_carries_the_same(talk: list[Message]) -> None:
     normal = Turns(talk)
 
-    for renderer in RENDERERS:
-        report = renderer(talk).report()
-        assert (report.messages, report.tool_calls) == (normal.messages, normal.tool_calls), renderer
-        shared = {kind: count for kind, count in report.changed.items() if kind not in OF_A_PROGRAM}
+    calls = [call.id for turn in normal.turns for call in turn.calls]
+    words = [text.text for turn in normal.turns for text in turn.texts if text.part is None and text.text]
+    for renderer, rendered in RENDERERS.items():
+        rendering: Any = renderer(talk)
+        crossed = rendered(rendering)
+        assert crossed.calls == calls and sorted(crossed.results) == sorted(calls), renderer
+        said = [text.replace("\u2028", "\n").replace("\u2029", "\n") for text in crossed.texts]
+        for text in words:
+            plain = text.replace("\u2028", "\n").replace("\u2029", "\n")
+            assert plain in said or f"[text: {json.dumps(text)}]" in said, (renderer, text)
+        shared = {kind: count for kind, count in rendering.normal.changed.items() if kind not in OF_A_PROGRAM}
         wanted = dict(normal.changed)
         if renderer is Codex:  # the one program that takes words in place of arguments
             shared.pop(Change.INPUT_WRAPPED, None)

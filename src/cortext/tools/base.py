@@ -14,6 +14,7 @@ import msgspec
 
 from cortext.io.batch import Later
 from cortext.model.message import Message
+from cortext.model.turns import Turns
 
 TITLES = {"claude": "Claude Code", "gemini": "Gemini CLI", "opencode": "OpenCode", "codex": "Codex"}
 
@@ -84,6 +85,11 @@ class Written(msgspec.Struct, kw_only=True):
     messages: int
     tool_calls: int
     changed: dict[str, int] = {}  # e.g. {"thinking left out": 2, "leading command sign guarded": 1}
+
+    @classmethod
+    def of(cls, normal: Turns, key: str = "", path: str = "") -> Written:
+        """The report on a conversation whose normal form was, or would be, written."""
+        return cls(key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed)
 
 
 class Withheld(msgspec.Struct, kw_only=True):

@@ -105,4 +105,4 @@ def test_a_long_conversation_is_planned_in_time_that_grows_with_it() -> None:
     for number in range(4_000):
         talk += [said("assistant", "", calls(f"c{number}")), said("tool", "", answers(f"c{number}"))]
 
-    assert Rendering(talk).report().tool_calls == 4_000
+    assert Rendering(talk).normal.tool_calls == 4_000

@@ -372,7 +372,7 @@ def test_any_conversation_is_written_or_refused_never_spoilt(messages: list[Mess
     answers = [part["functionResponse"]["id"] for record in done.records for part in _responses(record)]
     assert sorted(calls) == sorted(answers) and len(set(calls)) == len(calls)
     of_answers = [message.parts_of(TOOL_CALL) for message in messages if message.role == "assistant"]
-    assert done.report().tool_calls == sum(map(len, of_answers)) == len(calls)
+    assert done.normal.tool_calls == sum(map(len, of_answers)) == len(calls)
     assert len({record["id"] for record in done.records}) == len(done.records)
 
 

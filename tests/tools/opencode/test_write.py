@@ -262,9 +262,7 @@ def test_any_talk_comes_back_as_planned(tmp_path: Path, talk: list[tuple[str, st
     found = list(DocumentReading(Transcript(tool="opencode", key="ses_x", path=str(path))))
 
     assert [signature(one) for one in found] == plan.expected
-    assert plan.report().tool_calls == sum(
-        len(one.parts_of("tool_call")) for one in messages if one.role == "assistant"
-    )
+    assert plan.normal.tool_calls == sum(len(one.parts_of("tool_call")) for one in messages if one.role == "assistant")
     told = "\n".join(f"{one.content} {[(part.text, part.output) for part in one.parts or ()]}" for one in found)
     for one in messages:
         for text in (one.content, *(part.text + part.output for part in one.parts or () if part.type != "thinking")):

@@ -179,7 +179,7 @@ class ClaudeCode:
         """What `write` would report."""
         from cortext.tools.claude_code.render import Rendering
 
-        return Rendering(messages).report()
+        return Written.of(Rendering(messages).normal)
 
     def write(
         self,

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 from cortext.model.message import ASSISTANT, Message
 from cortext.model.turns import Block, Call, Change, Result, Turns
-from cortext.tools.base import Written
 
 Json = dict[str, Any]
 
@@ -31,18 +30,11 @@ class Rendering:
     """What to write for a sequence of messages, and what is not as it was."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self._normal = Turns(messages)
+        self.normal = Turns(messages)
         self.records = [
             Rendered(turn.role, [self._block(block, turn.role) for block in turn.blocks], turn.message)
-            for turn in self._normal.turns
+            for turn in self.normal.turns
         ]
-
-    def report(self, key: str = "", path: str = "") -> Written:
-        """What was, or would be, written."""
-        normal = self._normal
-        return Written(
-            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
-        )
 
     def _block(self, block: Block, role: str) -> Json:
         if isinstance(block, Call):
@@ -56,12 +48,12 @@ class Rendering:
             }
         text = block.whole
         if role == ASSISTANT and text.strip() == _DROPPED:
-            self._normal.note(Change.QUOTED)
+            self.normal.note(Change.QUOTED)
             text = f"[text: {json.dumps(text)}]"
         return {"type": "text", "text": text}
 
     def _output(self, result: Result) -> str:
         if result.is_error and not result.output.strip():
-            self._normal.note(Change.ERROR_NAMED)
+            self.normal.note(Change.ERROR_NAMED)
             return _EMPTY_ERROR
         return result.output

@@ -55,7 +55,7 @@ def write_session(
     except BaseException:
         fsio.remove(path)
         raise
-    return rendering.report(key, path)
+    return Written.of(rendering.normal, key, path)
 
 
 def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterator[bytes]:

@@ -180,7 +180,7 @@ class Codex:
         """What `write` would report for these messages."""
         from cortext.tools.codex.render import Rendering
 
-        return Rendering(messages).report()
+        return Written.of(Rendering(messages).normal)
 
     def write(
         self,

@@ -16,7 +16,7 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standing_alone
-from cortext.tools.base import About, Counts, Written
+from cortext.tools.base import About, Counts
 from cortext.tools.codex.mark import Mark
 from cortext.tools.codex.talk import Talk
 
@@ -66,9 +66,9 @@ class Rendering:
     """What to write for a sequence of messages, and what is not as it was."""
 
     def __init__(self, messages: Sequence[Message], note: str = "") -> None:
-        self._normal = Turns(messages, words_as_input=True)
+        self.normal = Turns(messages, words_as_input=True)
         self._time = ""
-        self.groups = [self._group(number, turn) for number, turn in enumerate(self._normal.turns)]
+        self.groups = [self._group(number, turn) for number, turn in enumerate(self.normal.turns)]
         if note:  # a word of ours behind them
             self.groups.append(self._group(len(self.groups), Turn(USER, [Text(note)], None)))
             self.groups[-1].rows[0].timestamp = clock.now()
@@ -80,14 +80,7 @@ class Rendering:
 
     @property
     def tool_calls(self) -> int:
-        return self._normal.tool_calls
-
-    def report(self, key: str = "", path: str = "") -> Written:
-        """What was, or would be, written."""
-        normal = self._normal
-        return Written(
-            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
-        )
+        return self.normal.tool_calls
 
     def finish(self) -> None:
         """What only a real file needs, and a preview does not: ids, and the messages in the marks.
@@ -125,7 +118,7 @@ class Rendering:
             rows.append(Row(_call(block, seed), self._time, Mark()))
         elif isinstance(block, Result):
             if block.is_error and block.part is not None:
-                self._normal.note(Change.ERROR_FLAG)
+                self.normal.note(Change.ERROR_FLAG)
             rows.append(Row(_result(block), self._time, Mark()))
             _allow_length(rows[-1])
         else:

@@ -80,7 +80,7 @@ def _write(
     except BaseException:
         fsio.remove(page.path)
         raise
-    return rendering.report(thread, page.path)
+    return Written.of(rendering.normal, thread, page.path)
 
 
 # ── the lines ────────────────────────────────────────────────────────────────────────────────────────

@@ -124,7 +124,7 @@ class GeminiCli:
         """What `write` would report for these messages; nothing is written."""
         from cortext.tools.gemini_cli.render import Rendering
 
-        return Rendering(messages).report()
+        return Written.of(Rendering(messages).normal)
 
     def write(
         self,

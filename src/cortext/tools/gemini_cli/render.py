@@ -19,7 +19,6 @@ import msgspec
 from cortext.model import clock
 from cortext.model.message import USER, Message
 from cortext.model.turns import Change, Result, Turn, Turns, essence, standing_alone, whole_characters
-from cortext.tools.base import Written
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
 from cortext.tools.gemini_cli.messages import own_message
 from cortext.tools.gemini_cli.records import Record
@@ -45,21 +44,14 @@ class Rendering:
     """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self._normal = Turns(messages)
-        self._results = self._normal.results
+        self.normal = Turns(messages)
+        self._results = self.normal.results
         self._now = clock.now()
         self._ids: set[str] = set()
         self.records: list[Json] = []
         self.expected: list[Message] = []
-        for number, turn in enumerate(self._normal.turns):
+        for number, turn in enumerate(self.normal.turns):
             self._add(number, turn)
-
-    def report(self, key: str = "", path: str = "") -> Written:
-        """What was, or would be, written."""
-        normal = self._normal
-        return Written(
-            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
-        )
 
     # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -88,7 +80,7 @@ class Rendering:
         texts = [self._clean(text.whole) for text in turn.texts]
         begin = texts[0].lstrip(_BLANKS) if texts and not content else ""
         if begin.startswith(_DROPPED):
-            self._normal.note(Change.GUARDED)
+            self.normal.note(Change.GUARDED)
             mark.lead = 1
             content.append({"text": _GUARD})
         content += [{"text": text} for text in texts]
@@ -134,7 +126,7 @@ class Rendering:
         """A text without the characters that the program's own file cannot hold."""
         cleaned, found = _SEPARATORS.subn("\n", text)
         if found:
-            self._normal.note(Change.SEPARATOR, found)
+            self.normal.note(Change.SEPARATOR, found)
         return cleaned
 
     def _clean_value(self, value: Any) -> Any:

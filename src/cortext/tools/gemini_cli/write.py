@@ -49,7 +49,7 @@ def write_session(
     except BaseException:
         fsio.remove(path)
         raise
-    return done.report(key, path)
+    return Written.of(done.normal, key, path)
 
 
 def _free_key(store: GeminiStore, chats: str, wanted: str) -> str:

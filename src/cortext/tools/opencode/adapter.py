@@ -146,7 +146,7 @@ class OpenCode:
         """What `write` would report for these messages."""
         from cortext.tools.opencode.render import Rendering
 
-        return Rendering(messages).report()
+        return Written.of(Rendering(messages).normal)
 
     def write(
         self,

@@ -13,7 +13,6 @@ import msgspec
 
 from cortext.model.message import TEXT, TOOL, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.model.turns import Call, Text, Turn, Turns
-from cortext.tools.base import Written
 from cortext.tools.opencode.mark import Mark, notes_text
 
 Signature = tuple[str, str, tuple[Any, ...]]
@@ -51,22 +50,15 @@ class Rendering:
     """What to write for a sequence of messages, what is not as it was, and what reading must give back."""
 
     def __init__(self, messages: Sequence[Message]) -> None:
-        self._normal = Turns(messages)
-        self._results = self._normal.results
+        self.normal = Turns(messages)
+        self._results = self.normal.results
         self._times_read: dict[str, int] = {}
         # Images and files that came with results have no place of their own: they are noted at the first of those.
-        self._notes = {turn.results[0].call.id: _attached(turn) for turn in self._normal.turns if turn.results}
+        self._notes = {turn.results[0].call.id: _attached(turn) for turn in self.normal.turns if turn.results}
         self.native: list[NativeMessage] = []
         self.expected: list[Signature] = []
-        for turn in self._normal.turns:
+        for turn in self.normal.turns:
             self._add(turn)
-
-    def report(self, key: str = "", path: str = "") -> Written:
-        """What was, or would be, written."""
-        normal = self._normal
-        return Written(
-            key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed
-        )
 
     def _add(self, turn: Turn) -> None:
         message, noted = turn.message, _attached(turn) if turn.results else []

@@ -59,7 +59,7 @@ def write_session(
     except DamagedData:
         delete(program, key, project=project)
         raise
-    return rendering.report(key, database)
+    return Written.of(rendering.normal, key, database)
 
 
 def write_begun(program: Program, database: str, *, project: str, title: str, key: str) -> Written:
