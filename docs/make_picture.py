@@ -25,7 +25,7 @@ COLOURS = {
 WIDTH, LINE, LEFT, TOP = 118, 19, 18, 52
 COMMANDS = (
     ("cortext list --here --limit 5", 6),
-    ("cortext search tablets thrown out at sunrise --limit 1", 4),
+    ("cortext search tablets thrown out at sunrise --limit 1", 5),
     ("cortext show flaky", 10),
     ("cortext resume flaky --ai gemini --dry-run", 9),
 )

@@ -64,28 +64,22 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
     return folder / "bin"
 
 
-def _run(installed: Path, home: Path, *words: str) -> str:
-    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(home), "LANG": "C.UTF-8", "COLUMNS": "100"}
-    done = subprocess.run(words, cwd=home, env=environ, capture_output=True, text=True, timeout=120, check=False)
+def _run(installed: Path, folder: Path, *words: str) -> str:
+    """The output of a command, with the folder above as its HOME."""
+    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(folder.parent), "LANG": "C.UTF-8"}
+    done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.mark.req("LIB-04")
 def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
     for command in ("cortext", "aur", "alfred"):
-        assert _run(installed, tmp_path, command, "--version").split()[-1] == metadata.version("cortext-cli")
-    _run(installed, tmp_path, "cortext", "demo", "--quiet", "there")
-    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(tmp_path), "LANG": "C.UTF-8"}
-    found = subprocess.run(
-        ["cortext", "search", "tablets", "thrown", "out"],
-        cwd=tmp_path / "there",
-        env=environ,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=True,
-    ).stdout
+        assert _run(installed, here, command, "--version").split()[-1] == metadata.version("cortext-cli")
+    _run(installed, here, "cortext", "demo", "--quiet", "../there")
+    found = _run(installed, tmp_path / "there", "cortext", "search", "tablets", "thrown", "out")
     assert "tablet" in found.lower()
 
 
@@ -125,7 +119,21 @@ def test_no_document_says_to_install_the_other_project() -> None:
 
 @pytest.mark.req("LIB-04")
 def test_a_release_is_refused_until_changelog_and_urls_are_ready() -> None:
-    found = release.problems("99.0.0")
-    assert "CHANGELOG.md has no section '99.0.0 (YYYY-MM-DD)'" in found
-    assert any("placeholder" in problem for problem in found)
-    assert "the version '1.0' is not X.Y.Z" in release.problems("1.0")
+    ready = "# Changelog\n\n## Unreleased\n\n## 1.2.0 (2026-11-17)\n"
+    urls = {"Homepage": "https://cortext.dev/"}
+    assert release.problems("1.2.0", ready, urls) == []
+    assert release.problems("1.3.0", ready, urls) == ["CHANGELOG.md has no section '1.3.0 (YYYY-MM-DD)'"]
+    assert release.problems("1.2", "## Unreleased\n## 1.2 (2026-11-17)\n", urls) == ["the version '1.2' is not X.Y.Z"]
+    assert release.problems("1.2.0", ready.replace("## Unreleased\n", ""), urls) == [
+        "CHANGELOG.md does not begin with an Unreleased section"
+    ]
+    assert release.problems("1.2.0", ready, {"Homepage": "https://cortext.example/"}) == [
+        "[project.urls] Homepage is a placeholder: https://cortext.example/"
+    ]
+
+
+@pytest.mark.req("LIB-04")
+def test_the_project_files_have_what_a_release_needs() -> None:
+    assert {"Homepage", "Documentation", "Source", "Issues", "Changelog"} <= set(release.project()["urls"])
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    assert "CHANGELOG.md does not begin with an Unreleased section" not in release.problems("1.0.0", changelog, {})

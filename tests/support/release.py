@@ -28,10 +28,9 @@ def project() -> dict[str, Any]:
     return table
 
 
-def problems(version: str) -> list[str]:
+def problems(version: str, changelog: str, urls: dict[str, str]) -> list[str]:
     """What is not ready for a release of this version."""
     found = []
-    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     headings = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
     if headings[:1] != ["Unreleased"]:
         found.append("CHANGELOG.md does not begin with an Unreleased section")
@@ -41,7 +40,7 @@ def problems(version: str) -> list[str]:
         found.append(f"the version {version!r} is not X.Y.Z")
     found += [
         f"[project.urls] {name} is a placeholder: {url}"
-        for name, url in project().get("urls", {}).items()
+        for name, url in urls.items()
         if re.match(r"https?://[^/]*\.example(/|$)", url)
     ]
     return found
@@ -54,7 +53,8 @@ def main() -> int:
     shutil.rmtree(REPOSITORY / "dist", ignore_errors=True)
     for path in build(REPOSITORY / "dist"):
         print(f"built {path.relative_to(REPOSITORY)}")
-    found = problems(__version__)
+    changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
+    found = problems(__version__, changelog, project()["urls"])
     for problem in found:
         print(f"not ready: {problem}", file=sys.stderr)
     return 1 if found else 0
