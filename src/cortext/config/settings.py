@@ -9,12 +9,9 @@ take, never what is run, where data goes or who is asked).
 from __future__ import annotations
 
 import os
+from typing import Any
 
 from cortext.errors import ConfigError
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from typing import Any
 
 Value = str | int | float | bool
 LARGEST = 1 << 53  # of a number: beyond it no clock and no count is right

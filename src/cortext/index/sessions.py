@@ -13,19 +13,16 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
-from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.io import files as fsio
 from cortext.store.files import layout_paths as shapes
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import Any
-
     from cortext.model.session import Session
     from cortext.store.base import Store
 
@@ -50,28 +47,24 @@ _SHOWN = {
     "shown_title": "CASE title WHEN '' THEN summary ELSE title END",
 }
 
-if TYPE_CHECKING:
-    from typing import NamedTuple
 
-    class _Fields(NamedTuple):
-        id: str
-        type: str
-        title: str
-        status: str
-        tool: str
-        agent: str
-        root: str
-        created_at: str
-        last_active: str
-        message_count: int
-        token_count: int
-        summary: str
-        path: str
-        kind: str
-        damage: int
-        straight: int
-else:
-    _Fields = namedtuple("_Fields", COLUMNS)  # noqa: PYI024 (typing costs start-up time)
+class _Fields(NamedTuple):
+    id: str
+    type: str
+    title: str
+    status: str
+    tool: str
+    agent: str
+    root: str
+    created_at: str
+    last_active: str
+    message_count: int
+    token_count: int
+    summary: str
+    path: str
+    kind: str
+    damage: int
+    straight: int
 
 
 class Row(_Fields):

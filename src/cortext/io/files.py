@@ -15,13 +15,11 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 from cortext.errors import UnsafePath, WriteFailed
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from typing import ParamSpec, TypeVar
-
     P = ParamSpec("P")
     R = TypeVar("R")
 

@@ -6,14 +6,11 @@ import fcntl
 import os
 import time
 from types import TracebackType
+from typing import Self
 
 from cortext.errors import SessionBusy
 from cortext.io import files as fsio
 from cortext.model import clock
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from typing import Self
 
 
 class Holder:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 from cortext.model.message import USER
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cortext.model.message import Message
 
 COMMANDS = ("/workspace.resume", "/workspace.stop-conversation")

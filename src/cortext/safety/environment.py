@@ -6,9 +6,7 @@ our settings are none of its business; nor of a git hook, a pager, or whatever t
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
 
 PREFIX = "CORTEXT_"
 # Where a process of ours that such a program starts (a hook, the MCP server) finds what was held back.

@@ -10,10 +10,7 @@ are not judged.
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"

@@ -6,16 +6,14 @@ Nothing heavy is imported at the top: a command that needs no store must not pay
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from cortext.config import settings as config
 from cortext.errors import ConfigError, CortextError, NotFound, UsageError
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from cortext.llm.base import Model
     from cortext.llm.connection import Limits
     from cortext.services.assistant.backfill import Embedder
@@ -129,7 +127,6 @@ class Wiring:
     def open(self, place: StorePlace, timeout: float | None = None) -> Store:
         """The store itself; `timeout` is how long it waits for another writer, if not as the settings say."""
         timeout = self.settings["store.lock_timeout"] if timeout is None else timeout
-        load_msgspec()
         if place.address:
             return self.server(place, timeout)
         if place.kind in (WORKSPACE, HOME):
@@ -412,13 +409,6 @@ class ModelSource:
     def _module(self) -> Any:
         module, cls = MODELS[self._provider]
         return __import__(f"cortext.llm.{module}", fromlist=[cls])
-
-
-def load_msgspec() -> None:
-    """Import msgspec without what it loads for others: a tenth of a short command's time."""
-    from cortext.model import quick_msgspec
-
-    quick_msgspec.load()
 
 
 def server_place(address: str, kind: str, label: str) -> StorePlace:

@@ -7,7 +7,7 @@ import argparse
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.talk.interrupt import whole_talk
-from cortext.wiring.app import Wiring, load_msgspec
+from cortext.wiring.app import Wiring
 
 
 def run(arguments: list[str]) -> int:
@@ -22,11 +22,9 @@ def run(arguments: list[str]) -> int:
     words = options.question
     if not words and not options.json:
         with whole_talk():  # first of all: people type before the prompt is there
-            load_msgspec()
             from cortext.faces.alfred.loop import Loop
 
             return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
-    load_msgspec()
     from cortext.faces.alfred.loop import Loop
     from cortext.faces.terminal.talk.piped import question_of
 

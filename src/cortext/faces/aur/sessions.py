@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from cortext.errors import AmbiguousId, NotFound, UsageError
 from cortext.faces.terminal.style import columns
@@ -12,10 +13,8 @@ from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.wiring.app import SPAWN, Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Namespace
-    from typing import Any
 
     from cortext.services.library.listing import Listing, Row
 

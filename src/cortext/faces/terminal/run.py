@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from typing import Any, NoReturn
 
 SAID_LESS = "everything that was stored; only what was to be said about it is missing"
 ELSEWHERE = "send the output elsewhere, or free some space"
@@ -22,7 +20,7 @@ Command = Callable[[list[str]], int]
 def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     """Import the command's module, call its `run`, and turn whatever happens into an exit code."""
     try:
-        command: Command = _imported(module).run
+        command: Command = importlib.import_module(module).run
         if "--help" in arguments or "-h" in arguments:
             _let_help_fail()
         return command(list(arguments))
@@ -69,22 +67,6 @@ def _told(error: Exception) -> CortextError:
         f"{type(error).__name__}: {error}{at}",
         hint="this is a bug in cortext: please report it; CORTEXT_TRACEBACK=1 shows where it happened",
     )
-
-
-def _imported(module: str) -> Any:
-    """The module of a command, without what argparse does for others: it asks for its few words in the user's
-    language. There are no such translations, and looking for them takes 2 ms."""
-    # Not importlib.import_module, which would bring `warnings` and a twentieth of our start-up time.
-    if "gettext" in sys.modules:
-        return __import__(module, fromlist=["run"])
-    words: Any = type(sys)("gettext")
-    words.gettext = lambda text: text
-    words.ngettext = lambda one, many, count: one if count == 1 else many
-    sys.modules["gettext"] = words
-    try:
-        return __import__(module, fromlist=["run"])
-    finally:
-        del sys.modules["gettext"]
 
 
 def _let_help_fail() -> None:

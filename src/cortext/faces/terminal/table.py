@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from cortext.faces.terminal.style import brush, columns, paint
 from cortext.safety import terminal
@@ -11,10 +12,7 @@ from cortext.safety import terminal
 JOINER = "\u200d"  # between the pieces of an emoji: of no width
 SAMPLE = 64  # so many cells of a column show whether its words come again and again
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from typing import TypeVar
-
     Value = TypeVar("Value", bound=Hashable)
 
 

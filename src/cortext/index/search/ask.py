@@ -6,15 +6,15 @@ looked for inside longer words, and, if even that finds nothing, with a letter w
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import tantivy
 
 from cortext.index.search.keywords import any_of
 from cortext.index.search.words import SIGNS, STOP, camel_pieces, clean
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cortext.index.search.keywords import Keywords
     from cortext.index.search.query import Query, Word
     from cortext.index.search.wordlist import WordList

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 import math
 import os
+from typing import TYPE_CHECKING
 
 from cortext.index.search.arrays import np
 from cortext.index.search.vectors import centroid_file
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import os
 import unicodedata
+from collections.abc import Sequence
 from itertools import chain
 from threading import Lock
+from typing import TYPE_CHECKING, Protocol
 
 from cortext.index.search.arrays import np
 from cortext.index.search.words import LONGEST_WORD, STOP, WORD, camel_pieces, words_of
 from cortext.index.search.wordtable import Rows, WordTable
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
-
     from numpy.typing import NDArray
 
     Vectors = NDArray[np.float32]

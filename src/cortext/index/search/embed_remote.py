@@ -10,17 +10,15 @@ import json
 import os
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable, install_hint
 from cortext.index.search.arrays import np
 from cortext.llm.connection import opener
 from cortext.safety.secrets.masking import mask
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from cortext.index.search.embed import Vectors
 
 LOT = 64  # texts of one request

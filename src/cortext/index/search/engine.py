@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Collection, Mapping
+from typing import TYPE_CHECKING
 
 from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
 from cortext.index.search.ask import Asking, between, restricted_to
@@ -21,10 +23,7 @@ from cortext.index.search.words import STOP, WORD, clean
 from cortext.io import files as fsio
 from cortext.io import locks
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-
     import tantivy
 
     from cortext.index.search.embed import Model

@@ -6,10 +6,10 @@ than words alone; what the neighbours say, and how much of the session is about 
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Mapping
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
     Place = tuple[int, int]  # session key, and twice the number of the message (plus 1 where the user said it)
     Scores = dict[tuple[int, int], float]  # by session key and number of the message
 

@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sqlite3
-from collections import namedtuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.errors import SessionBusy, WriteFailed
 from cortext.index.database import locked, unwritable
@@ -15,25 +15,21 @@ from cortext.index.search.state import State
 from cortext.index.search.wordlist import WordList
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from typing import NamedTuple
-
     from cortext.index.search.meaning import Meaning
 
-    class Status(NamedTuple):
-        """What the index holds; `bytes` by what they are for."""
 
-        folder: str
-        sessions: int
-        messages: int
-        bytes: dict[str, int]
-        model: str
-        embedded: int
-        behind: bool
+class Status(NamedTuple):
+    """What the index holds; `bytes` by what they are for."""
 
-else:
-    Status = namedtuple("Status", "folder sessions messages bytes model embedded behind")  # noqa: PYI024
+    folder: str
+    sessions: int
+    messages: int
+    bytes: dict[str, int]
+    model: str
+    embedded: int
+    behind: bool
+
 
 ROOM = 16 << 20  # bytes that are free on a disk that is not full
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 import tantivy
@@ -12,10 +14,7 @@ from cortext.index.search.query import number
 from cortext.index.search.vocabulary import Vocabulary
 from cortext.index.search.words import clean, without_signs
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cortext.index.search.keywords import Keywords
     from cortext.model.message import Message
 

@@ -7,16 +7,15 @@ is a document of its own. Scores are BM25.
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import tantivy
 
 from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, SIGNS, clean
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cortext.model.message import Message
 
 NAME_PLACE = 1 << 40  # the place of a session's name, far behind every message

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from cortext.index.search.arrays import np
 from cortext.index.search.vocabulary import GAP, MOST_KNOWN, Vocabulary
 from cortext.index.search.wordtable import Rows, WordTable
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cortext.index.search.vocabulary import Take
     from cortext.index.search.wordtable import Numbers
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from cortext.index.search import clusters
 from cortext.index.search.arrays import np
@@ -18,10 +20,7 @@ from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.words import searchable
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-
     from numpy.typing import NDArray
 
     from cortext.index.search.embed import Model

@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from cortext.errors import ConfigError
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model
     from cortext.index.search.state import State

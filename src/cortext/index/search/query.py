@@ -6,13 +6,10 @@ Nothing in it is an error. What does not make sense as syntax is a word.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from cortext.index.search.words import STOP, WORD
 from cortext.model import clock
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "after", "before")
 LONGEST = 4_000  # characters that are looked at: more is a text to compare with, not a question

@@ -6,14 +6,13 @@ The list of sessions says where the files lie; a store would have to look for th
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from cortext.store.files import layout_paths as shapes
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from cortext.index.sessions import StoreSource
     from cortext.model.message import Message
 

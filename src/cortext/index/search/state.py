@@ -7,36 +7,31 @@ never used twice, so what an old key still names in some file is nobody's any mo
 from __future__ import annotations
 
 import os
-from collections import namedtuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from cortext.index.database import open_database
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from typing import NamedTuple
 
-    class Known(NamedTuple):
-        """What is known of one session."""
+class Known(NamedTuple):
+    """What is known of one session."""
 
-        key: int
-        root: str
-        id: str
-        indexed: int  # the number after the last message in the index
-        digest: int  # of the texts of all of them
-        signs: str  # of the log's files
-        changed: int  # the lot of the list of sessions that this is from
-        name: str
+    key: int
+    root: str
+    id: str
+    indexed: int  # the number after the last message in the index
+    digest: int  # of the texts of all of them
+    signs: str  # of the log's files
+    changed: int  # the lot of the list of sessions that this is from
+    name: str
 
-    class Segment(NamedTuple):
-        """A file of vectors."""
 
-        file: str
-        vectors: int
+class Segment(NamedTuple):
+    """A file of vectors."""
 
-else:
-    Known = namedtuple("Known", "key root id indexed digest signs changed name")  # noqa: PYI024
-    Segment = namedtuple("Segment", "file vectors")  # noqa: PYI024
+    file: str
+    vectors: int
+
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS session (

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import time
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from typing import TYPE_CHECKING
 
 from cortext.index.search.reading import batches, log_signs, only_grew
 from cortext.index.search.words import searchable
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from cortext.index.search.keyword_writer import KeywordWriter
     from cortext.index.search.keywords import Keywords
     from cortext.index.search.state import Known, State

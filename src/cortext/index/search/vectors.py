@@ -10,14 +10,13 @@ from __future__ import annotations
 import mmap
 import os
 import struct
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from cortext.index.search.arrays import np
 from cortext.io import files as fsio
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]

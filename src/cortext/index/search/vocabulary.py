@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
 from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, camel_pieces, plain_words
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     Take = Callable[[str], list[str]]
 
 MOST_KNOWN = 1_000_000  # words that are remembered while indexing

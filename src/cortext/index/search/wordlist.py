@@ -7,12 +7,9 @@ the text itself. It only grows by appending; words that are there twice do no ha
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from cortext.io import files as fsio
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 NAME = "words.txt"
 SLACK = 1 << 20  # bytes of words that may be there twice

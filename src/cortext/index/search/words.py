@@ -8,8 +8,8 @@ indexed sign by sign, with their places: any piece of such a text is found as a 
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.model.message import Message
 

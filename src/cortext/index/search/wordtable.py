@@ -7,15 +7,13 @@ looked up together, each step one pass over an array: a quarter of the time, and
 from __future__ import annotations
 
 import os
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from cortext.index.search.arrays import np
 from cortext.index.search.words import BLANKS, LONGEST_WORD
 
-TYPE_CHECKING = False  # as mypy knows it
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.int64]

@@ -8,14 +8,11 @@ A mark goes when the same transcript is captured. Nothing that is written here m
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 
 from cortext.config import settings as config
 from cortext.errors import CortextError
 from cortext.io import files as fsio
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 LONGEST = 400  # characters of a reason
 MOST = 500  # marks that are kept: very many transcripts that fail have one cause

@@ -8,13 +8,10 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterable
 
 from cortext.config import settings as config
 from cortext.io import files as fsio
-
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MOST = 1_000  # rows: nobody counts further
 VALID = 24 * 3600.0  # seconds: another terminal may have got this one's number by then

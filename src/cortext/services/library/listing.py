@@ -6,8 +6,10 @@ Nothing heavy is imported here: a list in which nothing changed costs little mor
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from operator import attrgetter, itemgetter
+from typing import Any, TypedDict, Unpack
 
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
@@ -15,11 +17,9 @@ from cortext.model.status import ACTIVE, INTERRUPTED
 
 __all__ = ["Listing", "Row", "row_json"]
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import Any, TypedDict, Unpack
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
     from cortext.model.message import Message
     from cortext.services.library.server_rows import ServerSource
     from cortext.services.library.stores import Found, NamedStore

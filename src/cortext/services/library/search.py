@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.index.search.engine import Engine
 from cortext.index.search.generation import BROKEN
@@ -14,11 +15,7 @@ from cortext.services.library.search_check import Check
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-    from typing import NamedTuple
-
     from cortext.index.search.generation import Status
     from cortext.index.search.models import Models
     from cortext.index.search.query import Query
@@ -29,29 +26,28 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
     Ranked = tuple[float, "Row", int]  # score, session, number of the message
 
-    class Match(NamedTuple):
-        """A message that was found. `lit` are the places of the words in the snippet."""
 
-        id: str
-        seq: int
-        role: str
-        timestamp: str
-        snippet: str
-        lit: list[tuple[int, int]]
-        score: float
-        before: str
-        after: str
+class Match(NamedTuple):
+    """A message that was found. `lit` are the places of the words in the snippet."""
 
-    class Found(NamedTuple):
-        """A session with its messages that were found, the best first."""
+    id: str
+    seq: int
+    role: str
+    timestamp: str
+    snippet: str
+    lit: list[tuple[int, int]]
+    score: float
+    before: str
+    after: str
 
-        session: Row
-        matches: list[Match]
-        score: float
 
-else:
-    Match = namedtuple("Match", "id seq role timestamp snippet lit score before after")  # noqa: PYI024
-    Found = namedtuple("Found", "session matches score")  # noqa: PYI024
+class Found(NamedTuple):
+    """A session with its messages that were found, the best first."""
+
+    session: Row
+    matches: list[Match]
+    score: float
+
 
 __all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
+
 from cortext.index.search.query import moment, number
 from cortext.index.search.words import SIGNS, clean, searchable
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
-
     from cortext.index.search.query import Query, Word
     from cortext.index.sessions import Row
     from cortext.model.message import Message

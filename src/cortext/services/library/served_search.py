@@ -6,7 +6,9 @@ each made once whoever searches. Without it, meaning is looked for in the newest
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from cortext.index.search.query import parse
 from cortext.index.search.words import clean, searchable
@@ -14,11 +16,7 @@ from cortext.services.assistant.backfill import backfill, is_embedded
 from cortext.services.library.search import PER_SESSION, Found, Match, Search
 from cortext.services.library.snippets import shortened, snippet
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
-    from typing import Any
-
     from cortext.index.search.models import Models
     from cortext.index.search.query import Query
     from cortext.index.sessions import Row

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Protocol
+
 from cortext.index.sessions import Row
 from cortext.model.status import ACTIVE, INTERRUPTED
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Protocol
-
     from cortext.model.session import Session
     from cortext.store.base import Store
     from cortext.store.server_capabilities import Served

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
     Span = tuple[int, int]
     Tokens = Callable[[str], list[tuple[str, int, int]]]  # the terms of a text with their places
 

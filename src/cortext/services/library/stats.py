@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from cortext.model import clock
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from cortext.services.library.listing import Row
 
     Count = dict[str, object]

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-
-TYPE_CHECKING = False  # as mypy knows it
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from collections.abc import Iterator
 
 # In a store's control folder: which sessions its writers touched, one id a line (a hint for the list of sessions).
 CHANGES = "changes"

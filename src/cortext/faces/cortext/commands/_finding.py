@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
-    from collections.abc import Sequence
 
     from cortext.faces.terminal.progress import Progress
     from cortext.services.library.search import Search

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from typing import TYPE_CHECKING
 
 from cortext.model import clock
 from cortext.services.capture import uncaptured
 from cortext.services.workspace import notices
 from cortext.wiring.app import WORKSPACE, Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.faces.terminal.progress import Progress
     from cortext.services.library.listing import Listing

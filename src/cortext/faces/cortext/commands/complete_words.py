@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.main import COMMANDS, PACKAGE
 from cortext.safety import terminal
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Action
 

@@ -18,10 +18,8 @@ def run(arguments: list[str]) -> int:
         return 0
     try:
         payload = sys.stdin.buffer.read(LARGEST)
-        from cortext.wiring.app import Wiring, adopt_workspace, load_msgspec
-
-        load_msgspec()
         from cortext.services.hooks import handle
+        from cortext.wiring.app import Wiring, adopt_workspace
 
         def wiring(folder: str) -> Wiring:
             made = Wiring(folder)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
 from cortext.safety import terminal
 from cortext.wiring.app import Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.services.library.search import Search
 

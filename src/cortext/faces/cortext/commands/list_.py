@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from operator import attrgetter
+from typing import TYPE_CHECKING, Any
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
@@ -17,11 +19,7 @@ from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.wiring.app import Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     from cortext.services.library.listing import Listing, Row, Wanted
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
@@ -12,9 +13,8 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.wiring.app import TOOLS, Wiring, load_msgspec
+from cortext.wiring.app import TOOLS, Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from argparse import Namespace
 
@@ -73,7 +73,6 @@ def run(arguments: list[str]) -> int:
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
         return _list(rows, options)
-    load_msgspec()
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     return resume_one(wiring, listing, rows, options)

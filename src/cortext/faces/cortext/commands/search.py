@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser
+from collections.abc import Sequence
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
 from cortext.faces.terminal.args import Help, count
@@ -14,10 +16,7 @@ from cortext.model import clock
 from cortext.safety import terminal
 from cortext.wiring.app import Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cortext.services.library.search import Found, Match
 
 

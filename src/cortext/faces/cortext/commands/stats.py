@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser
+from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
@@ -12,7 +13,6 @@ from cortext.faces.terminal.table import Column, fitted_table, table
 from cortext.services.library.stats import Stats, ranked
 from cortext.wiring.app import Wiring
 
-TYPE_CHECKING = False  # as mypy knows it: importing typing would cost a quarter of our start-up
 if TYPE_CHECKING:
     from cortext.services.library.stats import Tally
 
