@@ -105,7 +105,7 @@ def test_an_unknown_session_is_told_with_what_there_is(aur: Aur) -> None:
     aur.write("session-abc")
     done = aur("spawn", "--resume", "session-999")
     assert done.code == 1
-    assert "no session 'session-999'" in done.err and "session-abc" in done.err
+    assert "no conversation matches 'session-999'" in done.err and "session-abc" in done.err
     assert aur("spawn", "--resume", "../etc/passwd").code == 1
 
 

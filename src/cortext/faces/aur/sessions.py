@@ -6,11 +6,11 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from cortext.errors import AmbiguousId, NotFound, UsageError
+from cortext.errors import UsageError
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
 from cortext.safety import terminal
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
 from cortext.wiring.app import SPAWN, Wiring
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
     found = listing.cells((*SHOWN, "root"), agent=options.agent, status=options.status, order="created_at")
     if found:
         print(session_table([cells[:-1] for cells in found]))
-        shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
+        last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
     elif options.agent or options.status:
         print("No session matches.")
     else:
@@ -114,28 +114,24 @@ def as_fields(row: Row) -> dict[str, object]:
 
 
 def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
-    """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
+    """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
     from cortext.errors import SessionNotFound
-    from cortext.model.ids import is_id
-    from cortext.services.library.resolve import Ways, choose, is_number
+    from cortext.services.library.resolve import Resolver, exact
 
-    if is_id(wanted) and not is_number(wanted):
-        try:
-            return wiring.spawn_store().store.peek(wanted).id
-        except SessionNotFound:
-            pass
+    if found := exact([wiring.spawn_store()], wanted):
+        return found[0].session.id
     rows = fresh(wiring).rows(order="created_at")
+    names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
-        return choose(rows, wanted, Ways(shown=shown.recall(PROGRAM), words=words)).id
+        return names.resolve(wanted, words=words).id
     except SessionNotFound as error:
+        error.kept = "nothing was changed"
         if rows:
             print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
-            shown.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
-        raise SessionNotFound(
-            f"no session {wanted!r}",
-            kept="nothing was changed",
-            hint="these are the newest; aur spawn --list-sessions shows all" if rows else "begin one: aur spawn -i",
-        ) from error
+            last_list.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
+        else:
+            error.hint = "begin one: aur spawn -i"
+        raise
 
 
 def delete(wiring: Wiring, options: Namespace) -> int:
@@ -165,10 +161,10 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     import json
 
     from cortext.model import clock
-    from cortext.services.library.resolve import by_id
+    from cortext.services.library.resolve import resolve_trashed
 
-    store = wiring.spawn_store().store
-    items = list(store.trash())
+    place = wiring.spawn_store()
+    items = list(place.store.trash())
     if not options.restore:
         if options.json:
             fields = [{"session_id": i.session_id, "key": i.key, "deleted_at": i.deleted_at} for i in items]
@@ -179,16 +175,9 @@ def restore(wiring: Wiring, options: Namespace) -> int:
         else:
             print("The trash is empty.")
         return 0
-    chosen = [item for item in items if item.key == options.restore]
-    chosen = chosen or by_id(((item.session_id, item) for item in items), options.restore)
-    if not chosen:
-        raise NotFound(f"nothing in the trash is called {options.restore!r}", hint="aur spawn --restore lists it")
-    if len({item.session_id for item in chosen}) > 1:
-        names = ", ".join(dict.fromkeys(item.session_id for item in chosen))
-        raise AmbiguousId(
-            f"{options.restore!r} could be: {names}", kept="nothing was changed", hint="give the whole id"
-        )
-    session = store.restore(chosen[0].key)
+    pairs = [(place, item) for item in items]
+    _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
+    session = place.store.restore(item.key)
     if options.json:
         print(json.dumps({"session_id": session.id, "turn_count": session.message_count}))
     else:

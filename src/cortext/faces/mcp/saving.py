@@ -21,7 +21,7 @@ def save_session(world: World, given: Given) -> Answer:
     wiring = world.wiring
     wanted = given.text("id")
     if wanted:
-        row = world.recall.named(wanted, wiring.workspace, shown=world.shown)
+        row = world.recall.resolve(wanted, wiring.workspace, shown=world.shown)
         place, session = world.listing.place(row.root), world.listing.found(row).session
     else:
         place = wiring.workspace_store()

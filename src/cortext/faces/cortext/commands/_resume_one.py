@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
-from cortext.faces.cortext.commands._which import PROGRAM
+from cortext.faces.cortext.commands._which import PROGRAM, resolver
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Ways, candidates, holds, only
+from cortext.services.library.resolve import Resolver, holds
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.history import History
@@ -121,17 +121,19 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
-    ways = Ways(wiring.workspace, shown.recall(PROGRAM))
-    matches = candidates(rows, wanted, ways, said) if wanted is not None else rows
+    names = resolver(wiring, rows)
+    matches = names.candidates(wanted, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not options.json:
             _print_numbers(listing, matches)
-        return only(matches, rows, wanted or "", ways)  # says what it could be, or the nearest
+        return names.only(matches, wanted or "")  # says what it could be, or the nearest
     from cortext.faces.cortext.browse.picker import pick
 
-    chosen = pick(matches, candidates, wiring.folder, wiring.workspace, tuple(TOOLS))
+    chosen = pick(
+        matches, lambda rows, text: Resolver(rows).candidates(text), wiring.folder, wiring.workspace, tuple(TOOLS)
+    )
     if chosen is not None and chosen.tool:
         options.ai = chosen.tool
     return None if chosen is None else chosen.row
