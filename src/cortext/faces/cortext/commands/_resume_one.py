@@ -8,8 +8,11 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
+
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
@@ -198,21 +201,10 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     history = History(chosen.place.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
-        _print_json({"packet": packet.text(), "receipt": packet.receipt})
+        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
     else:
         print(terminal.block(packet.text()), end="")
     return 0
-
-
-def _print_json(answer: dict[str, object]) -> None:
-    import msgspec
-
-    try:
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
-    except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
-        import json
-
-        print(json.dumps(msgspec.to_builtins(answer), indent=2))
 
 
 def _lines(plan: Plan) -> list[str]:
@@ -229,7 +221,7 @@ def _print_receipt(plan: Plan) -> None:
 def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
-        _print_json({"receipt": plan.receipt, **plain})
+        print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
         return 0
     import shlex
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
 from cortext.model import clock
+from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed
 from cortext.wiring.app import Wiring
@@ -34,9 +36,7 @@ def run(arguments: list[str]) -> int:
     place, item = resolve_trashed(items, options.session, here=wiring.workspace, hint=hint)
     session = place.store.restore(item.key)
     if options.json:
-        import json
-
-        print(json.dumps({"session": session.id, "message_count": session.message_count}))
+        print_json({"session": session.id, "message_count": session.message_count})
         return 0
     print(f"Restored {session.id} ({session.message_count} messages).")
     return 0
@@ -44,17 +44,7 @@ def run(arguments: list[str]) -> int:
 
 def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
     if as_json:
-        import json
-
-        print(
-            json.dumps(
-                [
-                    {"session": i.session_id, "key": i.key, "deleted_at": i.deleted_at, "store": p.label}
-                    for p, i in items
-                ],
-                indent=2,
-            )
-        )
+        print_json([trashed_json(item, place.label) for place, item in items])
         return 0
     if not items:
         print("The trash is empty.")
