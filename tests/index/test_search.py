@@ -76,7 +76,7 @@ def test_it_finds_by_meaning_without_a_common_word(world: World) -> None:
 def test_a_match_has_its_words_lit_and_its_neighbours(world: World) -> None:
     match = world.search().search("250 tries")[0].matches[0]
     assert (match.seq, match.role) == (1, "assistant")
-    assert {match.snippet[start:end] for start, end in match.lit} >= {"tries", "250"}
+    assert {match.snippet[start:end] for start, end in match.highlights} >= {"tries", "250"}
     assert match.before.startswith("How often")
     assert match.after.startswith("And what does")
     assert match.id == list(world.store.read("retry"))[1].id
@@ -84,7 +84,7 @@ def test_a_match_has_its_words_lit_and_its_neighbours(world: World) -> None:
 
 def test_signs_are_lit_where_they_stand(world: World) -> None:
     match = world.search().search("全文検索")[0].matches[0]
-    assert "全文検索" in {match.snippet[start:end] for start, end in match.lit}
+    assert "全文検索" in {match.snippet[start:end] for start, end in match.highlights}
 
 
 def test_a_long_message_shows_the_window_with_the_words(world: World) -> None:

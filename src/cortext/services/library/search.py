@@ -28,14 +28,17 @@ if TYPE_CHECKING:
 
 
 class Match(NamedTuple):
-    """A message that was found. `lit` are the places of the words in the snippet."""
+    """A message that was found; `before` and `after` are the beginnings of its neighbours.
+
+    `highlights` are the (start, end) of the words that were searched for, in the snippet.
+    """
 
     id: str
     seq: int
     role: str
     timestamp: str
     snippet: str
-    lit: list[tuple[int, int]]
+    highlights: list[tuple[int, int]]
     score: float
     before: str
     after: str

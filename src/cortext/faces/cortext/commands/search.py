@@ -106,14 +106,14 @@ def lit(match: Match, first: int = 0) -> str:
     """
     folds = _folds(match.snippet, first, columns())
     edges = {0, len(match.snippet), *folds, *(place + 1 for place in folds)}
-    cuts = sorted(edges.union(*match.lit))
+    cuts = sorted(edges.union(*match.highlights))
     pieces: list[str] = []
     for start, end in pairwise(cuts):
         if start in folds:
             pieces.append("\n" + INDENT)
             continue
         text = terminal.line(match.snippet[start:end])
-        bright = any(begin <= start < stop for begin, stop in match.lit)
+        bright = any(begin <= start < stop for begin, stop in match.highlights)
         pieces.append(paint(text, "bold", "yellow") if bright else text)
     return "".join(pieces)
 
