@@ -409,7 +409,7 @@ def test_a_bad_or_taken_name_for_a_type_is_refused(workspace: Path, monkeypatch:
     for name in ("Adr", "a b", "../x", "resume", "stop-conversation", "", "-x", "a" * 40, "ünï"):
         assert main(["type", "add", "--", name]) == 2, name
     done = cortext("type", "add", "plan", cwd=workspace)
-    assert done.code != 0 and "there is a type plan already" in done.err
+    assert done.code != 0 and "the type plan already exists" in done.err
     assert _tree(workspace) == before
 
 

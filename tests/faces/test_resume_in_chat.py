@@ -165,7 +165,7 @@ def test_completed_and_changed_are_said_first(workspace: Path) -> None:
     assert "REST, because it is simple." not in told
     assert _row(workspace, FIRST)["status"] == "completed"
     told = chat.resume(f"{FIRST} --force")
-    assert "the text of /workspace.brainstorm changed since" in told
+    assert "the text of /workspace.brainstorm has changed; the current one is used" in told
     assert _row(workspace, FIRST)["status"] == "active"
 
 

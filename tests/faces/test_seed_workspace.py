@@ -170,7 +170,7 @@ def test_a_changed_command_is_used_and_told(workspace: Path) -> None:
     command.write_text("# A new way to brainstorm\n\nTopic: {arguments}\n", encoding="utf-8")
     assert "A new way to brainstorm" in cortext("resume", "1", "--print", cwd=workspace).out
     dry = cortext("resume", "1", "--dry-run", cwd=workspace)
-    assert "the text of /workspace.brainstorm changed since" in dry.out
+    assert "the text of /workspace.brainstorm has changed; the current one is used" in dry.out
 
 
 @pytest.mark.req("SESS-003d")

@@ -105,7 +105,7 @@ def test_a_type_says_whether_it_keeps_sessions(workspace: Path) -> None:
     marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(keeps no session)")]
     assert marked == ["debug", "haiku"]
     for name in ("debug", "haiku"):
-        _refused(cortext("new", name, "Nothing", cwd=workspace), "keep no session")
+        _refused(cortext("new", name, "Nothing", cwd=workspace), "no sessions are kept")
         event = {
             "session_id": "11111111-2222-3333-4444-555555555555",
             "hook_event_name": "UserPromptSubmit",
@@ -136,7 +136,7 @@ def test_a_type_can_be_removed_and_its_conversations_stay(workspace: Path) -> No
     assert not command.exists() and not (workspace / ".workspace/commands/haiku.md").exists()
     assert "haiku" not in cortext("type", "list", cwd=workspace).out
     assert cortext("show", made, cwd=workspace).code == 0
-    _refused(cortext("type", "remove", "haiku", cwd=workspace), "there is no type haiku", 1)
+    _refused(cortext("type", "remove", "haiku", cwd=workspace), "unknown type haiku", 1)
     _refused(cortext("type", "remove", "plan", cwd=workspace), "plan is built in", 7)
 
 

@@ -174,7 +174,7 @@ def test_a_foreign_file_with_a_secret_stays_out_of_the_commit(desk: Machine) -> 
     talk.say("Which colour?", "Green.")
     done = desk.cortext("stop")
     assert done.code == 0, done.err
-    assert "deploy.sh was not committed: it holds a secret" in done.out
+    assert "deploy.sh was not committed: it contains a secret" in done.out
     kept = desk.git("show", "--stat", "--format=", "HEAD")
     assert "plan.txt" in kept
     assert "deploy.sh" not in kept
@@ -570,7 +570,7 @@ def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
 
     (plugin,) = (desk.workspace / ".opencode").glob("plugin*/*.js")
     plugin.unlink()
-    assert f"are missing, and so are the commands or hooks in them: {plugin.relative_to(desk.workspace)}" in told()
+    assert f"are missing, and with them their commands or hooks: {plugin.relative_to(desk.workspace)}" in told()
     assert desk.cortext("upgrade").code == 0
     told(fine=True)
 

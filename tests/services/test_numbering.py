@@ -1,4 +1,4 @@
-"""A number is given out once: also after a delete, with an emptied trash, and on another clone."""
+"""A number is assigned once: also after a delete, with an emptied trash, and on another clone."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _workspace(folder: Path) -> Path:
     return folder
 
 
-def test_a_deleted_number_is_not_given_out_again_here_or_on_another_clone(tmp_path: Path) -> None:
+def test_a_deleted_number_is_never_reused_here_or_in_another_clone(tmp_path: Path) -> None:
     here = _workspace(tmp_path / "here")
     assert [_new(here, "One"), _new(here, "Two")] == ["001-plan-one", "002-plan-two"]
     assert cortext("delete", "002", cwd=here, env=NAMES).code == 0
@@ -40,9 +40,9 @@ def test_a_deleted_number_is_not_given_out_again_here_or_on_another_clone(tmp_pa
     assert cortext("delete", "003", cwd=here, env=NAMES).code == 0
     shutil.rmtree(here / ".workspace" / "state" / "trash")
     assert _new(here, "Four") == "004-plan-four"
-    assert cortext("fork", "001", cwd=here).code == 1, "nothing was said in it"
+    assert cortext("fork", "001", cwd=here).code == 1, "it has no messages"
 
-    # 004 is committed, deleted and gone from the work tree: another clone knows it from history only.
+    # 004 is committed, deleted and gone from the work tree: another clone knows it only from history.
     assert cortext("stop", "004", cwd=here, env=NAMES).code == 0
     there = tmp_path / "there"
     git(tmp_path, "clone", "-q", str(here), str(there))
@@ -53,7 +53,7 @@ def test_a_deleted_number_is_not_given_out_again_here_or_on_another_clone(tmp_pa
     assert not list(fresh.glob("conversations/*/004-*"))
     assert _new(fresh, "Five") == "005-plan-five"
 
-    # And one that counted already learns of what came by a pull.
+    # And a clone that has counted already learns about what a pull brought.
     assert _new(there, "Five") == "005-plan-five"
     assert _new(here, "Six") == "005-plan-six"
     assert cortext("stop", "005", cwd=here, env=NAMES).code == 0
@@ -65,14 +65,14 @@ def test_a_deleted_number_is_not_given_out_again_here_or_on_another_clone(tmp_pa
     assert _new(there, "Eight") == "007-plan-eight"
 
 
-def test_conversations_begun_at_once_get_numbers_of_their_own(tmp_path: Path) -> None:
+def test_conversations_created_at_once_get_different_numbers(tmp_path: Path) -> None:
     here = _workspace(tmp_path / "here")
     with ThreadPoolExecutor(4) as pool:
         made = list(pool.map(lambda topic: _new(here, f"Topic {topic}"), "abcd"))
     assert sorted(name[:3] for name in made) == ["001", "002", "003", "004"]
 
 
-def test_a_folder_called_by_a_date_does_not_count(tmp_path: Path) -> None:
+def test_a_folder_named_by_a_date_does_not_count(tmp_path: Path) -> None:
     here = _workspace(tmp_path / "here")
     (here / "conversations" / "2026-11-16" / "20261116-notes").mkdir(parents=True)
     assert _new(here, "One") == "001-plan-one"

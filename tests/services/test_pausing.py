@@ -1,4 +1,4 @@
-"""Which words end a conversation for now, and which only look like it."""
+"""Which phrases end a conversation for now, and which only look like it."""
 
 from __future__ import annotations
 
@@ -156,27 +156,27 @@ def _phrases(text: str) -> list[str]:
 
 
 @pytest.mark.req("SESS-005d")
-def test_the_tables_are_as_large_as_they_are_meant_to_be() -> None:
+def test_the_tables_have_their_intended_size() -> None:
     assert len(set(_phrases(PAUSE))) >= 40
     assert len({*_phrases(WORK), *CODE}) >= 60
 
 
 @pytest.mark.req("SESS-005d")
 @pytest.mark.parametrize("text", _phrases(PAUSE))
-def test_a_goodbye_is_heard(text: str) -> None:
+def test_a_goodbye_is_recognised(text: str) -> None:
     for form in (text, text.lower(), text.upper(), f"  {text}\n", f"Makes sense.\n{text}"):
         assert wants_to_pause(form), form
 
 
 @pytest.mark.req("SESS-005d")
 @pytest.mark.parametrize("text", [*_phrases(WORK), *CODE])
-def test_work_is_not_taken_for_a_goodbye(text: str) -> None:
+def test_work_is_not_mistaken_for_a_goodbye(text: str) -> None:
     assert not wants_to_pause(text)
 
 
 @pytest.mark.req("SESS-005d")
 @pytest.mark.parametrize("text", ["Hören wir hier auf.", "À demain !", "basta por hoy", "今日はここまで", "BIS MORGEN"])
-def test_other_languages_by_the_setting(text: str) -> None:
+def test_other_languages_work_through_the_setting(text: str) -> None:
     more = "hören wir hier auf, à demain , basta por hoy,今日はここまで, bis morgen,,"
     assert not wants_to_pause(text)
     assert wants_to_pause(text, more)
@@ -186,7 +186,7 @@ def test_other_languages_by_the_setting(text: str) -> None:
 @pytest.mark.parametrize(
     "text", ["bis morgen muss der Test laufen, fang bitte an", "was heißt bis morgen?", "das Wort bis morgendlich"]
 )
-def test_words_of_the_setting_count_as_whole_words_at_the_end(text: str) -> None:
+def test_phrases_of_the_setting_match_whole_words_at_the_end(text: str) -> None:
     assert not wants_to_pause(text, "bis morgen")
 
 
@@ -206,7 +206,7 @@ def test_the_model_is_told_what_to_tell_the_user() -> None:
 
 
 @pytest.mark.req("SESS-005d")
-def test_one_offer_and_a_no_is_respected_until_as_much_was_said_again() -> None:
+def test_a_refused_offer_is_repeated_only_after_much_new_text() -> None:
     session = _session(40)
     offered = look("go on", session, _settings())
     assert "whether to save" in offered.context and offered.change is not None

@@ -1,4 +1,4 @@
-"""Commits of conversations: only they, whatever state the repository is in; a failing one loses nothing."""
+"""Commits of conversations and nothing else, in any state of the repository; a failing one loses nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.cli import git, run
 
 @pytest.fixture(autouse=True)
 def known_to_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git knows who we are, unless a test takes it away."""
+    """Git has an identity, unless a test removes it."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
@@ -40,7 +40,7 @@ def _files_of_head(folder: Path) -> list[str]:
 
 
 @pytest.mark.req("SESS-006a")
-def test_what_else_is_staged_or_changed_stays_exactly_so(tmp_path: Path) -> None:
+def test_other_staged_and_changed_files_are_untouched(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     (repo / "code.py").write_text("two\n", encoding="utf-8")
     (repo / "staged.py").write_text("staged\n", encoding="utf-8")
@@ -57,7 +57,7 @@ def test_what_else_is_staged_or_changed_stays_exactly_so(tmp_path: Path) -> None
 
 
 @pytest.mark.req("SESS-006a")
-def test_nothing_new_makes_no_commit(tmp_path: Path) -> None:
+def test_without_changes_there_is_no_commit(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     talk = _talk(repo)
     assert Git(str(repo)).commit([talk], "a talk").commit
@@ -98,19 +98,19 @@ def test_a_repository_without_identity_is_explained(tmp_path: Path, monkeypatch:
 
 
 @pytest.mark.req("SESS-006a")
-def test_a_lock_of_another_git_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_of_another_git_process_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo = _repository(tmp_path / "r")
     talk = _talk(repo)
     (repo / ".git" / "index.lock").write_text("", encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(publish, "PATIENCE", 0.2)
-        assert Git(str(repo)).commit([talk], "a talk").problem == "another git process is at work"
+        assert Git(str(repo)).commit([talk], "a talk").problem == "another git process is running"
     (repo / ".git" / "index.lock").unlink()
     assert Git(str(repo)).commit([talk], "a talk").commit
 
 
 @pytest.mark.req("SESS-006a")
-def test_a_merge_under_way_is_not_disturbed(tmp_path: Path) -> None:
+def test_a_merge_in_progress_is_not_disturbed(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     git(repo, "checkout", "-qb", "side")
     (repo / "code.py").write_text("side\n", encoding="utf-8")
@@ -125,7 +125,7 @@ def test_a_merge_under_way_is_not_disturbed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-006a")
-def test_it_works_in_a_worktree_a_submodule_and_on_a_detached_head(tmp_path: Path) -> None:
+def test_a_worktree_a_submodule_and_a_detached_head_work(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     git(repo, "worktree", "add", "-q", str(tmp_path / "tree"), "-b", "other")
     git(repo, "checkout", "-q", "--detach")
@@ -137,7 +137,7 @@ def test_it_works_in_a_worktree_a_submodule_and_on_a_detached_head(tmp_path: Pat
 
 
 @pytest.mark.req("SESS-006a")
-def test_a_signed_repository_gets_signed_commits_and_a_failing_key_is_explained(tmp_path: Path) -> None:
+def test_commits_are_signed_and_a_failing_key_is_explained(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     key = tmp_path / "key"
     assert run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(key)]).code == 0
@@ -164,7 +164,7 @@ def test_ignored_sessions_stay_out_of_git(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-006a")
-def test_names_that_look_like_patterns_or_options_are_only_names(tmp_path: Path) -> None:
+def test_names_that_look_like_patterns_or_options_are_literal(tmp_path: Path) -> None:
     repo = _repository(tmp_path / "r")
     for name in ("a*b", ":!x", "-n", "ümläut 中"):
         (repo / name).mkdir()
@@ -176,9 +176,7 @@ def test_names_that_look_like_patterns_or_options_are_only_names(tmp_path: Path)
 
 
 @pytest.mark.req("SESS-006a")
-def test_called_from_inside_a_git_hook_it_finds_its_own_repository(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_inside_a_git_hook_the_folder_s_repository_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     repo, other = _repository(tmp_path / "r"), _repository(tmp_path / "other")
     monkeypatch.setenv("GIT_DIR", str(other / ".git"))
     monkeypatch.setenv("GIT_INDEX_FILE", str(other / ".git" / "index"))

@@ -1,1 +1,4 @@
-"""A workspace: setting it up, its types and states, git, and what its owner is told about it."""
+"""A workspace: its setup, its conversation types, the life cycle of its conversations, git, and doctor.
+
+Lists, search and export of what is stored belong in `services/library`.
+"""

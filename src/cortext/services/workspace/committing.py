@@ -1,6 +1,6 @@
-"""The way of a conversation into git: without its secrets, one commit at a time, and none forgotten.
+"""Committing conversations to git: without secrets, one at a time, and none forgotten.
 
-A commit that could not be made is noted in `.workspace/state/uncommitted/`, made with the next save, and told by
+A commit that could not be made is recorded in `.workspace/state/uncommitted/`, made with the next save, and reported by
 `list` and `doctor` until then.
 """
 
@@ -29,14 +29,15 @@ _UNFINISHED = Committed(problem="its commit was not finished", hint="it is commi
 def commit_session(place: NamedStore, session: Session) -> tuple[Session, Committed, dict[str, int]]:
     """Commit one conversation, and those that could not be committed before.
 
-    The session as it is then, what became of its own commit, and how many secrets were masked in its notes, by kind.
+    Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
+    kind.
     """
     git = Git(place.root)
     if not git.is_repository():
         session = mask_stored(place.store, session)
-        why = Committed(problem="this workspace is not in git", hint="git init, and the next save is committed")
+        why = Committed(problem="this workspace is not in git", hint="run git init, and the next save is committed")
         return session, why, {}
-    # Noted first: a tool may not wait for us, and end us while others are at work on the repository.
+    # Recorded first: a tool may not wait for us and may end us while others use the repository.
     _note(place.root, session.id, _UNFINISHED)
     lock = locks.Lock(inside.inside(place.root, _LOCK))
     try:
@@ -54,14 +55,14 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
 
 
 def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Committed, dict[str, int]]:
-    """One conversation: its folder, and nothing else; first the last look for secrets in it."""
+    """Commit one conversation: its folder and nothing else, after a final check for secrets."""
     session = mask_stored(place.store, session)
     folder = os.path.relpath(session.path, place.root)
     inside = os.path.join(folder, ".session")
     changed = git.changed([folder])
     notes = [path for path in changed if not path.startswith(inside + os.sep)]
     masked = mask_notes(place.root, [path for path in notes if path.endswith(".md")])
-    # A file of somebody else's making is not ours to change: with a secret in it, it stays out of git as it is.
+    # A file that someone else wrote is not ours to change: if it contains a secret, it stays out of git.
     secret = secrets_in(place.root, [path for path in notes if not path.endswith(".md")])
     if changed and not notes:
         message = f"session update: {session.id} ({session.message_count} messages, {session.status})"
@@ -72,7 +73,7 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
 
     def put_back(path: str, contents: bytes) -> None:
         target = os.path.join(place.root, path)
-        with place.store.open(session.id):  # nobody writes to it meanwhile
+        with place.store.open(session.id):  # no one else writes to it meanwhile
             if path.endswith(".jsonl"):
                 unite(target, contents)
             else:
@@ -81,31 +82,31 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
     done = git.commit([folder], mask(message).text, ours=inside, put_back=put_back, without=secret)
     if secret and not done.problem:
         kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
-        told = f"{kept}. Take the secret out of it, or list it in .gitignore"
-        done.note = f"{done.note}. {told}" if done.note else told
+        note = f"{kept}. Remove the secret from it, or list it in .gitignore"
+        done.note = f"{done.note}. {note}" if done.note else note
     _note(place.root, session.id, done)
     return session, done, masked
 
 
 def _commit_again(place: NamedStore, git: Git, session_id: str) -> None:
-    """Make a commit that could not be made before; its note stays where it still cannot."""
+    """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
         _commit(place, git, place.store.get(session_id))
     except SessionNotFound:
         _note(place.root, session_id, Committed())
     except CortextError:
-        return  # in use at this moment, say
+        return  # in use at the moment, for example
 
 
 def uncommitted(root: str) -> dict[str, str]:
-    """The conversations of a workspace that could not be committed, and why."""
+    """Return the conversations of a workspace that could not be committed, and why."""
     found = {}
     try:
         for name in sorted(filter(is_id, os.listdir(inside.inside(root, UNCOMMITTED)))):
             why = inside.read(root, os.path.join(UNCOMMITTED, name)) or b""
             found[name] = why.decode("utf-8", "replace")[:1000].strip()
     except (OSError, UnsafePath):
-        pass  # none, or made by the next save just now; or not ours to read: the next save says so
+        pass  # none, or a save has just committed it; or we may not read it: the next save says so
     return found
 
 

@@ -1,4 +1,4 @@
-"""The demo workspace: a dozen conversations written into a real one, through the same store as any other."""
+"""The demo workspace: a dozen conversations written to a real one, through the same store as any other."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DAY = 86_400
 
 
 class _Script(msgspec.Struct, kw_only=True):
-    """A demo conversation as it is written down in the package."""
+    """A demo conversation as stored in the package."""
 
     conversation_type: str
     title: str
@@ -38,7 +38,7 @@ class _Script(msgspec.Struct, kw_only=True):
 
 
 def scripts() -> Iterator[_Script]:
-    """The conversations, in the order of their files."""
+    """Yield the conversations, in the order of their files."""
     folder = resources.files("cortext").joinpath("demo", "conversations")
     for entry in sorted(folder.iterdir(), key=lambda item: item.name):
         if entry.name.endswith(".json"):
@@ -46,7 +46,7 @@ def scripts() -> Iterator[_Script]:
 
 
 def fill(workspace: str, store: Store) -> list[Session]:
-    """Write every demo conversation that is not there yet."""
+    """Write every demo conversation that does not exist yet; return those written."""
     made = []
     today = int(time.time()) // _DAY * _DAY
     for number, script in enumerate(scripts(), 1):

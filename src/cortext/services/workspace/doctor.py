@@ -1,4 +1,4 @@
-"""Looking after the stores: what is wrong, where, and what to do about it."""
+"""Checking the stores: what is wrong, where, and what to do about it."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from cortext.store.server_capabilities import ServerState
 
 CAPTURE = "capture"
 MOUNTS = "/proc/self/mounts"
-CLOCKS = 60.0  # seconds that two clocks may differ before it is worth a word
-# File systems on which flock may not reach other hosts, or not be honest.
+CLOCKS = 60.0  # seconds that two clocks may differ before it is reported
+# File systems on which flock may not work across hosts, or not reliably.
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
 )
 
 
 class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One thing that is wrong (or, as `warning`, that cannot be promised)."""
+    """One thing that is wrong or, as `warning`, that cannot be promised."""
 
     store: str
     level: str
@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Examined(msgspec.Struct, kw_only=True):
-    """What doctor saw of one store."""
+    """What doctor found in one store."""
 
     store: str
     kind: str
@@ -50,7 +50,7 @@ class Examined(msgspec.Struct, kw_only=True):
 
 
 def examine(place: NamedStore) -> Examined:
-    """Check every session of a store, and the folder (or the server) that it lies in."""
+    """Check every session of a store, and the folder or server that it is in."""
     if is_address(place.root):
         return _examine_server(place)
     findings = list(_folder_findings(place))
@@ -66,7 +66,7 @@ def examine(place: NamedStore) -> Examined:
             what = "; ".join(dict.fromkeys(f"{item.file} at byte {item.offset}: {item.reason}" for item in damage[:3]))
             if len(damage) > 3:
                 what += f"; and {len(damage) - 3} more places"
-        except CortextError as error:  # a link, say: not for repair to mend
+        except CortextError as error:  # a link, for example: nothing that repair could fix
             damage, what, todo = [], error.message, error.hint or todo
         except OSError as error:
             damage, what = [], str(error)
@@ -86,18 +86,18 @@ def examine(place: NamedStore) -> Examined:
 
 
 def uncaptured_findings() -> list[Examined]:
-    """What could not be taken in from the AI tools, and still is not; as a place of its own, where there is any."""
+    """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
     marks = uncaptured.marks()
     if not marks:
         return []
-    todo = "mend what it says, then: cortext sync"
+    todo = "fix the cause, then run: cortext sync"
     findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
     folder = config.state_folder()
     return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
 def _examine_server(place: NamedStore) -> Examined:
-    """How the server is, and whether its counts are those of its rows. The rows themselves it looks after."""
+    """Check the server's state, and its counts against its rows. The server itself looks after the rows."""
     store: Any = place.store
     examined = Examined(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
 
@@ -110,13 +110,13 @@ def _examine_server(place: NamedStore) -> Examined:
         if abs(state.clock_ahead_s) > CLOCKS:
             add(
                 "warning",
-                f"the server's clock is {state.clock_ahead_s:+.0f} s from ours",
-                "let both follow a time server",
+                f"the server's clock differs from ours by {state.clock_ahead_s:+.0f} s",
+                "synchronise both with a time server",
             )
         if not state.encrypted and not _is_near(state.address):
-            add("warning", "the words travel to the server unencrypted", "add ?sslmode=verify-full to the address")
+            add("warning", "data travels to the server unencrypted", "add ?sslmode=verify-full to the address")
         for session_id in store.miscounted():
-            add("damage", "its counts are not those of its rows", f"cortext repair {session_id}", session_id)
+            add("damage", "its counts do not match its rows", f"cortext repair {session_id}", session_id)
     except CortextError as error:
         add("damage", error.message, error.hint)
     return examined
@@ -133,14 +133,14 @@ def _folder_findings(place: NamedStore) -> Iterator[Finding]:
         yield Finding(
             store=place.label,
             level="warning",
-            what=f"{place.root} is on a file system that is read-only",
-            todo="what is there can be listed, searched, read and exported; make it writable to add to it",
+            what=f"{place.root} is on a read-only file system",
+            todo="its content can be listed, searched, read and exported; make it writable to add to it",
         )
     elif not os.access(place.root, os.R_OK | os.W_OK | os.X_OK):
         yield Finding(
             store=place.label,
             level="damage",
-            what=f"{place.root} is not ours to read and write",
+            what=f"{place.root} cannot be read and written by this user",
             todo="check who owns the folder and its permissions",
         )
     kind = file_system_of(place.root)
@@ -149,7 +149,7 @@ def _folder_findings(place: NamedStore) -> Iterator[Finding]:
             store=place.label,
             level="warning",
             what=f"{place.root} is on a network file system ({kind})",
-            todo="one writer at a time is promised on one host only: do not write from two at once",
+            todo="a single writer is only guaranteed on one host: do not write from two hosts at once",
         )
     if os.stat(place.root).st_mode & 0o077 and place.kind != "workspace":
         yield Finding(
@@ -162,7 +162,7 @@ def _folder_findings(place: NamedStore) -> Iterator[Finding]:
 
 
 def _strange_names(place: NamedStore) -> Iterator[Finding]:
-    """Conversations that cannot be reached because of their name, or that share one."""
+    """Yield conversations that cannot be reached because of their name, or that share one."""
     if place.kind not in ("workspace", "home"):
         return
     seen: dict[str, str] = {}
@@ -190,7 +190,7 @@ def _strange_names(place: NamedStore) -> Iterator[Finding]:
 
 
 def file_system_of(path: str) -> str:
-    """The kind of file system that a path lies on; empty where the system does not tell."""
+    """Return the type of file system that a path is on; empty if the system does not tell."""
     try:
         with open(MOUNTS, encoding="utf-8", errors="surrogateescape") as file:
             mounts = [line.split(" ")[1:3] for line in file]

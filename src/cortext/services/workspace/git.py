@@ -1,9 +1,9 @@
 """Git: commits of conversations, and of nothing else.
 
-Plain git, limited to the paths that are named: what the user has staged or changed elsewhere stays exactly as it
-is. A commit that fails (a hook, a lock, no identity, a merge under way) loses nothing and is explained; the
-same paths go with the next one. A hook that rewrites the files of a session (a formatter) does not get its way:
-what was written is put back, and committed.
+Plain git, limited to the named paths: what the user has staged or changed elsewhere stays exactly as it is. A commit
+that fails (a hook, a lock, no identity, a merge in progress) loses nothing and is explained; the same paths go into the
+next one. A hook that rewrites a session's files (a formatter) is overruled: the original content is restored and
+committed.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ import msgspec
 from cortext.io import files as fsio
 from cortext.safety.environment import for_child
 
-TIMEOUT = 120  # a hook or a passphrase may take its time, but not for ever
-PATIENCE = 10.0  # seconds in which another git process may finish its work
-# What `fsio.replace_file` calls a file until it is whole: never to be committed.
+TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
+PATIENCE = 10.0  # seconds to wait for another git process
+# Names of temporary files of `fsio.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
 _REWRITTEN = "a git hook rewrites the files of conversations"
 
 
 class Committed(msgspec.Struct, kw_only=True):
-    """What became of a commit: its short hash, or why there is none."""
+    """The result of a commit: its short hash, or why there is none."""
 
     commit: str = ""
     nothing_new: bool = False
     problem: str = ""
     hint: str = ""
-    note: str = ""  # what the user should know although it went well
+    note: str = ""  # what the user should know although it succeeded
 
 
 class Git:
-    """The git repository that a folder lies in."""
+    """The git repository that a folder is in."""
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def is_repository(self) -> bool:
-        """Whether there is one, and git to work with it."""
+        """Whether the folder is in a repository and git is available."""
         return self._run("rev-parse", "--is-inside-work-tree").stdout.strip() == b"true"
 
     def is_installed(self) -> bool:
-        """Whether there is a git to call."""
+        """Whether git is installed."""
         import shutil
 
         return shutil.which("git") is not None
@@ -57,22 +57,22 @@ class Git:
         self._run("init", "-q")
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Which of these paths the user keeps out of git; also one that was tracked before it was ignored."""
+        """Return which of these paths the user ignores; also those that were tracked before they were ignored."""
         if not paths:
             return set()
-        # These are names, and git must not take one for a pattern: this command does not know literal pathspecs.
+        # These are names that git must not take for patterns, and this command does not support literal pathspecs.
         names = b"".join(os.fsencode(f"./{path}") + b"\0" for path in paths)
         done = self._run("check-ignore", "--no-index", "-z", "--stdin", given=names, literal=False)
         return {path.removeprefix("./") for path in _names(done.stdout)}
 
     def tracked_although_ignored(self, path: str) -> list[str]:
-        """Files that git tracks although the user's rules keep them out: they are no longer committed."""
+        """Return files that git tracks although they are ignored: they are no longer committed."""
         return _names(self._run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", "--", path).stdout)
 
     def changed(self, paths: Sequence[str]) -> list[str]:
-        """Which files below these paths differ from the last commit (new ones too), relative to the folder.
+        """Return the files below these paths that differ from the last commit (new ones too), relative to the folder.
 
-        Without those that the user keeps out of git, and those that are only half written.
+        Ignored files and those that are being written are left out.
         """
         done = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
         prefix = self._run("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").strip()
@@ -90,10 +90,10 @@ class Git:
         put_back: Callable[[str, bytes], None] | None = None,
         without: Collection[str] = (),
     ) -> Committed:
-        """Commit these paths as they are in the work tree, and only them; those in `without` stay out.
+        """Commit these paths as they are in the work tree, and only them; those in `without` are left out.
 
-        What lies below the folder `ours` is committed as it is now, whatever a hook makes of it; `put_back` gets the
-        path and the contents of each such file that a hook rewrote.
+        What is below the folder `ours` is committed as it is now, whatever a hook makes of it; `put_back` is called
+        with the path and the original content of each such file that a hook rewrote.
         """
         wanted = [path for path in self.changed(paths) if path not in without]
         if not wanted:
@@ -115,9 +115,7 @@ class Git:
                 problem=f"{_REWRITTEN}, and refused the commit", hint=f"exclude {ours}/ from that hook, then save again"
             )
         changed = [path for path in self.changed(guarded) if path in written] if guarded else []
-        if (
-            changed and self.head("--short") == done.commit
-        ):  # the hook's version was committed: it has lived for a moment
+        if changed and self.head("--short") == done.commit:  # the hook's version was committed: amend it
             again = self._commit_only(changed, message, "--amend", "--no-verify")
             done = again if again.commit else done
         if rewritten or changed:
@@ -128,11 +126,11 @@ class Git:
         known = set(_names(self._run("ls-files", "-z", "--", *wanted).stdout))
         new = [path for path in wanted if path not in known]
         if new:
-            # Only announced, so that `--only` may name them; the user's index gets no contents of ours.
+            # Intent-to-add only, so that `--only` may name them; none of our content enters the user's index.
             added = self._patiently("add", "--intent-to-add", "--", *new)
             if added.returncode:
                 return _explain(added)
-        said = message.encode("utf-8", "replace")  # it holds the title: everybody can read an argument
+        said = message.encode("utf-8", "replace")  # via stdin: it contains the title, and arguments are public
         done = self._patiently("commit", "--quiet", *how, "--only", "--file", "-", "--", *wanted, given=said)
         if done.returncode:
             if new:
@@ -144,7 +142,7 @@ class Git:
         return os.path.isfile(os.path.join(self.folder, path))
 
     def _blobs(self, paths: Sequence[str], *, keep: bool = False) -> dict[str, str]:
-        """What git calls the contents of these files; with `keep` it also has them then."""
+        """Return git's object ids for the content of these files; with `keep`, also store the content."""
         if not paths:
             return {}
         done = self._run("hash-object", "--no-filters", *(("-w",) if keep else ()), "--", *paths)
@@ -158,32 +156,32 @@ class Git:
         return value
 
     def config_file(self) -> str:
-        """Where this repository keeps its settings: with a worktree or a submodule not below the folder."""
+        """Return the path of this repository's config, which is elsewhere for a worktree or a submodule."""
         shown = self._run("rev-parse", "--git-path", "config").stdout.decode("utf-8", "surrogateescape")
         return os.path.normpath(os.path.join(self.folder, shown.removesuffix("\n")))
 
     def unset(self, section: str) -> None:
-        """Take a section out of the repository's settings."""
+        """Remove a section from the repository's config."""
         self._run("config", "--remove-section", section)
 
     def head(self, *how: str) -> str:
-        """The last commit; empty where there is none."""
+        """Return the last commit; empty if there is none."""
         done = self._run("rev-parse", "--verify", "-q", *how, "HEAD")
         return done.stdout.decode("ascii", "replace").strip() if done.returncode == 0 else ""
 
     def added(self, since: str, folder: str) -> list[str]:
-        """Every file that was ever added below a folder, in the commits after `since` (empty: in all of them)."""
+        """Return every file ever added below a folder, in the commits after `since` (empty: in all of them)."""
         words = ("log", "-z", "--format=", "--name-only", "--no-renames", "--diff-filter=A", "--relative")
         done = self._run(*words, f"{since}..HEAD" if since else "HEAD", "--", folder)
-        if done.returncode != 0 and since:  # a commit that is gone: history was rewritten
+        if done.returncode != 0 and since:  # that commit is gone: history was rewritten
             return self.added("", folder)
         return _names(done.stdout)
 
     def _planted(self) -> str:
-        """A folder that git would take for a repository without `.git`: perhaps a stranger's, with hooks of its own.
+        """Return a folder that git would take for a bare repository: possibly a stranger's, with hooks of its own.
 
-        Git looks upwards from the folder, and takes what has HEAD and objects for a bare repository. A clone can bring
-        such folders along, but no `.git`. (`safe.bareRepository` says the same, to a git of 2022 or later.)
+        Git searches upwards from the folder, and takes one with HEAD and objects for a bare repository. A clone can
+        contain such folders, but no `.git`. (`safe.bareRepository` does the same in git of 2022 or later.)
         """
         folder = os.path.realpath(self.folder)
         while not os.path.lexists(os.path.join(folder, ".git")):
@@ -198,7 +196,7 @@ class Git:
         return ""
 
     def _patiently(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
-        """The same for a command that writes: another git process at work is waited for."""
+        """Run a command that writes, waiting for other git processes to finish."""
         deadline = time.monotonic() + PATIENCE
         pause = 0.05
         while True:
@@ -209,16 +207,16 @@ class Git:
             pause = min(pause * 1.5, 1.0)
 
     def _run(self, *words: str, given: bytes | None = None, literal: bool = True) -> subprocess.CompletedProcess[bytes]:
-        # Inside a git hook these point at the repository of the hook: ours is the one of the folder.
-        given_on = for_child(os.environ)
-        environ = {name: value for name, value in given_on.items() if not name.startswith("GIT_") or name in _KEPT}
-        # Looking must not lock: somebody else's git would fail on it.
+        # Inside a git hook these point to the hook's repository; ours is that of the folder.
+        inherited = for_child(os.environ)
+        environ = {name: value for name, value in inherited.items() if not name.startswith("GIT_") or name in _KEPT}
+        # Reading must not take locks: another git process would fail on them.
         environ |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8", "GIT_OPTIONAL_LOCKS": "0"}
         if literal:
             environ["GIT_LITERAL_PATHSPECS"] = "1"
         command = ["git", "-C", self.folder, *words]
         if words[0] != "init" and (planted := self._planted()):
-            said = f"{planted} is a repository among the files of another: git would run what it brought along"
+            said = f"{planted} is a repository inside another one's files: git would run the hooks that it contains"
             return subprocess.CompletedProcess(command, 128, b"", os.fsencode(said))
         try:
             return subprocess.run(
@@ -231,12 +229,12 @@ class Git:
 
 
 def _names(output: bytes) -> list[str]:
-    """Names as git prints them with -z."""
+    """Split names that git printed with -z."""
     return [name for name in output.decode("utf-8", "surrogateescape").split("\0") if name]
 
 
 def _is_locked(done: subprocess.CompletedProcess[bytes]) -> bool:
-    """Whether a command failed because another git process is at work in this repository."""
+    """Whether a command failed because another git process is using this repository."""
     return b".lock': File exists" in done.stderr or b"cannot lock ref" in done.stderr
 
 
@@ -253,12 +251,16 @@ _KEPT = (
     "GIT_COMMITTER_EMAIL",
 )
 
-# What git says, and what to tell the user to do about it.
+# What git prints, the problem, and what the user should do.
 _REASONS = (
-    ("empty ident name", "git does not know who you are", "git config user.name and user.email, then save again"),
-    ("tell me who you are", "git does not know who you are", "git config user.name and user.email, then save again"),
-    ("index.lock", "another git process is at work", "wait for it, or remove the stale lock that it names"),
-    ("during a merge", "a merge is under way", "finish the merge: the session goes with the next save"),
+    ("empty ident name", "git does not know who you are", "set user.name and user.email with git config"),
+    (
+        "tell me who you are",
+        "git does not know who you are",
+        "set user.name and user.email with git config",
+    ),
+    ("index.lock", "another git process is running", "wait for it, or remove the stale lock that it names"),
+    ("during a merge", "a merge is in progress", "finish the merge: the session is committed with the next save"),
     ("gpg failed", "the commit could not be signed", "unlock your key, then save again"),
     ("failed to write commit object", "the commit could not be signed", "check your signing key, then save again"),
     ("signing", "the commit could not be signed", "unlock your key, then save again"),
@@ -268,10 +270,8 @@ _REASONS = (
 
 def _explain(done: subprocess.CompletedProcess[bytes]) -> Committed:
     said = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
-    for sign, problem, hint in _REASONS:
-        if sign in said:
+    for text, problem, hint in _REASONS:
+        if text in said:
             return Committed(problem=problem, hint=hint)
-    first = said.splitlines()[-1] if said else f"git ended with {done.returncode}"
-    return Committed(
-        problem=f"git would not commit: {first[:200]}", hint="a hook may have refused it: see what it says"
-    )
+    last = said.splitlines()[-1] if said else f"git exited with {done.returncode}"
+    return Committed(problem=f"git refused the commit: {last[:200]}", hint="if a hook refused it, follow what it says")

@@ -1,4 +1,4 @@
-"""Which AI tools are installed here: asked all at once, because a program takes a second to tell its version."""
+"""Which AI tools are installed: asked in parallel, because a program takes a second to print its version."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cortext.tools.base import Detected, TranscriptSource
 
 
 def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:
-    """What each of these tools says about itself, in their order."""
+    """Return what each of these tools says about itself, in order."""
     from concurrent.futures import ThreadPoolExecutor
 
     if not tools:
@@ -18,7 +18,7 @@ def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:
 
 
 def untested(tool: TranscriptSource, found: Detected | None) -> str:
-    """What to tell of a version that our tests do not run; empty where it is the tested one, or none."""
+    """Return a note about a version that our tests do not cover; empty if it is tested or not installed."""
     if found is None or found.tested:
         return ""
     return f"{tool.title} {found.version or '(unknown version)'} was not tested with cortext; {tool.tested_version} was"

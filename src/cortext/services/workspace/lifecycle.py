@@ -1,4 +1,4 @@
-"""The life of a conversation in a workspace: begun, stopped, completed, paused when quiet, titled, forked."""
+"""The life cycle of a conversation in a workspace: begin, stop, complete, pause when quiet, title, fork."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from cortext.services.workspace.git import Committed, Git
 from cortext.services.workspace.numbering import last_number, take_number
 from cortext.services.workspace.secrecy import marks_in
 
-# What our own MCP server offers: noted with a session, so that a resume can say what is missing.
+# What our own MCP server offers: recorded with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
 OWN_TOOLS = (
     "search_workspace", "get_context", "get_decision_history", "list_sessions", "get_session", "search_sessions",
@@ -36,12 +36,12 @@ OWN_TOOLS = (
 
 
 class Saved(msgspec.Struct, kw_only=True):
-    """What a stop or a completion did."""
+    """The result of a stop or a completion."""
 
     session: Session
     stopped_at: str
     commit: Committed
-    masked: dict[str, int] = {}  # secrets that are only marks in what was committed, by kind
+    masked: dict[str, int] = {}  # secrets that were masked in what was committed, by kind
 
 
 def begin(
@@ -54,26 +54,26 @@ def begin(
     servers: Iterable[str] = (OWN_SERVER,),
     begun_by: str = "",
 ) -> Session:
-    """A new conversation: its folder, its markdown from the template, its session; durable when this returns.
+    """Create a conversation: its folder, its markdown from the template, its session; durable when this returns.
 
-    `servers` are the MCP servers that the AI tool has at hand there. `begun_by` is the command in a chat
-    (`origin`) that began it: where that was killed and comes again, what it began is gone on with.
+    `servers` are the MCP servers available to the AI tool there. `begun_by` is the command in a chat (`origin`) that
+    begins it: if that is killed and repeated, the conversation it created is used.
     """
     types = registry.load(place.root).types
     entry = types.get(kind)
     if entry is None:
         raise UsageError(
-            f"no conversation type {kind!r} in this workspace",
-            hint=f"one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
+            f"unknown conversation type {kind!r}",
+            hint=f"use one of {', '.join(sorted(types)) or '(none: cortext init)'}; or add it: cortext type add {kind}",
         )
     if not entry.sessions:
         raise UsageError(
-            f"conversations of the type {kind!r} keep no session in this workspace",
-            kept="nothing was begun",
+            f"no sessions are kept for conversations of type {kind!r} in this workspace",
+            kept="nothing was created",
             hint=f'set "sessions" of {kind} to true in {registry.RELATIVE} to change that',
         )
     prompt_hash = registry.command_hash(place.root, kind)
-    topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit: all of them go into git
+    topic = mask(" ".join(topic.split())).text  # it names the folder, the notes and the commit, which all go into git
     session = Session(
         id="",
         type=kind,
@@ -86,13 +86,13 @@ def begin(
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
         ),
     )
-    made = _left_by_a_kill(place, session) if begun_by else None
+    made = _left_by_kill(place, session) if begun_by else None
     number = take_number(place) if made is None else 0
     while made is None:
         session.id = _numbered(session, number)
         try:
             made = place.store.create(session)
-        except SessionExists:  # another process took it between our look and our creation
+        except SessionExists:  # another process took the number meanwhile
             number += 1
     _write_notes(place.root, entry.template, kind, made)
     return made
@@ -102,8 +102,8 @@ def _numbered(session: Session, number: int) -> str:
     return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
 
 
-def _left_by_a_kill(place: NamedStore, wanted: Session) -> Session | None:
-    """The last conversation that was begun here, where the same command of the same chat did, and nothing was said."""
+def _left_by_kill(place: NamedStore, wanted: Session) -> Session | None:
+    """Return the last conversation begun here, if the same command of the same chat began it and it is empty."""
     try:
         found = place.store.get(_numbered(wanted, last_number(place)))
     except SessionNotFound:
@@ -113,13 +113,13 @@ def _left_by_a_kill(place: NamedStore, wanted: Session) -> Session | None:
 
 
 def _tools_of(servers: Iterable[str]) -> list[str]:
-    """The tools of these MCP servers, as far as we know them: of others than ours we know the server only."""
+    """Return the tools of these MCP servers as far as known: for servers other than ours, only the server is."""
     known = {OWN_SERVER: OWN_TOOLS}
     return [f"mcp__{server}__{name}" for server in sorted(servers) for name in known.get(server, ("*",))]
 
 
 def _write_notes(workspace: str, template: str, kind: str, session: Session) -> None:
-    """The markdown of the conversation, from its template; one that is there already stays."""
+    """Write the conversation's markdown from its template, unless it exists."""
     target = os.path.join(session.path, f"{kind}.md")
     if os.path.exists(target):
         return
@@ -140,7 +140,7 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     session = place.store.get(session_id)
     change = Change(status=status, force=force)
     refresh(change, session, messages, ending)
-    change.extra = pausing.saved(session).extra  # part of what is committed: nothing is written after the commit
+    change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it
     session = place.store.update(session_id, change)
     done, notes = Committed(nothing_new=True), dict[str, int]()
     if commit:
@@ -155,14 +155,14 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
 
 
 def pause(found: Found, *, commit: bool) -> Saved:
-    """Save and pause a conversation; one of a workspace is committed."""
+    """Save and pause a conversation; one in a workspace is committed."""
     return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
 
 
 def refresh(change: Change, session: Session, messages: Iterable[Message], ending: Sequence[Message]) -> None:
-    """Title and summary from the text itself, unless an agent (or the user) wrote better ones that still cover it.
+    """Set title and summary from the text, unless an agent or the user wrote better ones that still cover it.
 
-    `ending` are the last of the messages, or all of them.
+    `ending` is the last of the messages, or all of them.
     """
     if not ending:
         return
@@ -171,7 +171,7 @@ def refresh(change: Change, session: Session, messages: Iterable[Message], endin
         change.title = title(messages)
     by, covers = session.summary_by, session.summary_covers
     if session.summary and not by:
-        # Written by another program: kept as if by an agent, until there is much that is new.
+        # Written by another program: kept like an agent's, until there is much new text.
         by, covers = change.summary_by, change.summary_covers = BY_OTHER, covers or last
     if not session.summary or by == "text" or covers < last - 20:
         change.summary, change.summary_by, change.summary_covers = summarise(messages), "text", last
@@ -180,12 +180,12 @@ def refresh(change: Change, session: Session, messages: Iterable[Message], endin
 def sweep(
     listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
 ) -> list[str]:
-    """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user.
+    """Save and pause the conversations of workspaces that were quiet for too long; return notes for the user.
 
-    Each workspace by its own settings; `only` in this one. One that cannot be paused now (it is being written, or
-    its disk is full) costs the others nothing.
+    Each workspace uses its own settings; with `only`, just this one is swept. A conversation that cannot be paused now
+    (it is being written, or the disk is full) does not affect the others.
     """
-    now, told = time.time(), []
+    now, notes = time.time(), []
     for row in listing.rows(status=ACTIVE, root=only):
         if row.kind != "workspace":
             continue
@@ -197,20 +197,20 @@ def sweep(
                 continue
             saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
         except (CortextError, OSError) as error:
-            if os.access(row.root, os.W_OK):  # of a read-only checkout nothing else is to be expected
-                told.append(f'"{row.name}" could not be paused: {error}')
+            if os.access(row.root, os.W_OK):  # in a read-only checkout nothing else is to be expected
+                notes.append(f'"{row.name}" could not be paused: {error}')
             continue
-        told.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
-        told += [saved.commit.note] if saved.commit.note else []
-    return told
+        notes.append(f'"{row.name}" was saved and paused after {idle:g} quiet minutes')
+        notes += [saved.commit.note] if saved.commit.note else []
+    return notes
 
 
 def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
-    """Save conversations that got words while nobody held them (an import); what to tell the user.
+    """Save conversations that an import has extended while they were not active; return notes for the user.
 
-    They keep their status. One that is active is saved when its talk ends. Each workspace by its own settings.
+    They keep their status. An active one is saved when its chat ends. Each workspace uses its own settings.
     """
-    told = []
+    notes = []
     for place, session_id in grown:
         try:
             status = place.store.peek(session_id).status
@@ -218,27 +218,27 @@ def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[s
                 continue
             saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
         except (CortextError, OSError) as error:
-            told.append(f"{session_id} could not be saved: {error}")
+            notes.append(f"{session_id} could not be saved: {error}")
             continue
         if saved.commit.problem and Git(place.root).is_repository():
-            told.append(f"{session_id} is saved, but not committed to git yet: {saved.commit.problem}")
-        told += [saved.commit.note] if saved.commit.note else []
-    return told
+            notes.append(f"{session_id} is saved, but not committed to git yet: {saved.commit.problem}")
+        notes += [saved.commit.note] if saved.commit.note else []
+    return notes
 
 
 def active(place: NamedStore) -> Session:
-    """The conversation that is under way here: the last active one."""
-    there = [session for session in place.store.sessions() if session.status == ACTIVE]
-    if not there:
-        raise NotFound("no conversation is active here", hint="see what there is with `cortext list --here`")
-    return max(there, key=lambda session: session.last_active)
+    """Return the active conversation here: the one that was last active. Raises NotFound if there is none."""
+    sessions = [session for session in place.store.sessions() if session.status == ACTIVE]
+    if not sessions:
+        raise NotFound("no conversation is active here", hint="list them with `cortext list --here`")
+    return max(sessions, key=lambda session: session.last_active)
 
 
 def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
-    """A new conversation with the messages of another up to one of them; the old one is unchanged."""
+    """Create a conversation with the messages of another, up to `after`; the original is unchanged."""
     whole = thread(place.store.read(session.id))
     if not whole:
-        raise NotFound(f"{session.id} has no messages yet", hint=f"talk about it first: cortext resume {session.id}")
+        raise NotFound(f"{session.id} has no messages yet", hint=f"say something first: cortext resume {session.id}")
     messages = [message for message in whole if after is None or message.seq <= after]
     if after is not None and (not messages or after > whole[-1].seq):
         numbers = f"its messages are {whole[0].seq} to {whole[-1].seq}; `cortext show {session.id}` shows them"
@@ -250,7 +250,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         session,
         id=ids.check_id(session_id[:96]),
         title=f"{session.title or session.id} (fork)",
-        status=PAUSED,  # nobody talks in it yet
+        status=PAUSED,  # it is not open in any tool yet
         created_at=clock.now(),
         last_active="",
         message_count=0,
@@ -261,7 +261,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         origin=Origin(),
         extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
     )
-    # A summary of what the fork left out would tell of things that were never said in it.
+    # A summary of what the fork leaves out would mention things that were never said in it.
     if session.summary and session.summary_covers <= messages[-1].seq + 1:
         covers = sum(message.seq < session.summary_covers for message in messages)
         change = Change(summary=session.summary, summary_by=session.summary_by, summary_covers=covers)
@@ -275,13 +275,13 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
 
 
 def _carried(extra: dict[str, Any]) -> dict[str, Any]:
-    """What a fork takes over of a session's other fields: not the notes that the hooks keep about a talk."""
+    """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat."""
     own = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
     return {name: value for name, value in extra.items() if name not in own}
 
 
 def confirmation(saved: Saved) -> str:
-    """What the user reads after a stop."""
+    """Return what the user reads after a stop."""
     session = saved.session
     word = "completed" if session.status == COMPLETED else "paused"
     lines = [

@@ -20,9 +20,9 @@ SECTION = "merge.cortext"
 
 
 def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
-    """Tell this clone's git how to merge sessions; whether that was new to it.
+    """Tell this clone's git how to merge sessions; return whether that was new.
 
-    The attributes travel with the repository, this does not.
+    The attributes travel with the repository; this setting does not.
     """
     wanted = {
         f"{SECTION}.name": "cortext: keeps every message of both sides",
@@ -32,12 +32,12 @@ def set_driver(git: Git, program: str, *, dry_run: bool = False) -> bool:
     if not dry_run:
         for key, value in new.items():
             git.config(key, value)
-        return any(git.config(key) == value for key, value in new.items())  # not in a repository that is read-only
+        return any(git.config(key) == value for key, value in new.items())  # false in a read-only repository
     return bool(new)
 
 
 def has_attributes(root: str) -> bool:
-    """Whether the repository says which files are merged by the driver."""
+    """Whether the repository names the files that the driver merges."""
     try:
         raw = inside.read(root, ".gitattributes") or b""
     except (OSError, UnsafePath):
@@ -46,20 +46,20 @@ def has_attributes(root: str) -> bool:
 
 
 def unset_driver(git: Git, *, dry_run: bool = False) -> bool:
-    """Take it out again; whether it was there."""
-    there = bool(git.config(f"{SECTION}.name") or git.config(f"{SECTION}.driver"))
-    if there and not dry_run:
+    """Remove the setting; return whether it existed."""
+    exists = bool(git.config(f"{SECTION}.name") or git.config(f"{SECTION}.driver"))
+    if exists and not dry_run:
         git.unset(SECTION)
-    return there
+    return exists
 
 
 def was_conflict(damage: Iterable[Damage]) -> bool:
-    """Whether a session was damaged by the marks that git leaves in a conflict."""
+    """Whether a session was damaged by git's conflict markers."""
     return any(item.reason == GIT_MARKS for item in damage)
 
 
 def merge_file(base: str, ours: str, theirs: str, path: str) -> bool:
-    """Merge one file into `ours`; False where it cannot be done, and git is to show a conflict."""
+    """Merge one file into `ours`; return False if that is impossible and git should show a conflict."""
     try:
         if os.path.basename(path) == "session.json":
             merge_metadata(base, ours, theirs)

@@ -1,4 +1,4 @@
-"""What happened while nobody looked, kept until somebody does: one line each, told once."""
+"""Notices about what happened in the background, kept until a command shows them: one line each, shown once."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ def _path() -> str:
 
 
 def leave(lines: list[str]) -> None:
-    """Leave word for the next command that a person runs."""
+    """Leave notices for the next command that a person runs."""
     if lines:
         fsio.ensure_folder(config.data_folder())
         fsio.append_once(_path(), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
 def take() -> list[str]:
-    """What was left, which is then gone."""
+    """Return the notices and remove them."""
     try:
         lines = fsio.read_text(_path(), "replace").splitlines()
     except OSError:

@@ -1,7 +1,7 @@
-"""The number of the next conversation of a workspace: one that no conversation ever had, deleted ones included.
+"""The number of a workspace's next conversation: one that no conversation ever had, including deleted ones.
 
-Taken from the folders, the trash, and a mark in `.workspace/state`, which is not in git. What another clone began
-and deleted is in git's history: the commits since the last look are read, once.
+Taken from the folders, the trash, and a file in `.workspace/state`, which is not in git. What another clone created and
+deleted is in git's history: the commits since the last check are read once.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from cortext.services.workspace.git import Git
 from cortext.store.files import layout_paths as shapes
 
 KINDS = ("workspace", "home")
-MARK = "last-number"  # the highest number ever given out here, and the commit up to which history was read
+MARK = "last-number"  # the highest number ever assigned here, and the commit up to which history was read
 LOCK = ".last-number.lock"
-TIMEOUT = 30.0  # seconds: the first look at a long history may take some
-LONGEST = 6  # digits: a folder that somebody called by a date does not count
+TIMEOUT = 30.0  # seconds: the first scan of a long history may take some
+LONGEST = 6  # digits: a folder that someone named by a date does not count
 CONVERSATIONS = "conversations"
 
 
 def take_number(place: NamedStore) -> int:
-    """One more than the highest number that was ever in use; it is taken when this returns."""
+    """Return one more than the highest number ever used; it is reserved when this returns."""
     if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
         taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
         return _highest(taken) + 1
@@ -47,7 +47,7 @@ def take_number(place: NamedStore) -> int:
 
 
 def last_number(place: NamedStore) -> int:
-    """The number that was taken last; 0 where that is not known."""
+    """Return the number that was assigned last; 0 if unknown."""
     if place.kind not in KINDS:
         return 0
     return _read(place.root, inside.inside(place.root, os.path.join(".workspace", "state", MARK)))[0]
@@ -66,6 +66,6 @@ def _read(root: str, path: str) -> tuple[int, str]:
 
 
 def _folders(workspace: str) -> list[str]:
-    """The names of all conversations, also of those that are plain markdown."""
+    """Return the names of all conversations, including those that are plain markdown."""
     top = os.path.join(workspace, CONVERSATIONS)
     return [os.path.basename(path) for day in shapes.folders(top) for path in shapes.folders(day)]

@@ -1,6 +1,6 @@
 """Noticing that the user wants to stop, and offering to save what was never saved; a "no" is respected.
 
-Words only: what the user typed is looked at here, the model is told what was done and passes it on.
+Only text is examined here: what the user typed. The model is told what was done and passes it on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from cortext.model.session import Change, Session
 
-# Whole phrases at the end (or as all) of a short message: "let's stop there", not "let's stop the server".
+# Complete phrases at the end (or as the whole) of a short message: "let's stop there", not "let's stop the server".
 _PAUSE = re.compile(
     r"(?:^|[.!?,;\n]\s*|\b(?:ok|okay|alright|thanks|thank you|well|so|and|sorry)[,.!]?\s+)"
     r"(?:let'?s (?:stop|pause|leave it|call it a (?:day|night)|wrap (?:it |this )?up|take a (?:short |little )?break"
@@ -35,7 +35,7 @@ _NOTES = ("pause_after_answer", "save_offered", "save_declined")
 
 
 class Looked(NamedTuple):
-    """What to tell the model, and what to note with the session."""
+    """What to tell the model, and what to record with the session."""
 
     context: str = ""
     change: Change | None = None
@@ -50,14 +50,14 @@ def wants_to_pause(text: str, more: str = "") -> bool:
 
 
 def _ends_with(text: str, words: str) -> bool:
-    """Whether a message ends with these words of the user's setting, whole, but for punctuation."""
-    # Letters before them would make another word; scripts that leave no blanks between words are not held to that.
+    """Whether a message ends with these words of the user's setting, ignoring punctuation."""
+    # A letter before them would make another word; scripts without spaces between words are exempt.
     pattern = rf"(?<![0-9A-Za-z\u00c0-\u052f]){re.escape(words)}\W*$"
     return bool(words) and re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def look(text: str, session: Session, settings: Any) -> Looked:
-    """Look at a prompt: a goodbye, a refusal of our offer, or time for an offer."""
+    """Examine a prompt for a goodbye, a refusal of our offer, or the time to make an offer."""
     if wants_to_pause(text, settings["workspace.pause_words"]):
         return Looked(
             "cortext saves and pauses this conversation after your answer. Tell the user so, in a sentence: "
@@ -77,6 +77,6 @@ def look(text: str, session: Session, settings: Any) -> Looked:
 
 
 def saved(session: Session) -> Change:
-    """What to note with a save: the offer may come again when as much was said anew."""
+    """Return what to record with a save: the offer may be repeated once as much has been said again."""
     notes = dict.fromkeys((name for name in _NOTES if name in session.extra), False)
     return Change(extra={**notes, "saved_messages": session.message_count})

@@ -1,4 +1,4 @@
-"""Pruning: older messages leave the working log for the archive, once their key points are in the summary."""
+"""Pruning: older messages move from the working log to the archive, after their key points are in the summary."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class PrunePlan(msgspec.Struct, kw_only=True):
 
 
 def plan_prune(found: Found, keep: int) -> PrunePlan:
-    """Which messages are older than the newest `keep`, and what they said in short."""
+    """Plan to archive the messages older than the newest `keep`, with a summary of them."""
     messages = list(found.place.store.read(found.session.id))
     going = messages[: max(0, len(messages) - keep)]
     if not going:
         return PrunePlan(before=0, going=0, staying=len(messages), summary="")
-    # The agent's own summary stays in front: it knows the reasons. The text's own adds what it left out.
+    # The agent's own summary comes first: it knows the reasons. The one made from the text adds what it left out.
     own = found.session.summary if found.session.summary_by != "text" else ""
     of_text = summarise(thread(going))
     summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
@@ -34,7 +34,7 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
 
 
 def prune(found: Found, plan: PrunePlan) -> int:
-    """Write the summary first, then move; how many messages moved."""
+    """Write the summary first, then move; return how many messages moved."""
     store = found.place.store
     compact = getattr(store, "compact", None)  # a capability that not every layout has
     if compact is None:

@@ -30,12 +30,12 @@ RELATIVE = ".workspace/registry.json"
 
 
 def path_of(workspace: str) -> str:
-    """The registry file of a workspace."""
+    """Return the path of a workspace's registry file."""
     return os.path.join(workspace, RELATIVE)
 
 
 def load(workspace: str) -> Registry:
-    """The registry; an empty one where there is none."""
+    """Return the registry; an empty one if there is none."""
     raw = inside.read(workspace, RELATIVE)
     try:
         return Registry() if raw is None else msgspec.json.decode(raw, type=Registry)
@@ -43,19 +43,19 @@ def load(workspace: str) -> Registry:
         raise ConfigError(
             f"{path_of(workspace)} cannot be used: {getattr(error, 'strerror', '') or error}",
             kept="it is unchanged",
-            hint="mend it, or restore it from git",
+            hint="fix it, or restore it from git",
         ) from error
 
 
 def save(workspace: str, registry: Registry) -> None:
-    """Write the registry, atomically."""
+    """Write the registry atomically."""
     inside.write(workspace, RELATIVE, msgspec.json.format(msgspec.json.encode(registry), indent=2) + b"\n")
 
 
 def read_own(workspace: str, relative: str) -> bytes | None:
-    """A file of a type. ConfigError where that is not in the workspace, by its name or by way of a link.
+    """Return a file of a type. Raises ConfigError if its name or a link leads out of the workspace.
 
-    The registry comes from a repository, maybe a stranger's: it must not have us show or keep other files of the user.
+    The registry comes from a repository, possibly a stranger's: it must not make us show or store the user's files.
     """
     why, hint = "its name leads out of it", "put the file into the workspace, and its path into the registry"
     try:
@@ -71,9 +71,9 @@ def read_own(workspace: str, relative: str) -> bytes | None:
 
 
 def command_text(workspace: str, kind: str, topic: str = "") -> str:
-    """The current prompt of a conversation type, for this topic; empty where it has none.
+    """Return the current prompt of a conversation type for this topic; empty if it has none.
 
-    It goes to a model, before a packet: the topic is stored text, and so is what a repository brings.
+    It goes to a model, before a packet: both the topic and what a repository contains are untrusted text.
     """
     from cortext.safety.framing import disarmed, field
 
@@ -81,8 +81,8 @@ def command_text(workspace: str, kind: str, topic: str = "") -> str:
 
 
 def command_hash(workspace: str, kind: str) -> str:
-    """What tells this prompt from a later one: the hash of its file (`sha256:…`); empty where there is none."""
-    import hashlib  # 4 ms: only where two prompts are compared
+    """Return the hash of a type's prompt file (`sha256:…`), which tells it from a later version; empty if none."""
+    import hashlib  # 4 ms: only if two prompts are compared
 
     raw = _command(workspace, kind)
     return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""

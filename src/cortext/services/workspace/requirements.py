@@ -1,4 +1,4 @@
-"""What a workspace needs of this machine: git's merge driver, our command on PATH, the hooks of its AI tools."""
+"""What a workspace needs on this machine: git's merge driver, our command on PATH, the hooks of its AI tools."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cortext.tools.base import Hooks, Installer, TranscriptSource
 def workspace_findings(
     place: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
 ) -> Iterator[Finding]:
-    """What is missing here, each with what to do about it. Nothing is changed."""
+    """Yield what is missing here, each with what to do about it. Nothing is changed."""
 
     def warn(what: str, todo: str, session: str = "") -> Finding:
         return Finding(store=place.label, level="warning", what=what, todo=todo, session=session)
@@ -32,18 +32,18 @@ def workspace_findings(
         yield warn(error.message, error.hint or "restore it from git")
         return
     if not manifest.version:
-        return  # not set up by init: nothing was promised
+        return  # not set up by init: nothing is expected
     if shutil.which(program[0]) is None:
         yield warn(
             f"`{program[0]}` is not on PATH: hooks, MCP server and merge driver of this workspace cannot call it",
-            "put the folder that it is installed in on PATH, for the AI tools too",
+            "add the folder that it is installed in to PATH, for the AI tools too",
         )
     yield from (warn(*found) for found in _git_findings(place.root))
     missing = [path for path in manifest.files if not os.path.lexists(os.path.join(place.root, path))]
     if missing:
         names = ", ".join(missing[:3]) + (f" and {len(missing) - 3} more" if len(missing) > 3 else "")
         yield warn(
-            f"files that `cortext init` put here are missing, and so are the commands or hooks in them: {names}",
+            f"files installed by `cortext init` are missing, and with them their commands or hooks: {names}",
             f"cortext upgrade, in {place.root}",
         )
     for tool in tools:
@@ -65,7 +65,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
     tracked = git.tracked_although_ignored("conversations")
     if tracked:
         yield (
-            f"{len(tracked)} files of conversations are ignored by git, but still tracked: changes of them stay out",
+            f"{len(tracked)} files of conversations are ignored by git but still tracked: changes to them stay out",
             f"git rm -r --cached {os.path.commonpath(tracked)}",
         )
 
@@ -81,4 +81,4 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterat
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
     for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():
-        yield f"{tool.title} does not run our hooks: {why}. What is said there is kept only by `cortext sync`", todo
+        yield f"{tool.title} does not run our hooks: {why}. Its sessions are captured only by `cortext sync`", todo

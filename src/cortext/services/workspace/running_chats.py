@@ -1,7 +1,7 @@
-"""The chats that run in AI tools at this moment: which list each was shown, and whether the model is at work in it.
+"""The chats that are running in AI tools right now: the list each was shown, and whether the model is working in it.
 
-One small file a chat, in the state folder, outside every repository. Written by the hooks; without them, or without
-the files, a number means the place in the list as it is now, and nobody is guessed to be the one who asks.
+One small file per chat in the state folder, outside every repository. Written by the hooks; without hooks or files, a
+number refers to the list as it is now, and the asking chat is not guessed.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from cortext.io import files as fsio
 from cortext.tools.base import Hooks
 
 KEPT = 30 * 86_400.0  # seconds that a chat's file is kept after its last change
-LONGEST_TURN = 3_600.0  # a turn that began longer ago was cut off without a word to us
+LONGEST_TURN = 3_600.0  # a turn that began longer ago was interrupted without our noticing
 
 
 class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What we remember of one chat: of the tool's session `key`, in a workspace."""
+    """What we know about one chat: the tool's session `key`, in a workspace."""
 
     tool: str
     key: str
     workspace: str = ""
-    working_since: float = 0.0  # when the turn began that the model is at work on; 0: it waits for the user
+    working_since: float = 0.0  # when the turn that the model is working on began; 0: it waits for the user
     numbers: list[tuple[str, str]] = []  # the sessions of the last list: (store, id), from number 1
-    stopped: bool = False  # in this turn: a tool may tell of one command twice
-    owed: str = ""  # what the model is to receive with the end of its answer, where that is the only way
+    stopped: bool = False  # in this turn: a tool may report one command twice
+    owed: str = ""  # what the model is to receive at the end of its answer, where that is the only way
 
 
 def load(tool: str, key: str, workspace: str = "") -> Chat:
-    """What is known of a chat; a new one where nothing is."""
+    """Return what is known about a chat; a new one if nothing is."""
     found = _read(_path(tool, key))
     return found if found is not None else Chat(tool=tool, key=key, workspace=workspace)
 
 
 def save(chat: Chat) -> None:
-    """Remember it. What was not touched for a month goes."""
+    """Store it. Files that were not changed for a month are removed."""
     folder = _folder()
     fsio.ensure_folder(folder)
     fsio.replace_file(_path(chat.tool, chat.key), [msgspec.json.encode(chat)])
@@ -47,12 +47,12 @@ def save(chat: Chat) -> None:
         try:
             if time.time() - os.stat(path).st_mtime > KEPT:
                 fsio.remove(path)
-        except FileNotFoundError:  # somebody else tidies up, too
+        except FileNotFoundError:  # another process cleans up, too
             continue
 
 
 def at_work(tool: str, workspace: str) -> list[Chat]:
-    """The chats of a tool in a workspace in which the model is at work."""
+    """Return a tool's chats in a workspace in which the model is working."""
     since = time.time() - LONGEST_TURN
     chats = (_read(path) for path in _files())
     return [
@@ -65,10 +65,10 @@ def at_work(tool: str, workspace: str) -> list[Chat]:
 def asking(
     environ: Mapping[str, str], workspace: str, tools: Sequence[Hooks], *, long_lived: bool = False
 ) -> Chat | None:
-    """The chat of one of these tools that this process was started for; None where that is not certain.
+    """Return the chat of one of these tools that this process was started for; None if that is not certain.
 
-    A long-lived process (an MCP server) may have been started for another chat of the same window: what its
-    environment says counts only if the model is at work there.
+    A long-lived process (an MCP server) may have been started for another chat of the same window: its environment
+    counts only if the model is working there.
     """
     tool = _started_by(environ, tools)
     if tool is None:
@@ -81,7 +81,7 @@ def asking(
 
 
 def remember_list(chat: Chat | None, workspace: str, numbers: Sequence[tuple[str, str]]) -> None:
-    """Keep the numbers of a list that was shown: for its chat, and for who asks next in this workspace."""
+    """Store the numbers of a list that was shown: for its chat, and for whoever asks next in this workspace."""
     everyone = Chat(tool="", key=workspace, workspace=workspace)
     for shown in (chat, everyone):
         if shown is not None:
@@ -90,17 +90,17 @@ def remember_list(chat: Chat | None, workspace: str, numbers: Sequence[tuple[str
 
 
 def numbers_of(chat: Chat | None, workspace: str) -> list[tuple[str, str]]:
-    """The numbers of the last list: of this chat, else of this workspace."""
+    """Return the numbers of the last list: of this chat, else of this workspace."""
     return (chat.numbers if chat else []) or load("", workspace).numbers
 
 
 def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | None:
-    """The tool that started this process: as our own entry for the MCP server says, else as the tool does."""
+    """Return the tool that started this process: according to our own MCP entry, else to the tool's variable."""
     own = environ.get("CORTEXT_TOOL", "")
     if own:
         return next((tool for tool in tools if tool.name == own), None)
     found = [tool for tool in tools if environ.get(tool.started_by)]
-    return found[0] if len(found) == 1 else None  # one inside another: nobody knows which
+    return found[0] if len(found) == 1 else None  # one inside another: it is unclear which
 
 
 def _folder() -> str:

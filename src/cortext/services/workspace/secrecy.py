@@ -1,4 +1,4 @@
-"""Keeping secrets out of git: the last look at a session before it is committed, and the word about it."""
+"""Keeping secrets out of git: the final check of a session before it is committed, and what to report."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 
 
 def marks_in(messages: Iterable[Message]) -> dict[str, int]:
-    """How many secrets were masked in these messages, by kind: so that the user can be told."""
+    """Count the secrets that were masked in these messages, by kind, to tell the user."""
     kinds: dict[str, int] = {}
     for message in messages:
         texts = [message.content, *(part.output for part in message.parts or ())]
@@ -29,7 +29,7 @@ def marks_in(messages: Iterable[Message]) -> dict[str, int]:
 
 
 def mask_stored(store: Store, session: Session) -> Session:
-    """Mask what is stored of a session (another program, or an older version, may have written it); as it is then."""
+    """Mask what is stored of a session (another program or an older version may have written it); return it."""
     rewrite = getattr(store, "rewrite", None)  # a capability that a store of files has
     if rewrite is not None and rewrite(session.id, mask_value):
         session = store.get(session.id)
@@ -39,7 +39,7 @@ def mask_stored(store: Store, session: Session) -> Session:
 
 
 def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
-    """Mask the markdown files of a conversation that are about to be committed; how many secrets, by kind."""
+    """Mask the markdown files of a conversation that are about to be committed; return the secrets by kind."""
     kinds: dict[str, int] = {}
     for name in names:
         path = os.path.join(folder, name)
@@ -52,24 +52,24 @@ def mask_notes(folder: str, names: Iterable[str]) -> dict[str, int]:
 
 
 def secrets_in(folder: str, names: Iterable[str]) -> dict[str, str]:
-    """Which of these files must not be committed as they are, and why. Nothing is changed; what is no text is fine."""
+    """Return which of these files must not be committed, and why. Nothing is changed; binary files are fine."""
     found: dict[str, str] = {}
     for name in names:
         raw = _contents(os.path.join(folder, name))
         if raw is None:
-            found[name] = f"it has over {LARGEST_NOTES >> 20} MB, too much to look through for secrets"
+            found[name] = f"it has over {LARGEST_NOTES >> 20} MB, too much to check for secrets"
         elif b"\0" not in raw:
             kinds = dict.fromkeys(finding.kind for finding in find(raw.decode("utf-8", "surrogateescape")))
             if kinds:
-                found[name] = f"it holds a secret ({', '.join(kinds)})"
+                found[name] = f"it contains a secret ({', '.join(kinds)})"
     return found
 
 
 def _contents(path: str) -> bytes | None:
-    """What a file holds; nothing where it was deleted or is a link, None where it is too large to look at."""
+    """Return the content of a file; empty if it was deleted or is a link, None if it is too large to check."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
-    except (OSError, UnsafePath):  # of a link git keeps where it points to, not what is there
+    except (OSError, UnsafePath):  # git stores a link's target path, not the content of the target
         return b""
     try:
         size = os.fstat(descriptor).st_size

@@ -1,8 +1,8 @@
-"""Making a folder a workspace, keeping what it put there up to date, and taking exactly that out again.
+"""Turning a folder into a workspace, keeping what was installed up to date, and removing exactly that again.
 
-A whole file of ours is known by its hash, noted in `.workspace/installed.json`: unedited ones are refreshed or
-removed, edited ones are kept and named. In files that belong to the user (a tool's settings) only our own entries
-are touched, by the adapter that knows the format.
+Whole files of ours are identified by their hash in `.workspace/installed.json`: unedited ones are updated or removed,
+edited ones are kept and named. In the user's files (a tool's settings) only our own entries are touched, by the adapter
+that knows the format.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from cortext.tools.base import CommandFile, Installer
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
-# What a store leaves in .workspace/state, all of it derived.
+# What a store keeps in .workspace/state, all of it derived.
 _IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.MARK, numbering.LOCK})
 
 
 class Manifest(msgspec.Struct, kw_only=True):
     """What was installed: by which version, for which tools, and the hash of each whole file as we wrote it.
 
-    `unended` names files of the user's whose last line had no newline before our lines came after it.
+    `unended` names the user's files whose last line had no newline before we appended our lines.
     """
 
     version: str = ""
@@ -44,7 +44,7 @@ class Manifest(msgspec.Struct, kw_only=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """What was done or, dry, would be, by the same steps: paths relative to the workspace."""
+    """What was done or, in a dry run, would be done; paths are relative to the workspace."""
 
     written: list[str] = []
     unchanged: list[str] = []
@@ -54,7 +54,7 @@ class Report(msgspec.Struct, kw_only=True):
 
 
 def load_manifest(root: str) -> Manifest:
-    """The manifest; an empty one where there is none."""
+    """Return the manifest; an empty one if there is none."""
     raw = inside.read(root, MANIFEST)
     try:
         return Manifest() if raw is None else msgspec.json.decode(raw, type=Manifest)
@@ -63,7 +63,7 @@ def load_manifest(root: str) -> Manifest:
 
 
 class Setup:
-    """One workspace; `program` is how the tools are to call us."""
+    """The setup of one workspace; `program` is how the tools are to call us."""
 
     def __init__(self, root: str, tools: Sequence[Installer], program: Sequence[str], *, dry_run: bool = False) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
@@ -71,8 +71,8 @@ class Setup:
         self.report = Report()
 
     def install(self) -> Report:
-        """Put everything in place, or bring it up to date. Doing it twice changes nothing."""
-        # What could refuse comes first: a file of the user's that is broken must leave nothing half done.
+        """Install everything or bring it up to date. Repeating it changes nothing."""
+        # What could refuse comes first: a broken file of the user's must leave nothing half done.
         known = registry.load(self.root)
         added = types.add_built_in(known)
         wanted = self._files(known)
@@ -95,7 +95,7 @@ class Setup:
         return self.report
 
     def _check_paths(self, wanted: Iterable[str]) -> None:
-        """Refuse paths that lead out of the workspace: registry and manifest may come with a stranger's repository."""
+        """Refuse paths that lead out of the workspace: registry and manifest may be a stranger's."""
         for path in (*wanted, *self.manifest.files):
             if not all(map(is_plain_name, path.split("/"))):
                 raise UnsafePath(
@@ -107,7 +107,7 @@ class Setup:
         inside.inside(self.root, _STATE)
 
     def _merge(self) -> None:
-        """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
+        """Add our entries to each tool's settings. If one refuses, newly added ones are removed again."""
         made = not os.path.isdir(self.root)
         done: list[Installer] = []
         try:
@@ -125,7 +125,7 @@ class Setup:
             raise
 
     def _git(self) -> None:
-        """A repository where there is none, and the merge driver in its config."""
+        """Create a repository if there is none, and configure the merge driver."""
         git = Git(self.root)
         if not git.is_repository():
             if not git.is_installed():
@@ -138,7 +138,7 @@ class Setup:
             self.report.merged += _relative(self.root, [git.config_file()])
 
     def uninstall(self) -> Report:
-        """Take out what install put in; conversations and whatever the user edited stay."""
+        """Remove what install added; conversations and whatever the user edited stay."""
         self._check_paths(())
         self._parts(".gitattributes")
         registry.load(self.root)
@@ -162,7 +162,7 @@ class Setup:
         return self.report
 
     def _take_out_registry(self) -> None:
-        """The registry goes where it holds nothing but our own types; the user's stay, and it with them."""
+        """Remove the registry if it contains only our own types; otherwise it stays with the user's."""
         if inside.read(self.root, registry.RELATIVE) is None:
             return
         if registry.load(self.root).types != {name: _entry(name, text) for name, text in types.BUILT_IN.items()}:
@@ -173,7 +173,7 @@ class Setup:
             inside.remove(self.root, registry.RELATIVE)
 
     def _files(self, known: Registry) -> dict[str, bytes]:
-        """Every whole file that belongs to us, for the types and tools of this workspace."""
+        """Return every whole file that belongs to us, for the types and tools of this workspace."""
         files: dict[str, bytes] = {}
         for name in types.BUILT_IN:
             files[f".workspace/commands/{name}.md"] = types.shipped("commands", f"{name}.md")
@@ -184,7 +184,7 @@ class Setup:
         return files
 
     def _commands(self, known: Registry, files: dict[str, bytes]) -> list[CommandFile]:
-        """The slash commands: one for each type (with the user's text where he edited it), and our own two."""
+        """Return the slash commands: one for each type (with the user's text if edited), and our own two."""
         commands = []
         for name, kind in known.types.items():
             text = self._text(kind.command_file, files.get(kind.command_file))
@@ -195,20 +195,20 @@ class Setup:
         return [*commands, *types.own_commands()]
 
     def _text(self, path: str, shipped: bytes | None) -> str:
-        """What a command's file will say in the end: the user's words, else those that come with us."""
+        """Return the final text of a command's file: the user's if edited, else ours."""
         try:
-            there = registry.read_own(self.root, path) if path else None
+            existing = registry.read_own(self.root, path) if path else None
         except OSError:  # one that we may not read
-            there = None
-        unedited = there is None or self.manifest.files.get(path) == _hash(there)
-        raw = shipped if shipped is not None and unedited else there
+            existing = None
+        unedited = existing is None or self.manifest.files.get(path) == _hash(existing)
+        raw = shipped if shipped is not None and unedited else existing
         try:
             return (raw or b"").decode("utf-8")
         except UnicodeDecodeError:
             return ""
 
     def _registry(self, known: Registry, *, added: bool) -> None:
-        """Write it where built-in types were missing; what the user changed in it stays."""
+        """Write the registry if built-in types were missing; what the user changed in it stays."""
         path = registry.RELATIVE
         if not added:
             self.report.unchanged.append(path)
@@ -218,13 +218,13 @@ class Setup:
             registry.save(self.root, known)
 
     def _put(self, path: str, contents: bytes) -> None:
-        """Write one whole file, unless the user's hand is in it."""
-        there = inside.read(self.root, path)
-        if there == contents:
+        """Write one whole file, unless the user has edited it."""
+        existing = inside.read(self.root, path)
+        if existing == contents:
             self.manifest.files[path] = _hash(contents)
             self.report.unchanged.append(path)
             return
-        if there is not None and self.manifest.files.get(path) != _hash(there):
+        if existing is not None and self.manifest.files.get(path) != _hash(existing):
             self.report.kept.append(path)
             return
         self.report.written.append(path)
@@ -233,18 +233,18 @@ class Setup:
             inside.write(self.root, path, contents)
 
     def _retire(self, wanted: dict[str, bytes]) -> None:
-        """Take out unedited files of an earlier version that this one does not have."""
+        """Remove unedited files of an earlier version that this one does not have."""
         ours = {name for tool in self.tools for name in (tool.name,)}
         for path in [path for path in self.manifest.files if path not in wanted]:
-            if set(self.manifest.tools) <= ours:  # all tools are at hand, so the file belongs to none of them
+            if set(self.manifest.tools) <= ours:  # all tools are known here, so the file belongs to none of them
                 self._take_out(path)
 
     def _take_out(self, path: str) -> None:
-        there = inside.read(self.root, path)
-        if there is None:
+        existing = inside.read(self.root, path)
+        if existing is None:
             self.manifest.files.pop(path, None)
             return
-        if self.manifest.files.get(path) != _hash(there):
+        if self.manifest.files.get(path) != _hash(existing):
             self.report.kept.append(path)
             return
         self.report.removed.append(path)
@@ -255,7 +255,7 @@ class Setup:
             _remove_if_empty(os.path.dirname(target), stop=self.root)
 
     def _lines(self, name: str, lines: Sequence[str]) -> None:
-        """Our lines in a file of the user's, between two marks; no lines takes the marks out too."""
+        """Write our lines into one of the user's files, between two markers; without lines, remove the markers too."""
         old, before, after = self._parts(name)
         if lines and before and not before.endswith("\n"):
             before += "\n"
@@ -275,13 +275,13 @@ class Setup:
             inside.remove(self.root, name)
 
     def _parts(self, name: str) -> tuple[str, str, str]:
-        """A file of the user's: the whole of it, and what is before and after our lines."""
+        """Return one of the user's files: all of it, and the parts before and after our lines."""
         path = os.path.join(self.root, name)
         old = (inside.read(self.root, name) or b"").decode("utf-8", "surrogateescape")
         before, begin, rest = old.partition(_BEGIN + "\n")
         _, end, after = rest.partition(_END + "\n") if begin else ("", "", "")
         if begin and not end:
-            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="put it back")
+            raise ConfigError(f"{path}: the line {_END!r} is missing", kept="it is unchanged", hint="restore that line")
         return old, before, after
 
     def _save_manifest(self) -> None:
@@ -293,16 +293,16 @@ class Setup:
 
 
 def add_type(root: str, name: str, description: str, *, sessions: bool = True) -> list[str]:
-    """A conversation type of the user's own: a prompt and a template to edit, and an entry in the registry."""
+    """Add a user's own conversation type: a prompt and a template to edit, and an entry in the registry."""
     known = registry.load(root)
     files = _first_files(name, description)
     entry = msgspec.structs.replace(_entry(name, description), sessions=sessions)
-    there = {path: inside.read(root, path) for path in files}
-    as_begun = all(there[path] == text.encode("utf-8") for path, text in files.items())
-    if name in known.types and not (as_begun and known.types[name] == entry):  # else: one that was interrupted
-        raise ConfigError(f"there is a type {name} already", kept="it is unchanged", hint="edit its files")
+    existing = {path: inside.read(root, path) for path in files}
+    is_untouched = all(existing[path] == text.encode("utf-8") for path, text in files.items())
+    if name in known.types and not (is_untouched and known.types[name] == entry):  # else an interrupted attempt
+        raise ConfigError(f"the type {name} already exists", kept="it is unchanged", hint="edit its files")
     for path, text in files.items():
-        if there[path] is None:
+        if existing[path] is None:
             inside.write(root, path, text.encode("utf-8"))
     known.types[name] = entry
     registry.save(root, known)
@@ -310,7 +310,7 @@ def add_type(root: str, name: str, description: str, *, sessions: bool = True) -
 
 
 def remove_type(root: str, name: str) -> list[str]:
-    """Take a type of the user's own out of the registry; which of its files stay, because he edited them.
+    """Remove a user's own type from the registry; return which of its files stay because they were edited.
 
     Its conversations stay as they are.
     """
@@ -319,25 +319,25 @@ def remove_type(root: str, name: str) -> list[str]:
         raise ConfigError(
             f"{name} is built in",
             kept="it is unchanged",
-            hint=f'"sessions": false in its entry in {registry.RELATIVE} stops keeping sessions of it',
+            hint=f'set "sessions": false in its entry in {registry.RELATIVE} to keep no sessions of it',
         )
     if name not in known.types:
         own = ", ".join(sorted(set(known.types) - set(types.BUILT_IN)))
-        raise NotFound(f"there is no type {name}", hint=f"your own: {own}" if own else "you have added none")
+        raise NotFound(f"unknown type {name}", hint=f"your own types: {own}" if own else "you have added none")
     entry = known.types.pop(name)
     registry.save(root, known)
     kept = []
     for path, text in _first_files(name, entry.description).items():
-        there = inside.read(root, path)
-        if there == text.encode("utf-8"):
+        existing = inside.read(root, path)
+        if existing == text.encode("utf-8"):
             inside.remove(root, path)
-        elif there is not None:
+        elif existing is not None:
             kept.append(path)
     return kept
 
 
 def _first_files(name: str, description: str) -> dict[str, str]:
-    """The prompt and the template of a new type, for the user to edit."""
+    """Return the prompt and the template of a new type, for the user to edit."""
     return {
         f".workspace/commands/{name}.md": types.own_command_text(name, description),
         f".workspace/templates/{name}.md": "# {title}\n\n{date} · {id}\n",
@@ -345,7 +345,7 @@ def _first_files(name: str, description: str) -> dict[str, str]:
 
 
 def _entry(name: str, description: str) -> ConversationType:
-    """A type's entry in the registry, its files where they always are."""
+    """Return a type's registry entry, with its files at their usual paths."""
     return ConversationType(
         command=f"/workspace.{name}",
         command_file=f".workspace/commands/{name}.md",
@@ -363,7 +363,7 @@ def _relative(root: str, paths: Sequence[str]) -> list[str]:
 
 
 def _remove_idle_state(folder: str) -> None:
-    """Remove the locks of a store that nobody writes to; whatever else is there (the trash) stays."""
+    """Remove the locks of a store that no process writes to; whatever else is there (the trash) stays."""
     try:
         names = set(os.listdir(folder))
         held = os.listdir(os.path.join(folder, "locks")) if "locks" in names else []
@@ -376,7 +376,7 @@ def _remove_idle_state(folder: str) -> None:
 
 
 def _remove_if_empty(folder: str, stop: str = "") -> None:
-    """Remove a folder that holds nothing any more, and those above it up to (not with) `stop`."""
+    """Remove a folder that is empty, and its parents up to but not including `stop`."""
     while folder and folder != stop and os.path.isdir(folder) and not os.listdir(folder):
         fsio.remove_tree(folder)
         folder = os.path.dirname(folder)

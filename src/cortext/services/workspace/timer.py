@@ -1,4 +1,4 @@
-"""A systemd user timer that runs `cortext sweep`: for those who want quiet conversations paused without any command."""
+"""A systemd user timer that runs `cortext sweep`, for pausing quiet conversations without running any command."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ WantedBy=timers.target
 
 
 def timer_path() -> str:
-    """Where the timer is, or would be; it serves all workspaces of this user."""
+    """Return the path of the timer, existing or not; it serves all of this user's workspaces."""
     base = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(base, "systemd", "user", "cortext-sweep.timer")
 
 
 def write_timer() -> str:
-    """Write the unit files of this user; the timer's path. It is not started: that is for the user to say."""
+    """Write this user's unit files; return the timer's path. It is not started: that is up to the user."""
     path = timer_path()
     folder = os.path.dirname(path)
     fsio.ensure_folder(folder)

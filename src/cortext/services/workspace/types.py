@@ -1,4 +1,4 @@
-"""The built-in conversation types: their prompts and templates, written into a workspace."""
+"""The built-in conversation types: their prompts and templates, written to a workspace."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ BUILT_IN = {
 
 
 def shipped(folder: str, name: str) -> bytes:
-    """A file that comes with the package."""
+    """Return a file of the package."""
     return resources.files("cortext").joinpath("workspace_files", folder, name).read_bytes()
 
 
 def add_built_in(known: Registry) -> bool:
-    """Add the built-in types that a registry lacks; what is there stays. Whether any was missing."""
+    """Add the built-in types that a registry lacks; existing ones stay. Return whether any was missing."""
     missing = [name for name in BUILT_IN if name not in known.types]
     for name in missing:
         known.types[name] = ConversationType(
@@ -36,7 +36,7 @@ def add_built_in(known: Registry) -> bool:
 
 
 def own_commands() -> list[CommandFile]:
-    """The two commands that are no conversation type: resume, and stop."""
+    """Return the two commands that are not conversation types: resume and stop."""
     return [
         CommandFile(
             name="workspace.resume",
@@ -53,7 +53,7 @@ def own_commands() -> list[CommandFile]:
 
 
 def own_command_text(name: str, description: str) -> str:
-    """A first prompt for a type that the user adds, for him to make his own."""
+    """Return an initial prompt for a type that the user adds, to be edited."""
     purpose = f": {description}" if description else ""
     return f"""# {name}
 
