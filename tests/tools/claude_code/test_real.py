@@ -358,7 +358,7 @@ esac
     for name, data in adapter.files(commands, [str(ours)]).items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(data)
-    adapter.merge(str(project), [str(ours)])
+    adapter.install_settings(str(project), [str(ours)])
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
     assert done.returncode == 0, done.stderr
@@ -387,7 +387,7 @@ esac
         assert typed.content == f"/{command.command} {command.arguments}" == command.text
     assert len(EVENTS) == 6
 
-    adapter.unmerge(str(project))
+    adapter.remove_settings(str(project))
     before = len(list(dump.iterdir()))
     program.run("plain", cwd=project)
     assert len(list(dump.iterdir())) == before

@@ -214,7 +214,7 @@ def test_hooks_and_commands_that_we_install_work(
     for name, contents in tool.files([command], [str(dump)]).items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(contents)
-    tool.merge(str(project), [str(dump)])
+    tool.install_settings(str(project), [str(dump)])
     server.push("Let us think.")
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
@@ -258,7 +258,7 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     assert kept.path == str(path)
     tool.copy(kept, str(tmp_path / "copy"))
 
-    tool.unmerge(str(project))  # with its own settings the program deletes both at the next start
+    tool.remove_settings(str(project))  # with its own settings the program deletes both at the next start
     program.run("Yet another.", cwd=project)
     assert written.key not in {transcript.key for transcript in tool.transcripts(str(project))}
 

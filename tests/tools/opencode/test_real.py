@@ -64,7 +64,7 @@ class World:
         for path, contents in self.tool.files([THINK], [str(program)]).items():
             (self.project / path).parent.mkdir(parents=True, exist_ok=True)
             fsio.replace_file(str(self.project / path), [contents])
-        self.tool.merge(str(self.project), [str(program)])
+        self.tool.install_settings(str(self.project), [str(program)])
 
     def reported(self) -> list[dict[str, Any]]:
         files = sorted(self.events.glob("*.json"))

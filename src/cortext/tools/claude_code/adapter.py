@@ -242,21 +242,23 @@ class ClaudeCode:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The slash commands."""
-        from cortext.tools.claude_code import install as claude_code_install
+        from cortext.tools.claude_code.install import command_files
 
-        return claude_code_install.command_files(commands, program)
+        return command_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
-        from cortext.tools.claude_code import install as claude_code_install
+        from cortext.tools.claude_code.install import configs
+        from cortext.tools.shared import installer
 
-        return claude_code_install.merge(project, program, self.name, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take exactly those out again."""
-        from cortext.tools.claude_code import install as claude_code_install
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.claude_code.install import configs
+        from cortext.tools.shared import installer
 
-        return claude_code_install.unmerge(project, self.name, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
@@ -269,7 +271,7 @@ class ClaudeCode:
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """`disableAllHooks`, in any of the settings that count here: the last word is the narrowest's."""
-        import msgspec
+        from cortext.tools.shared.jsonc import read_object
 
         user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
         folders = (user, os.path.join(project, ".claude"))
@@ -278,12 +280,9 @@ class ClaudeCode:
             *(os.path.join(folder, "settings.json") for folder in folders),
             os.path.join(project, ".claude", "settings.local.json"),
         ):
-            try:
-                said = msgspec.json.decode(fsio.read_file(path))
-            except (OSError, ValueError, RecursionError):
-                continue  # nothing can be said of it: the tool itself will
-            if isinstance(said, dict) and "disableAllHooks" in said:
-                off = path if said["disableAllHooks"] is True else ""
+            settings = read_object(path)
+            if "disableAllHooks" in settings:
+                off = path if settings["disableAllHooks"] is True else ""
         return [(f"`disableAllHooks` is true in {off}", "set it to false, or take it out")] if off else []
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────

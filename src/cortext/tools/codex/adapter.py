@@ -239,23 +239,25 @@ class Codex:
 
         return skill_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into `.codex`."""
-        from cortext.tools.codex import config as codex_config
+        from cortext.tools.codex.install import configs
+        from cortext.tools.shared import installer
 
-        return codex_config.merge(project, program, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.codex import config as codex_config
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.codex.install import configs
+        from cortext.tools.shared import installer
 
-        return codex_config.unmerge(project, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """It runs hooks once its user has trusted them."""
-        from cortext.tools.codex import config as codex_config
+        from cortext.tools.codex.install import untrusted
 
-        todo = codex_config.untrusted(os.path.join(self.folder, "config.toml"), project)
+        todo = untrusted(os.path.join(self.folder, "config.toml"), project)
         return [("they are not trusted yet", todo)] if todo else []
 
     def mcp_servers(self, project: str) -> set[str]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cortext.errors import ConfigError, UsageError
+from cortext.errors import UsageError
 from cortext.io import files as fsio
 from cortext.io.batch import Later
 from cortext.model.message import Message
@@ -189,17 +189,14 @@ class GeminiCli:
         in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
         if not path or in_home:
             return path  # nothing to protect (somebody only asks what the command line would be), or not ours
-        from cortext.tools.gemini_cli.install import RETENTION, ProjectConfig
-        from cortext.tools.gemini_cli.settings import SettingsText
+        from cortext.tools.gemini_cli.install import RETENTION, resume_configs
+        from cortext.tools.shared import installer, jsonc
 
-        keep = True
-        own = os.path.join(self._store.folder, "settings.json")
-        try:
-            keep = SettingsText(fsio.read_text(own), own).get(*RETENTION) is not False
-        except FileNotFoundError:
-            pass
-        if keep or gated:
-            ProjectConfig(project).prepare(keep=keep, gate=gated)
+        setting: Any = jsonc.read_object(os.path.join(self._store.folder, "settings.json"))
+        for step in RETENTION:
+            setting = setting.get(step) if isinstance(setting, dict) else None
+        if gated or setting is not False:
+            installer.install(project, resume_configs(keep=setting is not False, gate=gated))
         return path
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
@@ -210,25 +207,28 @@ class GeminiCli:
 
         return command_files(commands)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
-        from cortext.tools.gemini_cli.install import ProjectConfig
+        from cortext.tools.gemini_cli.install import configs
+        from cortext.tools.shared import installer
 
-        return ProjectConfig(project, dry_run=dry_run).merge(program)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.gemini_cli.install import ProjectConfig
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.gemini_cli.install import configs
+        from cortext.tools.shared import installer
 
-        return ProjectConfig(project, dry_run=dry_run).unmerge()
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """The servers of the user and of the project."""
         from cortext.io.inside import if_inside
+        from cortext.tools.shared.mcp_servers import names_in
 
         own = os.path.join(self._store.folder, "settings.json")
-        paths = [own, if_inside(project, os.path.join(".gemini", "settings.json"))]
-        return {name for path in paths for name in _servers_in(path)}
+        paths = (own, if_inside(project, os.path.join(".gemini", "settings.json")))
+        return {name for path in paths for name in names_in(path, "mcpServers")}
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Hooks that are turned off, and a folder that is not trusted."""
@@ -276,18 +276,6 @@ def _packaged_version(real: str) -> str:
             pass
         folder = os.path.dirname(folder)
     return ""
-
-
-def _servers_in(path: str) -> list[str]:
-    """The names of the servers in a settings file; none where it cannot be read."""
-    try:
-        text = fsio.read_text(path)
-        from cortext.tools.gemini_cli.settings import SettingsText
-
-        servers = SettingsText(text, path).get("mcpServers")
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return []
-    return list(servers) if isinstance(servers, dict) else []
 
 
 def _text(payload: dict[str, Any], name: str) -> str:

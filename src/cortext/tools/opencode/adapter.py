@@ -207,21 +207,23 @@ class OpenCode:
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project: commands, the plugin, and what keeps a start short."""
-        from cortext.tools.opencode import install as opencode_install
+        from cortext.tools.opencode.install import project_files
 
-        return opencode_install.project_files(commands, program)
+        return project_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
-        """Put the MCP entry into the project's config; the files that it changed."""
-        from cortext.tools.opencode import install as opencode_install
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Put the MCP entry into the project's config."""
+        from cortext.tools.opencode.install import configs
+        from cortext.tools.shared import installer
 
-        return opencode_install.merge(project, program, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.opencode import install as opencode_install
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.opencode.install import configs
+        from cortext.tools.shared import installer
 
-        return opencode_install.unmerge(project, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that OpenCode would have in this project: the user's and the project's."""

@@ -19,8 +19,8 @@ from cortext.errors import ConfigError
 from cortext.io import files as fsio
 from cortext.io.inside import if_inside
 from cortext.tools.base import Launch
-from cortext.tools.opencode import config
 from cortext.tools.opencode.store import Folders, connection, is_database
+from cortext.tools.shared import jsonc
 
 _CONTENT = "OPENCODE_CONFIG_CONTENT"
 _PIECE = 100_000  # a single argument or variable may be 128 KiB
@@ -98,17 +98,9 @@ def mcp_servers(project: str, folders: Folders) -> set[str]:
 
 def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
     """The config files that OpenCode reads, the strongest first."""
-    found = []
     names = ("opencode.jsonc", "opencode.json")
     own = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
-    for path in (*own, *(os.path.join(folders.config, name) for name in names)):
-        try:
-            value = config.parse(fsio.read_text(path))
-        except (OSError, ValueError, RecursionError):
-            continue  # OpenCode itself will complain about it
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+    return [jsonc.read_object(path) for path in (*own, *(os.path.join(folders.config, name) for name in names))]
 
 
 def _used_last(folders: Folders) -> tuple[str, str]:
@@ -138,9 +130,9 @@ def _pieces(text: str) -> list[str]:
 def _with_plugin(content: str, options: dict[str, Any]) -> str:
     """The user's inline config with our plugin in it."""
     try:
-        value = config.parse(content)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="mend it") from error
+        value = jsonc.parse(content or "{}")
+    except ValueError as error:
+        raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="fix it") from error
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
     value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
     return json.dumps(value)
