@@ -9,16 +9,17 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError
-from cortext.tools.shared.installer import Change, Hooks, JsonConfig, Server, Setting, install, remove
+from cortext.tools.shared.installer import Change, Entry, Hooks, JsonConfig, Server, Setting, install, remove
 
 PATH = ".tool/settings.json"
 
 
 def config(*, command: str = "cortext hook tool", note: bool = False) -> JsonConfig:
     hook = {"type": "command", "command": command, "timeout": 10}
-    entries = [Hooks({"Start": hook, "Stop": hook}), Server.of("tool", command.split()[:1])]
-    setting = [Setting("retention", ("general", "keep"), True)] if note else []
-    return JsonConfig((PATH,), [*entries, *setting], note=".tool/note.json" if note else "")
+    entries: list[Entry] = [Hooks({"Start": hook, "Stop": hook}), Server.of("tool", command.split()[:1])]
+    if note:
+        entries.append(Setting("retention", ("general", "keep"), True))
+    return JsonConfig((PATH,), entries, note=".tool/note.json" if note else "")
 
 
 def put(project: Path, value: Any) -> Path:
