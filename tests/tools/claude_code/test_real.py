@@ -53,8 +53,9 @@ def adapter(program: Tool) -> ClaudeCode:
 
 
 def resume(program: Tool, adapter: ClaudeCode, key: str, project: Path, prompt: str) -> None:
-    launch = adapter.headless(key, project=str(project), prompt=prompt)
-    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+    launch = adapter.launch(key, project=str(project), prompt=prompt)
+    done = program.execute([launch.argv[0], "-p", *launch.argv[1:]], cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 

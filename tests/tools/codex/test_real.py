@@ -60,8 +60,11 @@ def only(adapter: Codex, project: Path) -> Transcript:
 
 
 def go_on(program: Tool, adapter: Codex, key: str, project: Path, prompt: str) -> None:
-    launch = adapter.headless(key, project=str(project), prompt=prompt)
-    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+    launch = adapter.launch(key, project=str(project), prompt=prompt)
+    place = launch.argv.index("resume")
+    command = [*launch.argv[:place], "exec", "resume", "--skip-git-repo-check", *launch.argv[place + 1 :]]
+    done = program.execute(command, cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 

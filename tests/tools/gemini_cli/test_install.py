@@ -281,7 +281,7 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     assert found["general"] == {"sessionRetention": {"enabled": False}}
     assert list(found) == ["general", "hooks"] and list(found["hooks"]) == ["BeforeAgent"]
     after = tree(project)
-    assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
+    assert tool.launch(key, project=str(project)).argv == ["gemini", "--resume", key]
     assert tree(project) == after
     tool.remove_settings(str(project))
     assert tree(project) == before

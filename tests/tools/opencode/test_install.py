@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -187,23 +186,6 @@ def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
     bad = OpenCode(str(tmp_path), {"PATH": "", "OPENCODE_CONFIG_CONTENT": "{"})
     with pytest.raises(ConfigError, match="OPENCODE_CONFIG_CONTENT"):
         bad.launch("ses_x", project=str(tmp_path), prompt="x")
-
-
-def test_headless_gives_the_prompt_as_it_is(tool: OpenCode, tmp_path: Path) -> None:
-    fake = tmp_path / "home/.opencode/bin/opencode"
-    fake.parent.mkdir(parents=True)
-    fake.write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
-    fake.chmod(0o755)
-    prompt = 'it\'s "quoted" $HOME `x`\n%s \\n 007 --flag' + "ü" * 200_000
-
-    launch = tool.headless("ses_x", project=str(tmp_path), prompt=prompt, model="some/model")
-
-    ran = subprocess.run(launch.argv, cwd=launch.cwd, capture_output=True, check=True)
-    assert ran.stdout.decode("utf-8") == f"run -s ses_x -m some/model\n{prompt}"
-    (tmp_path / ".opencode/command").mkdir(parents=True)
-    (tmp_path / ".opencode/command/mine.md").write_text("x", encoding="utf-8")
-    assert "--command mine" in tool.headless("ses_x", project=str(tmp_path), prompt="/mine a b").argv[2]
-    assert "--command" not in tool.headless("ses_x", project=str(tmp_path), prompt="/other a b").argv[2]
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────

@@ -24,6 +24,7 @@ from cortext.tools.base import (
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.store import Folders, exists, is_database, is_key, transcripts
+from cortext.tools.shared.hooks import text_of
 
 _BROKEN_DATABASE = "damaged-database"
 
@@ -60,9 +61,7 @@ class OpenCode:
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        path = self.program.path()
-        version = self.program.version(path) if path else ""
-        return Detected(program=path, version=version, tested=version == TESTED_VERSION) if version else None
+        return self.program.detect(self.tested_version)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -200,11 +199,6 @@ class OpenCode:
 
         delete(self.program, written.key, project=project)
 
-    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
-        """How to have one turn without a screen."""
-        program = self.program.path() or self.name
-        return opencode_start.headless(program, key, project=project, prompt=prompt, model=model)
-
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
@@ -239,20 +233,20 @@ class OpenCode:
         """What our plugin reports, in our words."""
         from cortext.tools.opencode.messages import RESUME_BLOCK
 
-        kind = _EVENTS.get(str(payload.get("hook_event_name")))
-        key = payload.get("session_id")
-        if kind is None or not isinstance(key, str) or not is_key(key):
+        kind = _EVENTS.get(text_of(payload, "hook_event_name"))
+        key = text_of(payload, "session_id")
+        if kind is None or not is_key(key):
             return None
-        text = str(payload.get("prompt") or "")
+        text = text_of(payload, "prompt")
         return HookEvent(
             # The prompt that we launched it with ourselves is none of the user's.
             kind="started" if RESUME_BLOCK in text else kind,
             key=key,
             path=f"{self.folders.database}#{key}",
-            project=str(payload.get("cwd") or ""),
+            project=text_of(payload, "cwd"),
             text="" if RESUME_BLOCK in text else text,
-            command=str(payload.get("command_name") or ""),
-            arguments=str(payload.get("command_args") or ""),
+            command=text_of(payload, "command_name"),
+            arguments=text_of(payload, "command_args"),
         )
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:

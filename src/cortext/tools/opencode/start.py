@@ -1,4 +1,4 @@
-"""How OpenCode is started with a session: on a terminal, or for one turn without a screen.
+"""How OpenCode is started with a session: on a terminal.
 
 `opencode -s ID --prompt TEXT` opens the session and drops the prompt. So the first prompt is sent by a small plugin,
 named in the environment of this one start: the full screen opens with the conversation in it, and the answer comes.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -57,18 +56,6 @@ def interactive(
         # With a plugin it waits for its package first: without a network, not for a minute.
         env["npm_config_fetch_retries"] = "0"
     return Launch(argv=argv, cwd=project, env=env)
-
-
-def headless(program: str, key: str, *, project: str, prompt: str, model: str) -> Launch:
-    """The command line of one turn; the answer goes to standard output."""
-    command = [program, "run", "-s", key, *_model_option(model)]
-    name, _, given = prompt.removeprefix("/").partition(" ")
-    if prompt.startswith("/") and os.path.isfile(os.path.join(project, FOLDER, "command", f"{name}.md")):
-        command += ["--command", name]
-        prompt = given
-    # On standard input: an argument with a space in it would reach the model in quotation marks.
-    script = f'printf %s "$@" | {shlex.join(command)}'
-    return Launch(argv=["/bin/sh", "-c", script, "cortext", *_pieces(prompt.replace("\0", ""))], cwd=project)
 
 
 def choose_model(model: str, *, project: str, folders: Folders) -> Model:
