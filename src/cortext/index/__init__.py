@@ -1,1 +1,1 @@
-"""What is derived from the stores and can be deleted: the catalogue (and, later, search)."""
+"""What is derived from the stores and can be deleted: the catalogue, the list of sessions, and search."""

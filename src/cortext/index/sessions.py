@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.io import files as fsio
-from cortext.store.files import layout_paths as shapes
+from cortext.store.files import layout_paths
 
 if TYPE_CHECKING:
     from cortext.model.session import Session
@@ -261,7 +261,7 @@ class _Refresh:
 
     def _notes(self, offset: int) -> tuple[int, set[str]]:
         """What our own writers noted since: the new end of their notes (-1: they are not what we knew), and the ids."""
-        path = os.path.join(self.source.control, shapes.CHANGES)
+        path = os.path.join(self.source.control, layout_paths.CHANGES)
         nothing = (-1 if offset else 0), set[str]()
         try:
             size = os.lstat(path).st_size
@@ -318,15 +318,15 @@ class _Refresh:
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
         """Sessions that came or went; and the signs of conversations without one, in which somebody may begin it."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
-        there = set(shapes.session_ids(self.source.kind, self.source.root))
+        there = set(layout_paths.session_ids(self.source.kind, self.source.root))
         plain: dict[str, int] = {}
         if self.source.kind in ("workspace", "home"):
-            for path in shapes.conversations(self.source.root):
+            for path in layout_paths.conversations(self.source.root):
                 name = os.path.basename(path)
                 if name in there:
                     continue
                 signs = self._plain_signs([path[len(self.source.root) + 1 :]])
-                if shapes.is_workspace_session(path):  # since the look: the signs do not tell of it any more
+                if layout_paths.is_workspace_session(path):  # since the look: the signs do not tell of it any more
                     there.add(name)
                 else:
                     plain |= signs
@@ -335,7 +335,7 @@ class _Refresh:
     def _files_changed(self) -> set[str]:
         """Every session whose files are not as they were: a look at each, no reading."""
         rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
-        files = shapes.FILES[self.source.kind]
+        files = layout_paths.FILES[self.source.kind]
         return {name for name, path, signs in rows if not _as_before(files, path, signs)}
 
     def _read_again(self, ids: Sequence[str]) -> int:
@@ -437,7 +437,7 @@ def _git(signs: str) -> dict[str, int]:
 
 def _signs_of(kind: str, path: str) -> str:
     """Size, time and inode of a session's files."""
-    return " ".join([_sign_of(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+    return " ".join([_sign_of(f"{path}/{name}" if name else path) for name in layout_paths.FILES[kind]])
 
 
 def _as_before(files: Sequence[str], path: str, signs: str) -> bool:

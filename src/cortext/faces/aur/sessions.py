@@ -6,7 +6,7 @@ import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from cortext.errors import AmbiguousId, NotFound, UsageError
+from cortext.errors import AmbiguousId, UsageError, not_in_trash
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
 from cortext.safety import terminal
@@ -182,7 +182,7 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     chosen = [item for item in items if item.key == options.restore]
     chosen = chosen or by_id(((item.session_id, item) for item in items), options.restore)
     if not chosen:
-        raise NotFound(f"nothing in the trash is called {options.restore!r}", hint="aur spawn --restore lists it")
+        raise not_in_trash(repr(options.restore), "list it with `aur spawn --restore`")
     if len({item.session_id for item in chosen}) > 1:
         names = ", ".join(dict.fromkeys(item.session_id for item in chosen))
         raise AmbiguousId(

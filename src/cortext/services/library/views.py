@@ -11,7 +11,7 @@ from cortext.services.library.stores import Found
 
 
 def session_row(found: Found) -> dict[str, Any]:
-    """A session: the fields of docs/json.md, in that order."""
+    """A session: always these fields, in this order."""
     session = found.session
     row = {
         "id": session.id,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.errors import AmbiguousId, NotFound
+from cortext.errors import AmbiguousId, not_in_trash
 from cortext.faces.terminal.table import table
 from cortext.model import clock
 from cortext.services.library.resolve import by_id, is_number
@@ -50,7 +50,7 @@ def _chosen(items: list[tuple[NamedStore, Trashed]], wanted: str, here: str) -> 
         found = [pair for pair in found if pair[0].root == here]
     found = [pair for pair in found if pair[0].root == here] or found
     if not found:
-        raise NotFound(f"nothing in the trash is called {wanted!r}", hint="`cortext restore` lists it")
+        raise not_in_trash(repr(wanted))
     if len({(place.root, item.session_id) for place, item in found}) > 1:
         names = ", ".join(dict.fromkeys(f"{item.session_id} of {place.label}" for place, item in found))
         raise AmbiguousId(
