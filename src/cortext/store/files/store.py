@@ -163,6 +163,9 @@ class FileStore(FileLayout):
             self._trash.take_back(key, self.may_restore_to)
         return self.get(session_id)
 
+    def close(self) -> None:
+        """Nothing to do: files are closed after each use."""
+
     def check(self, session_id: str) -> list[Damage]:
         files = self.files_of(session_id)
         return [*self.load(files).damage, *self.settled_survey(files).damage]
