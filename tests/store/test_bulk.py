@@ -18,7 +18,7 @@ from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFail
 from cortext.io import batch as newfiles
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
-from cortext.store.base import Published
+from cortext.store.capabilities import Published
 from cortext.store.files import bulk as bulk_module
 from cortext.store.files.bulk import FileBulk
 from cortext.store.files.layout_paths import INCOMING

@@ -172,7 +172,7 @@ class MemoryStore:
         )
 
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts: there is nothing to gain here, but it is counted all the same."""
+        """See capabilities.Compacts: there is nothing to gain here, but it is counted all the same."""
         with self.open(session_id):
             kept = self._find(session_id)
             moved = max(0, min(before, len(kept.lines)) - kept.archived)
@@ -180,13 +180,13 @@ class MemoryStore:
         return moved
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id):
             self._find(session_id).records.extend(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         return (decode_value(line) for line in list(self._find(session_id).records))
 
     def _find(self, session_id: str) -> _Kept:

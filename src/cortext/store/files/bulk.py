@@ -22,7 +22,7 @@ from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.store.base import Draft, Published
+from cortext.store.capabilities import Draft, Published
 from cortext.store.files.flushing import Flush, Flusher
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
 from cortext.store.files.lines import encode_pretty
@@ -34,7 +34,7 @@ AT_ONCE = 4  # sessions that are being flushed while the next is built
 
 
 class FileDraft:
-    """See base.Draft."""
+    """See capabilities.Draft."""
 
     def __init__(self, folder: str, session_id: str, codec: MetadataCodec) -> None:
         self.session_id = session_id
@@ -67,7 +67,7 @@ class FileDraft:
 
 
 class FileBulk:
-    """See base.Bulk."""
+    """See capabilities.Bulk."""
 
     def __init__(self, store: FileStore, codec: MetadataCodec) -> None:
         self._store = store

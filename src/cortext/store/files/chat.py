@@ -123,7 +123,7 @@ class ChatStore(FileStore):
         save_fields(path, {**old, **fresh}, aside=self.control)
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         with self.locked(session_id):
             path = self.files_of(session_id).summary
             fields, _ = load_fields(path)
@@ -133,27 +133,27 @@ class ChatStore(FileStore):
         return True
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         fields, _ = load_fields(self.files_of(session_id).summary)
         embedding = fields.get("embedding")
         return embedding if isinstance(embedding, dict) else None
 
     def working(self, session_id: str) -> Reading:
-        """See assistant.KeepsWorking."""
+        """See capabilities.KeepsWorking."""
         files = self.files_of(session_id)
         return JournalReading(files.log, first_seq=FileLayout.first_seq(self, files))
 
     # ── records about messages ───────────────────────────────────────────────────────────────────────
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id) as writer:
             assert isinstance(writer, FileWriter)
             writer.append_raw(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         files = self.files_of(session_id)
         archived: set[bytes] = set()
         for raw, record in _annotations_of(files.archive):

@@ -66,7 +66,7 @@ class SpawnStore(FileStore):
 
     @fsio.told
     def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See base.CreatesWhole."""
+        """See capabilities.CreatesWhole."""
         check_id(session.id)
         created = clock.normalise(session.created_at) or clock.now()
         numbered = [complete(message, number) for number, message in enumerate(messages)]

@@ -110,7 +110,7 @@ class FileStore(FileLayout):
         return iter(self.reading(self.files_of(session_id), 0, outline=True))
 
     def skim(self, session_id: str) -> Iterator[Message]:
-        """See base.Skims."""
+        """See capabilities.Skims."""
         return iter(self.reading(self.files_of(session_id), 0, brief=True))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
@@ -172,7 +172,7 @@ class FileStore(FileLayout):
 
     @fsio.told
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts. Only layouts with an archive can."""
+        """See capabilities.Compacts. Only layouts with an archive can."""
         with self.locked(session_id):
             files = self.files_of(session_id)
             if not files.archive:
@@ -196,7 +196,7 @@ class FileStore(FileLayout):
 
     @fsio.told
     def settle(self, session_id: str) -> None:
-        """See base.Settles. A long log is read only from where the metadata ends."""
+        """See capabilities.Settles. A long log is read only from where the metadata ends."""
         if not self.counted:
             return
         with self.locked(session_id):
@@ -223,7 +223,7 @@ class FileStore(FileLayout):
 
     @fsio.told
     def rewrite(self, session_id: str, transform: Transform) -> int:
-        """See base.Rewrites."""
+        """See capabilities.Rewrites."""
         with self.locked(session_id):
             files = self.files_of(session_id)
             changed = rewrite(files.log, transform) + (rewrite(files.archive, transform) if files.archive else 0)

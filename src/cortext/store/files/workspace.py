@@ -16,7 +16,7 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
-from cortext.store.base import Bulk
+from cortext.store.capabilities import Bulk
 from cortext.store.files.bulk import FileBulk
 from cortext.store.files.layout import LOCK_TIMEOUT
 from cortext.store.files.layout_paths import CONVERSATIONS, SessionFiles, is_workspace_session, workspace_files
@@ -114,7 +114,7 @@ class WorkspaceStore(FileStore):
         return files
 
     def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See base.CreatesWhole."""
+        """See capabilities.CreatesWhole."""
         bulk = self.bulk()
         try:
             draft = bulk.begin(session.id)
@@ -131,7 +131,7 @@ class WorkspaceStore(FileStore):
         return self.get(session.id)
 
     def bulk(self) -> Bulk:
-        """See base.Bulk."""
+        """See capabilities.Bulk."""
         return FileBulk(self, CODEC)
 
     def may_restore_to(self, session_id: str, path: str) -> bool:

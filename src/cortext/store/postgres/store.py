@@ -144,7 +144,7 @@ class PostgresStore:
         return ServerReading(self.connections, session_id, self._life(session_id), start)
 
     def working(self, session_id: str) -> ServerReading:
-        """See assistant.KeepsWorking."""
+        """See capabilities.KeepsWorking."""
         query = f"SELECT life, archived_before FROM cortext.sessions WHERE {LIVE}"
         rows = self.connections.query(query, check_id(session_id), self.space)
         if not rows:
@@ -152,7 +152,7 @@ class PostgresStore:
         return ServerReading(self.connections, session_id, *rows[0])
 
     def outline(self, session_id: str) -> Iterator[Outline]:
-        """See base.Outlines."""
+        """See capabilities.Outlines."""
         return iter(self.read(session_id))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
@@ -271,31 +271,31 @@ class PostgresStore:
             return postgres_repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
 
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts: nothing moves, but from here on these messages are archived."""
+        """See capabilities.Compacts: nothing moves, but from here on these messages are archived."""
         return self.changes.compact(check_id(session_id), before)
 
     def rewrite(self, session_id: str, transform: Transform) -> int:
-        """See base.Rewrites."""
+        """See capabilities.Rewrites."""
         with self.open(session_id) as writer:
             return postgres_repair.rewrite(self.connections, writer.lease, transform)
 
     # ── records about messages ───────────────────────────────────────────────────────────────────────
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         self.changes.annotate(check_id(session_id), records)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         return self.changes.notes(session_id, self._life(session_id))
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         same = bool(summary) and self.get(session_id).summary == summary
         return same and self.changes.embed_summary(session_id, summary, embedding)
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         return self.changes.summary_embedding(session_id, self.get(session_id).summary)
 
     # ── what an assistant keeps beside its sessions ──────────────────────────────────────────────────
