@@ -23,11 +23,7 @@ class StoredThread:
 
     def __iter__(self) -> Iterator[Message]:
         store = self._store
-        messages: Iterable[Message]
-        if isinstance(store, Skims) and not self._whole:
-            messages = store.skim(self._id)
-        else:
-            messages = store.read(self._id)
+        messages = store.skim(self._id) if isinstance(store, Skims) and not self._whole else store.read(self._id)
         # Which messages belong to it was looked at first: what came since is not part of this talk.
         for there, message in zip(self._way, messages, strict=False):
             if there:
