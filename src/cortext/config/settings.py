@@ -8,10 +8,14 @@ take, never what is run, where data goes or who is asked).
 
 from __future__ import annotations
 
+import hashlib
 import os
 from typing import Any
 
 from cortext.errors import ConfigError
+from cortext.io import files as fsio
+from cortext.io.inside import inside
+from cortext.safety.addresses import is_address
 
 Value = str | int | float | bool
 LARGEST = 1 << 53  # of a number: beyond it no clock and no count is right
@@ -168,7 +172,6 @@ def _read(path: str) -> dict[str, Any]:
     try:
         if not os.path.lexists(path):
             return {}
-        from cortext.io import files as fsio
 
         raw = fsio.read_file(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -177,7 +180,8 @@ def _read(path: str) -> dict[str, Any]:
         raise ConfigError(
             f"cannot read {path}: {error.strerror}", kept="it is unchanged", hint="put a file there, or remove it"
         ) from error
-    import tomllib  # a third of our start-up time: only where there is a file
+
+    import tomllib
 
     try:
         found = tomllib.loads(raw.decode("utf-8"))
@@ -204,7 +208,6 @@ def _inside(workspace: str) -> str:
     path = workspace_file(workspace)
     if not os.path.lexists(path):
         return path
-    from cortext.io.inside import inside
 
     return inside(workspace, path)
 
@@ -217,8 +220,6 @@ def written(workspace: str) -> dict[str, Any]:
 
 def is_trusted(workspace: str) -> bool:
     """Whether the user said that the settings of this workspace, as they are now, may do everything."""
-    from cortext.io import files as fsio
-
     try:
         marks = fsio.read_text(_trust_list(), "surrogateescape").split("\n")
         return trust_mark(workspace) in marks
@@ -228,10 +229,6 @@ def is_trusted(workspace: str) -> bool:
 
 def trust_mark(workspace: str) -> str:
     """What is remembered: the hash of the settings with the folder, so that a changed file is asked about again."""
-    import hashlib
-
-    from cortext.io import files as fsio
-
     try:
         digest = hashlib.sha256(fsio.read_file(_inside(workspace))).hexdigest()
     except OSError:
@@ -241,8 +238,6 @@ def trust_mark(workspace: str) -> str:
 
 def trust(workspace: str) -> None:
     """Remember that the user trusts the settings of this workspace."""
-    from cortext.io import files as fsio
-
     fsio.ensure_folder(data_folder())
     fsio.append_once(_trust_list(), trust_mark(workspace).encode("utf-8", "surrogateescape") + b"\n")
 
@@ -301,7 +296,6 @@ def server(settings: Settings) -> str:
     address: str = settings["store.url"]
     if address in ("", "files"):
         return ""
-    from cortext.safety.addresses import is_address
 
     if not is_address(address):
         raise ConfigError(

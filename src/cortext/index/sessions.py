@@ -10,23 +10,26 @@ This module imports nothing heavy: a list that finds nothing changed answers fro
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from cortext.errors import CortextError, UnsafePath
 from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.io import files as fsio
+from cortext.io.inside import inside
+from cortext.model import asking
+from cortext.model.ids import is_id
+from cortext.model.session import Session
+from cortext.store.base import Store
 from cortext.store.files import layout_paths as shapes
 
-if TYPE_CHECKING:
-    from cortext.model.session import Session
-    from cortext.store.base import Store
-
-    Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
+Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
 
 FEW = 400  # of so many sessions all folders are gone through every time; of more, those whose times changed
 MOST = 2**53  # the largest count that is kept
@@ -236,7 +239,7 @@ class _Refresh:
         noted, old, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
         signs = self._signs() | self._plain_signs(_plain(old))
-        same = (text := _as_json(signs)) == old
+        same = (text := json.dumps(signs)) == old
         # Not how many there are, only whether they are few: that costs the same however many there are.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
@@ -251,7 +254,7 @@ class _Refresh:
         lost = self._read_again(sorted(changed)) if changed else 0
         if lost and not everything and same:  # their folders may be there still, without a session
             signs |= self._new_and_gone()[1]
-        text = _as_json(signs)
+        text = json.dumps(signs)
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
             self.database.execute(
                 "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
@@ -269,9 +272,6 @@ class _Refresh:
             return nothing
         if size <= offset:
             return (offset if size == offset else -1), set()
-        from cortext.errors import UnsafePath
-        from cortext.io.inside import inside
-        from cortext.model.ids import is_id
 
         try:
             # A workspace may be a stranger's: what a link leads to is none of our notes.
@@ -340,8 +340,6 @@ class _Refresh:
 
     def _read_again(self, ids: Sequence[str]) -> int:
         """Read these sessions and put them into the list; in lots, so that others need not wait. How many are gone."""
-        from cortext.errors import CortextError, UnsafePath
-
         kind, root = self.source.kind, self.source.root
         lost = 0
         for start in range(0, len(ids), 200):
@@ -363,8 +361,6 @@ class _Refresh:
 
     def _only_asks(self, session: Session) -> int:
         """1 for a chat in which our own commands were used and nothing else was said."""
-        from cortext.model import asking
-
         if session.agent_config.command not in asking.COMMANDS or session.message_count > asking.LONGEST:
             return 0
         return int(self.source.kind == "home" and asking.only_asks(self.source.store.read(session.id)))
@@ -405,30 +401,16 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
     return " AND ".join(conditions), values
 
 
-def _as_json(signs: dict[str, int]) -> str:
-    """What json.dumps makes of it; by hand where that is safe, for importing json is a twentieth of a short list."""
-    names = "".join(signs)
-    if names.isascii() and names.isprintable() and not {'"', "\\"}.intersection(names):
-        return "{" + ", ".join([f'"{name}": {value}' for name, value in signs.items()]) + "}"
-    import json
-
-    return json.dumps(signs)
-
-
 def _plain(signs: str) -> list[str]:
     """Of these signs, the folders that had no session."""
     if f'"{PLAIN}' not in signs:
         return []
-    import json
-
     names = [name.removeprefix(PLAIN) for name in json.loads(signs) if name.startswith(PLAIN)]
     return [name for name in names if not name.endswith("/.session")]
 
 
 def _git(signs: str) -> dict[str, int]:
     """Of these signs, those of git's files; none of what another version wrote in its own way."""
-    import json
-
     try:
         return {name: value for name, value in json.loads(signs).items() if name.startswith("git:")}
     except ValueError:

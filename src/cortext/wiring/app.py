@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from cortext.config import settings as config
 from cortext.errors import ConfigError, CortextError, NotFound, UsageError
 from cortext.io import files as fsio
+from cortext.tools.base import Tool
 
 if TYPE_CHECKING:
     from cortext.llm.base import Model
@@ -30,9 +33,8 @@ if TYPE_CHECKING:
     from cortext.store.files.assistant import FileUpdates
     from cortext.store.postgres.store import PostgresStore
     from cortext.store.postgres.updates import ServerUpdates
-    from cortext.tools.base import Tool
 
-    ToolAdapter = Tool
+ToolAdapter = Tool
 
 WORKSPACE = "workspace"
 HOME = "home"
@@ -156,8 +158,6 @@ class Wiring:
 
     def listing(self, kind: str = "") -> Listing:
         """The list of all sessions, or of those in stores of one kind."""
-        from functools import partial
-
         from cortext.index.sessions import StoreSource
         from cortext.services.library.listing import Listing
 
@@ -388,8 +388,6 @@ class ModelSource:
     @property
     def library(self) -> str:
         """The library that it needs and that is not installed."""
-        from importlib.util import find_spec
-
         name: str = self._module().LIBRARY
         try:
             return "" if not name or find_spec(name) else name

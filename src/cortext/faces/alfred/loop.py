@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -255,8 +256,6 @@ class Loop:
         report("alfred", error)
 
     def _print_json(self, session_id: str, talk: Talk) -> None:
-        import json
-
         reply = talk.reply
         answer = {
             "session_id": session_id,

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from argparse import Namespace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cortext.errors import AmbiguousId, NotFound, UsageError
+from cortext.errors import AmbiguousId, NotFound, SessionNotFound, UsageError
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
+from cortext.model import clock
+from cortext.model.ids import is_id
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Listing, Row
 from cortext.wiring.app import SPAWN, Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Listing, Row
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -44,8 +44,6 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
 
 def print_json(value: object) -> None:
     """JSON on standard output; what UTF-8 cannot say (half a surrogate pair) is escaped."""
-    import json
-
     text = json.dumps(value, ensure_ascii=False, indent=2)
     try:
         text.encode("utf-8")
@@ -81,8 +79,6 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
 
 def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
-    from cortext.model import clock
-
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
@@ -115,8 +111,6 @@ def as_fields(row: Row) -> dict[str, object]:
 
 def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
     """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
-    from cortext.errors import SessionNotFound
-    from cortext.model.ids import is_id
     from cortext.services.library.resolve import Ways, choose, is_number
 
     if is_id(wanted) and not is_number(wanted):
@@ -151,8 +145,6 @@ def delete(wiring: Wiring, options: Namespace) -> int:
             return 1
     trashed = store.delete(session_id)
     if options.json:
-        import json
-
         print(json.dumps({"session_id": session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
         return 0
     print(f"Deleted session {session_id} ({session.message_count} turns).")
@@ -162,9 +154,6 @@ def delete(wiring: Wiring, options: Namespace) -> int:
 
 def restore(wiring: Wiring, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
-    import json
-
-    from cortext.model import clock
     from cortext.services.library.resolve import by_id
 
     store = wiring.spawn_store().store
@@ -204,8 +193,6 @@ def clean_sessions(wiring: Wiring, options: Namespace) -> int:
     place = wiring.spawn_store(timeout=0.0)
     cleaned = clean(fresh(wiring), place.store, days)
     if options.json:
-        import json
-
         print(json.dumps({"deleted": cleaned.deleted, "in_use": cleaned.in_use}))
         return 0
     count = len(cleaned.deleted)

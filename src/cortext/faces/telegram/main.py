@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 from cortext.config import settings as config
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
+from cortext.services.assistant.turn import Assistant
 from cortext.services.assistant.worker import told
 from cortext.wiring.app import Wiring
 
 if TYPE_CHECKING:
     from cortext.faces.telegram.bot import TelegramBot
-    from cortext.services.assistant.turn import Assistant
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 EVERY = 60.0  # seconds between two passes of the worker,

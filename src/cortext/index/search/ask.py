@@ -7,17 +7,13 @@ looked for inside longer words, and, if even that finds nothing, with a letter w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tantivy
 
-from cortext.index.search.keywords import any_of
+from cortext.index.search.keywords import Keywords, any_of
+from cortext.index.search.query import Query, Word
+from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import SIGNS, STOP, camel_pieces, clean
-
-if TYPE_CHECKING:
-    from cortext.index.search.keywords import Keywords
-    from cortext.index.search.query import Query, Word
-    from cortext.index.search.wordlist import WordList
 
 RARE = 1_000  # a word in so many messages is not looked for inside others
 INSIDE = 0.4  # how much a word counts that only holds the one looked for

@@ -7,32 +7,34 @@ loses a few seconds of it. One process at a time writes, under a lock; readers t
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+import tantivy
+
 from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
 from cortext.index.search.ask import Asking, between, restricted_to
-from cortext.index.search.fuse import fused, in_order
+from cortext.index.search.fuse import Scores, fused, in_order
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import NAME_PLACE, folder_size
-from cortext.index.search.query import moment
+from cortext.index.search.models import Models
+from cortext.index.search.query import Query, moment
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
+from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.io import files as fsio
 from cortext.io import locks
 
 if TYPE_CHECKING:
-    import tantivy
-
     from cortext.index.search.embed import Model
-    from cortext.index.search.fuse import Scores
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import SessionIndex, StoreSource
 
-    Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
 
 SCHEMA = 1  # of everything in the folder
 FEW_KEYS = 1_500  # sessions that a query can be restricted to; of more, the results are sorted out afterwards
@@ -49,8 +51,6 @@ def _place(cache: str) -> str:
         there = os.path.dirname(there)
     if os.access(there, os.W_OK):
         return usual
-    import stat
-    import tempfile
 
     try:
         aside = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
@@ -229,8 +229,6 @@ class Engine:
                 self._let_go("current")
 
     def _take_in(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
-        import json
-
         name, number = listed.counter()
         known_name, known_number = seen(there.state)
         if name != known_name:

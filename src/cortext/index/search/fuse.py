@@ -7,11 +7,10 @@ than words alone; what the neighbours say, and how much of the session is about 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Place = tuple[int, int]  # session key, and twice the number of the message (plus 1 where the user said it)
-    Scores = dict[tuple[int, int], float]  # by session key and number of the message
+Place = tuple[int, int]  # session key, and twice the number of the message (plus 1 where the user said it)
+
+Scores = dict[tuple[int, int], float]  # by session key and number of the message
 
 MEANING = 0.3  # the weight of meaning; the words have the rest
 WORDS_POWER = 1.2  # a good match counts more than two poor ones

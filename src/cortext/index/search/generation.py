@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import sqlite3
@@ -61,8 +62,6 @@ class Generation:
 
 def skipped(state: State) -> list[str]:
     """Stores whose sessions were seen in the list and not taken in, because they were not known here then."""
-    import json
-
     found: list[str] = json.loads(state.fact("skipped", "[]"))
     return found
 

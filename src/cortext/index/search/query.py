@@ -6,6 +6,7 @@ Nothing in it is an error. What does not make sense as syntax is a word.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 
 from cortext.index.search.words import STOP, WORD
@@ -97,8 +98,6 @@ def moment(text: str, *, end: bool = False) -> int:
     A year, a month, a day, a whole timestamp, `today`, `yesterday`, or how long ago: 12h, 7d, 2w, 3m, 1y.
     `end` means the last second of a year, month or day that is not said more closely.
     """
-    import time
-
     text = text.strip().lower()
     ago = _RELATIVE.fullmatch(text)
     if ago:

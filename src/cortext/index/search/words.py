@@ -8,10 +8,8 @@ indexed sign by sign, with their places: any piece of such a text is found as a 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cortext.model.message import Message
+from cortext.model.message import Message
 
 LONGEST_WORD = 64  # longer ones are keys, hashes and base64: nobody types them
 LONGEST_TERM = 256  # a longer one stands for a word that is not indexed

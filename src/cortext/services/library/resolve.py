@@ -9,7 +9,10 @@
 Numbers and ids are matched exactly or not at all. What could be two sessions is refused, with both names.
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple, TypeVar
 
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError
@@ -184,8 +187,6 @@ def _alike(words: Sequence[str], row: Row) -> bool:
 
 
 def _best(word: str, there: Sequence[str]) -> float:
-    from difflib import SequenceMatcher
-
     best = 0.0
     for other in there:
         if word in other:

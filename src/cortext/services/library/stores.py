@@ -1,5 +1,7 @@
 """The stores that a command works on, and a session in one of them."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 

@@ -7,8 +7,11 @@ that became the tool; it is taken away by the next launch after that process end
 
 from __future__ import annotations
 
+import json
 import os
 import stat
+
+import msgspec
 
 from cortext.config import settings as config
 from cortext.errors import CortextError
@@ -20,8 +23,6 @@ _LARGEST = 1 << 20
 
 def environment(added: dict[str, str]) -> dict[str, str]:
     """What the tool gets that this process is about to become; `added` is what its launch needs."""
-    import msgspec
-
     environ = {**for_child(os.environ), **added}
     folder = _folder()
     _sweep(folder)
@@ -44,7 +45,6 @@ def adopt() -> None:
     path = os.environ.pop(HELD_BACK, "")
     if not path or os.path.dirname(path) != _folder():
         return
-    import json
 
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)

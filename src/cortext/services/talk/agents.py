@@ -18,6 +18,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 import msgspec
 
@@ -67,7 +68,6 @@ class Agents(msgspec.Struct, frozen=True):
                 same = [agent for agent in self.every if agent.name == candidate]
                 same.sort(key=lambda agent: (agent.prompt_hash != held_with, unasked and agent.source == PROJECT))
                 return same[0]
-        from difflib import get_close_matches
 
         near = get_close_matches(wanted.lower(), list(self.known), n=2)
         raise NotFound(

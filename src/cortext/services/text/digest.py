@@ -14,9 +14,8 @@ from operator import itemgetter
 import msgspec
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
-from cortext.safety.secrets.shapes import Pattern
 
-_SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|\n+")
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _STEMS = (
     "decid", "agreed", "we'll", "we will", "let's", "going with", "go with", "settled", "chose", "conclu", "instead of",
     "must", "never", "always", "use ", "root cause", "turns out", "fixed", "works now",
@@ -24,12 +23,12 @@ _STEMS = (
     "statt ", "ursache", "behoben", "décid", "convenu", "choisi", "acordamos", "elegimos",
 )  # fmt: skip
 _SIGNS = ("決定", "決め", "決ま", "采用", "採用", "决定", "同意", "原因")
-_CODE = Pattern(r"`([^`\n]{2,80})`")
-_IDENTIFIER = Pattern(
+_CODE = re.compile(r"`([^`\n]{2,80})`")
+_IDENTIFIER = re.compile(
     r"\b(?:[A-Za-z_]\w*(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[0-9a-f]{7,40}|[A-Z]{2,}-\d+|[\w.-]+/[\w./-]+\.\w+)\b"
 )
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename")
-_WRITES = Pattern(r"write|edit|replace|patch|create|update", re.IGNORECASE)
+_WRITES = re.compile(r"write|edit|replace|patch|create|update", re.IGNORECASE)
 
 
 class Digest(msgspec.Struct, kw_only=True):

@@ -6,6 +6,7 @@ the files, a number means the place in the list as it is now, and nobody is gues
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -108,8 +109,6 @@ def _folder() -> str:
 
 
 def _path(tool: str, key: str) -> str:
-    import hashlib
-
     mark = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return os.path.join(_folder(), f"{mark}.json")
 

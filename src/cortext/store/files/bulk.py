@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -27,10 +26,8 @@ from cortext.store.base import Draft, Published
 from cortext.store.files.flushing import Flush, Flusher
 from cortext.store.files.lines import encode_pretty
 from cortext.store.files.new_lines import NewLines
-
-if TYPE_CHECKING:
-    from cortext.store.files.session_files import Place
-    from cortext.store.files.workspace import WorkspaceStore
+from cortext.store.files.session_files import Place
+from cortext.store.files.workspace import WorkspaceStore
 
 INCOMING = "incoming"
 NATIVE = "native"

@@ -1,5 +1,7 @@
 """Where the files of a session lie, how we got there, and what was found in them."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import msgspec

@@ -4,6 +4,8 @@ Comments and trailing commas are blanked out for reading, so that every place in
 in the real one; what we put in or take out is cut at such places.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from typing import Any, NamedTuple

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
 import msgspec
@@ -22,6 +23,4 @@ def names_in(path: str, *keys: str) -> set[str]:
 
 
 def _toml(raw: bytes) -> Any:
-    import tomllib
-
     return tomllib.loads(raw.decode("utf-8"))

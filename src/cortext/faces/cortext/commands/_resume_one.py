@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
 from cortext.faces.cortext.commands._which import PROGRAM
@@ -19,15 +23,12 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Ways, candidates, holds, only
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
+from cortext.services.resume.handover import Plan
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
 from cortext.wiring.app import TOOLS, Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.resume.handover import Plan
-
 
 MOST = 20  # so many are shown where several could be meant
 
@@ -203,13 +204,9 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
 
 
 def _print_json(answer: dict[str, object]) -> None:
-    import msgspec
-
     try:
         print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
     except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
-        import json
-
         print(json.dumps(msgspec.to_builtins(answer), indent=2))
 
 
@@ -229,7 +226,6 @@ def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
         _print_json({"receipt": plan.receipt, **plain})
         return 0
-    import shlex
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")
     for line in _lines(plan):

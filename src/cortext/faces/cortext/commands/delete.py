@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
@@ -26,8 +27,6 @@ def run(arguments: list[str]) -> int:
     found = which(Wiring(), options.session, words=False)
     trashed = found.place.store.delete(found.session.id)
     if options.json:
-        import json
-
         print(json.dumps({"session": trashed.session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
         return 0
     print(terminal.line(f"Moved {trashed.session_id} ({found.session.message_count} messages) to the trash."))

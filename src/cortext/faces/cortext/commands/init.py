@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
 
 from cortext.errors import UnsafePath, UsageError
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
@@ -14,11 +13,15 @@ from cortext.safety import terminal
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.setup import Setup
 from cortext.services.workspace.timer import write_timer
-from cortext.wiring.app import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace, strangers_workspace
-
-if TYPE_CHECKING:
-    from cortext.wiring.app import ToolAdapter
-
+from cortext.wiring.app import (
+    PROGRAM,
+    TOOLS,
+    ToolAdapter,
+    Wiring,
+    check_folder,
+    remember_workspace,
+    strangers_workspace,
+)
 
 # How a conversation is begun in each tool, and what is to be done before.
 BEGIN = {

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
@@ -17,10 +18,8 @@ from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Listing, Row, Wanted
 from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row, Wanted
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 # What the table shows of a session.
@@ -104,8 +103,6 @@ def _times(options: Namespace) -> tuple[str, str]:
 
 def print_json(rows: list[Row]) -> None:
     """A JSON array of sessions."""
-    import json
-
     from cortext.services.library.listing import row_json
 
     print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 
 from cortext.errors import AmbiguousId, NotFound
@@ -34,8 +35,6 @@ def run(arguments: list[str]) -> int:
     place, item = _chosen(items, options.session, wiring.workspace)
     session = place.store.restore(item.key)
     if options.json:
-        import json
-
         print(json.dumps({"session": session.id, "message_count": session.message_count}))
         return 0
     print(f"Restored {session.id} ({session.message_count} messages).")
@@ -61,8 +60,6 @@ def _chosen(items: list[tuple[NamedStore, Trashed]], wanted: str, here: str) -> 
 
 def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
     if as_json:
-        import json
-
         print(
             json.dumps(
                 [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
@@ -73,8 +74,6 @@ def run(arguments: list[str]) -> int:
 
 def print_json(found: Sequence[Found]) -> None:
     """A hit a message, in the order of the results."""
-    import json
-
     from cortext.services.library.listing import row_json
     from cortext.services.library.search import hit_json
 
