@@ -98,6 +98,7 @@ PROMISES: dict[str, str] = {
     "SAFE-08": "Nothing that is stored can forge the borders of a packet or an answer.",
     "SAFE-09": "One masking boundary for everything that leaves a store, process arguments included.",
     "SAFE-10": "A cloned repository can make no command read, write or run anything outside itself.",
+    "LIB-01": "A small public API (`import cortext`), typed, documented with examples that run, pinned by a test.",
     "LIB-03": "Every command, option, setting and environment variable is documented, by a test; the site builds without a broken link.",
     "LIB-04": "The package is built, installs in a clean environment with exactly its declared dependencies, and has a free name.",
     "LOOK-01": "Help, errors and tables are short and plain when piped; errors say what to do; exit codes are documented.",

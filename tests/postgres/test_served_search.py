@@ -39,7 +39,7 @@ def test_words_and_meaning_are_found_on_the_server(
     [found] = search.search("sailor boat", limit=1)
     [match] = found.matches[:1]
     assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
-    assert [match.snippet[start:end] for start, end in match.lit] == ["sailor", "boat"]
+    assert [match.snippet[start:end] for start, end in match.highlights] == ["sailor", "boat"]
     # No word is the same: only the meaning is.
     assert [item.session.id for item in search.search("ships on the ocean water", limit=1)] == ["ocean"]
     assert [item.session.id for item in search.messages("payment of a bill", limit=1)] == ["money"]

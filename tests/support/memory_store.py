@@ -146,6 +146,9 @@ class MemoryStore:
         self._kept[session_id] = self._trash.pop(key)[1]
         return self.get(session_id)
 
+    def close(self) -> None:
+        """Nothing is open."""
+
     def check(self, session_id: str) -> list[Damage]:
         self._find(session_id)
         return []

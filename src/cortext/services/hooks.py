@@ -27,7 +27,9 @@ from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.running_chats import Chat
-from cortext.tools.base import HookEvent, Tool, Transcript
+from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
+
+# The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
 
 PREFIX = "workspace."
 TOLD = "cortext: a mark was left"  # on an error that needs none any more
@@ -39,8 +41,6 @@ class World(Protocol):
     workspace: str
     settings: Any
 
-    def tool(self, name: str) -> Tool: ...
-
     def capture(self) -> Capture: ...
 
     def caught_up(self, found: Found) -> Found: ...
@@ -50,17 +50,16 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
+def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"the event of {name} is not JSON: {error}") from error
+        raise UsageError(f"the event of {tool.name} is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError(f"the event of {name} is not an object")
+        raise UsageError(f"the event of {tool.name} is not an object")
     project = fields.get("cwd")
     world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
-    tool = world.tool(name)
     event = tool.hook_event(fields)
     if event is None:
         return ""
@@ -70,7 +69,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
 
-        uncaptured.failed(name, event.key, event.path, reason_of(error), hook=True)
+        uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(TOLD)
         raise
     return tool.hook_answer(fields, context) if context else ""
@@ -79,7 +78,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
 class Hook:
     """One event on its way through."""
 
-    def __init__(self, world: World, tool: Tool, event: HookEvent) -> None:
+    def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
 
@@ -219,7 +218,7 @@ class Hook:
                 kind,
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
-                servers=self.tool.mcp_servers(self.world.workspace),
+                servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
                 begun_by=wanted,
             )
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
@@ -294,7 +293,7 @@ def _told(text: str) -> str:
     return disarmed(mask(text).text)
 
 
-def find_transcript(tool: Tool, event: HookEvent) -> Transcript | None:
+def find_transcript(tool: TranscriptSource, event: HookEvent) -> Transcript | None:
     """The transcript that an event is about: where it says, else where the tool keeps it."""
     if event.path:
         found = tool.transcript_at(event.path)

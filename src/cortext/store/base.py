@@ -126,6 +126,9 @@ class Store(Protocol):
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         """Keep what is whole, put the rest into quarantine beside the log, and say so."""
 
+    def close(self) -> None:
+        """Close the connections to a server; a store of files has none."""
+
 
 class Compacts(Protocol):
     """A store whose older messages can leave the working file for an archive beside it."""

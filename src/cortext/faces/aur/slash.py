@@ -258,7 +258,7 @@ def _search(loop: Loop, argument: str) -> None:
         row = hit.session
         print(f"{paint(terminal.line(row.name), 'bold')}  {paint(terminal.line(row.id), 'cyan')}")
         for match in hit.matches:
-            print(f"  {terminal.line(match.role)} #{match.seq}: {_lit(match.snippet, match.lit)}")
+            print(f"  {terminal.line(match.role)} #{match.seq}: {_lit(match.snippet, match.highlights)}")
     if found:
         print(paint("Read one: cortext show ID. Go on with one of aur's: aur spawn --resume ID", "dim"))
 

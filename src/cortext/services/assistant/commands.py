@@ -226,7 +226,7 @@ class Commands:
         store = self._sessions.listing().place(row.root).store
         near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
         (snippet,) = scrubbed(near, match.snippet)
-        return (snippet, list(match.lit)) if snippet == match.snippet else (snippet, [])
+        return (snippet, list(match.highlights)) if snippet == match.snippet else (snippet, [])
 
     def do_memory(self, chat: str, rest: str) -> Answer:
         """`/memory [WORDS]`."""

@@ -16,7 +16,7 @@ from cortext.model.status import ACTIVE, INTERRUPTED
 from cortext.services.library.server_rows import ServerSource
 from cortext.services.library.stores import Found, NamedStore
 
-__all__ = ["Listing", "Row", "row_json"]
+__all__ = ["Listing", "Row"]
 
 
 class Wanted(TypedDict, total=False):
@@ -209,23 +209,3 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.straight = row.damage, bool(row.straight)
         return Found(place, session)
-
-
-def row_json(row: Row) -> dict[str, object]:
-    """A session as `--json` shows it: the fields of docs/json.md, in that order."""
-    fields: dict[str, object] = {
-        "id": row.id,
-        "type": row.type,
-        "title": row.title,
-        "status": row.status,
-        "tool": row.tool,
-        "agent": row.agent,
-        "workspace": row.root,
-        "created_at": row.created_at,
-        "last_active": row.last_active,
-        "message_count": row.message_count,
-        "token_count": row.token_count,
-        "summary": row.summary,
-        "path": row.path,
-    }
-    return {**fields, "damage": row.damage} if row.damage else fields

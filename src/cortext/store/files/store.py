@@ -214,6 +214,9 @@ class FileStore:
             self._trash.take_back(key, self._may_lie)
         return self.get(session_id)
 
+    def close(self) -> None:
+        """Nothing to do: files are closed after each use."""
+
     def check(self, session_id: str) -> list[Damage]:
         place = self._place(session_id)
         return [*self._load(place).damage, *self._settled(place).damage]

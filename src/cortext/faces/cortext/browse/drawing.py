@@ -65,7 +65,7 @@ def snippet(match: Match) -> Line:
     """The snippet with its words lit; each piece is made safe by itself, so that no mark moves another."""
     pieces: Line = []
     place = 0
-    for start, end in match.lit:
+    for start, end in match.highlights:
         if start >= place:
             pieces.append(("class:dim", terminal.line(match.snippet[place:start])))
             pieces.append(("class:lit", terminal.line(match.snippet[start:end])))
@@ -91,7 +91,7 @@ def _cut_pieces(pieces: Line, cells: int) -> Line:
 
 def lit_words(matches: Sequence[Match]) -> re.Pattern[str] | None:
     """The words that search lit, wherever they stand in the preview."""
-    found = {match.snippet[start:end] for match in matches for start, end in match.lit}
+    found = {match.snippet[start:end] for match in matches for start, end in match.highlights}
     words = sorted({terminal.line(word) for word in found if word.strip()}, key=len, reverse=True)
     if not words:
         return None

@@ -135,7 +135,7 @@ class Finder:
         found = self._search.search(typed(question.text), filters=filters, limit=FOUND, fresh=False)
         # What is found by meaning alone, and far behind the best, is no answer to words that somebody types.
         least = FAINT * max((item.score for item in found), default=0.0)
-        clear = [item for item in found if item.score >= least or any(match.lit for match in item.matches)]
+        clear = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
         return [Entry(item.session, item.matches) for item in clear]
 
 

@@ -1,0 +1,220 @@
+"""The Python library behind `import cortext`: open a store, and list, search, read and continue conversations.
+
+This module is public through `cortext` only. What it needs comes from `wiring`, as for every other face.
+"""
+
+from __future__ import annotations
+
+import builtins
+import os
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from cortext.errors import NotFound, UsageError
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.safety.addresses import is_address
+from cortext.services.library.listing import Row
+from cortext.services.library.resolve import Resolver
+from cortext.services.library.search import Match, check_filters
+from cortext.services.library.search_times import timestamps
+from cortext.services.library.stores import Found
+from cortext.services.resume.history import History
+from cortext.services.resume.notes import up_to_date
+from cortext.services.resume.packet import Receipt, build
+from cortext.services.workspace.registry import command_text
+from cortext.store.base import Store
+from cortext.wiring import app as wiring
+
+__all__ = [
+    "Library",
+    "Match",
+    "Receipt",
+    "ResumePacket",
+    "SearchResult",
+    "Store",
+    "list",
+    "open",
+    "read",
+    "resolve",
+    "resume_packet",
+    "search",
+]
+
+Kind = Literal["workspace", "home", "spawn", "chat"]
+
+
+class SearchResult(NamedTuple):
+    """A session and its messages that match, the best match first."""
+
+    session: Session
+    matches: builtins.list[Match]
+    score: float
+
+
+class ResumePacket(NamedTuple):
+    """What an agent needs to continue a conversation: the text to give it, without secrets, and what it contains.
+
+    `notes` say what a person should know first, for example that the newest words could not be captured.
+    """
+
+    text: str
+    receipt: Receipt
+    notes: builtins.list[str]
+
+
+class Library:
+    """Every conversation on this machine: those of the workspace around `folder`, and of all other stores.
+
+    Keep one Library for several questions; it notices by itself what was written in the meantime.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
+        self._wiring = wiring.Wiring(os.fspath(folder) if folder is not None else None)
+        self._listing = self._wiring.listing()
+        self._search = self._wiring.search()
+
+    def list(
+        self,
+        *,
+        type: str = "",
+        status: str = "",
+        tool: str = "",
+        agent: str = "",
+        workspace: str = "",
+        after: str = "",
+        before: str = "",
+        limit: int = 0,
+    ) -> builtins.list[Session]:
+        """The sessions with these properties, the most recently used first. A limit of 0 means all of them."""
+        since = timestamps(after, before)
+        self._listing.refresh()
+        roots = self._roots(workspace)
+        rows = self._listing.rows(
+            kind=type,
+            status=status,
+            tool=tool,
+            agent=agent,
+            limit=limit,
+            roots=roots,
+            after=since["after"],
+            before=since["before"],
+        )
+        return [self._found(row).session for row in rows]
+
+    def search(
+        self, query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: str
+    ) -> builtins.list[SearchResult]:
+        """The sessions in which something was said, found by its words and (unless `exact`) by its meaning.
+
+        Filters: tool, type, status, agent, role, workspace, after and before, as in `cortext search`.
+        """
+        check_filters(filters)
+        found = self._search.search(query, filters=filters, limit=limit, per_session=per_session, exact=exact)
+        return [SearchResult(self._found(item.session).session, item.matches, item.score) for item in found]
+
+    def resolve(self, name: str) -> Session:
+        """The session that is meant by its number ("014"), its id or the beginning of it, or words of its title."""
+        return self._named(name).session
+
+    def read(self, session: Session | str, start: int = 0) -> Iterator[Message]:
+        """The messages of a session from number `start` on, streamed from the disk or the server."""
+        found = self._named(session)
+        return iter(found.place.store.read(found.session.id, start))
+
+    def resume_packet(self, session: Session | str, *, tokens: int = 0) -> ResumePacket:
+        """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
+        found, notes = up_to_date(self._named(session), self._wiring.caught_up)
+        command = command_text(found.place.root, found.session.type, found.session.title)
+        budget = tokens or self._wiring.settings["resume.tokens"]
+        packet = build(
+            found.session, History(found.place.store, found.session), command=command, budget=budget
+        ).masked()
+        return ResumePacket(packet.text(), packet.receipt, notes)
+
+    def _roots(self, workspace: str) -> builtins.list[str] | None:
+        if not workspace:
+            return None
+        roots = self._listing.roots(workspace)
+        if not roots:
+            raise NotFound(f"unknown workspace {workspace!r}", hint="give its name or its folder")
+        return roots
+
+    def _found(self, row: Row) -> Found:
+        return self._listing.found(row)
+
+    def _named(self, wanted: Session | str) -> Found:
+        self._listing.refresh()
+        rows = self._listing.rows()
+        if isinstance(wanted, Session):
+            here = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
+            rows, wanted = here or rows, wanted.id
+        return self._found(Resolver(rows, self._wiring.workspace, shown=()).resolve(wanted))
+
+
+def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, create: bool = False) -> Store:
+    """The store in a workspace's folder, or the one at a `postgresql://` address.
+
+    `kind` tells the stores of the faces apart: "home" (captured outside any workspace), "spawn" (`aur`) and "chat"
+    (`alfred`). A folder is a workspace unless `kind` says otherwise; on a server, "home" is the default.
+    With `create`, a folder that is not a workspace yet becomes one.
+    """
+    wired = wiring.Wiring()
+    name = os.fspath(path_or_url)
+    if is_address(name):
+        if kind == "workspace":
+            raise UsageError("a workspace is a folder, not a server", hint='kind is "home", "spawn" or "chat" there')
+        return wired.open(wiring.server_place(name, kind or "home", name))
+    root = os.path.abspath(os.path.expanduser(name))
+    kind = kind or "workspace"
+    marker = os.path.join(root, ".workspace") if kind in ("workspace", "home") else root
+    if create:
+        os.makedirs(marker, exist_ok=True)
+        if kind == "workspace":
+            wiring.remember_workspace(wiring.check_folder(root))
+    if not os.path.isdir(marker):
+        raise NotFound(
+            f"no {kind} store in {root}",
+            kept="nothing was changed",
+            hint="create it with create=True or `cortext init`",
+        )
+    return wired.open(wiring.StorePlace(kind, wiring.check_folder(root), os.path.basename(root)))
+
+
+def list(
+    *,
+    type: str = "",
+    status: str = "",
+    tool: str = "",
+    agent: str = "",
+    workspace: str = "",
+    after: str = "",
+    before: str = "",
+    limit: int = 0,
+) -> builtins.list[Session]:
+    """`Library().list`, for a single question."""
+    return Library().list(
+        type=type, status=status, tool=tool, agent=agent, workspace=workspace, after=after, before=before, limit=limit
+    )
+
+
+def search(
+    query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: str
+) -> builtins.list[SearchResult]:
+    """`Library().search`, for a single question."""
+    return Library().search(query, limit=limit, per_session=per_session, exact=exact, **filters)
+
+
+def resolve(name: str) -> Session:
+    """`Library().resolve`, for a single question."""
+    return Library().resolve(name)
+
+
+def read(session: Session | str, start: int = 0) -> Iterator[Message]:
+    """`Library().read`, for a single session."""
+    return Library().read(session, start)
+
+
+def resume_packet(session: Session | str, *, tokens: int = 0) -> ResumePacket:
+    """`Library().resume_packet`, for a single session."""
+    return Library().resume_packet(session, tokens=tokens)
