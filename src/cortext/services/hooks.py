@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import CortextError, UsageError
 from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
@@ -39,7 +40,7 @@ class World(Protocol):
     """What a hook needs of the wiring."""
 
     workspace: str
-    settings: Any
+    settings: Settings
 
     def capture(self) -> Capture: ...
 
@@ -276,7 +277,7 @@ class Hook:
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.place.kind == "workspace" and self.world.settings["workspace.commit"]
+        commit = found.place.kind == "workspace" and self.world.settings.workspace.commit
         saved = save(found.place, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services.workspace import notices

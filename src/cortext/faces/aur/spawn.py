@@ -106,7 +106,7 @@ def _check(options: Namespace) -> None:
 
 def expire(wiring: Wiring) -> int:
     """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
-    days = wiring.settings["spawner.interactive.session_expiry_days"]
+    days = wiring.settings.spawner.interactive.session_expiry_days
     if days <= 0:
         return 0
     words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]

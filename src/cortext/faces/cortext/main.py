@@ -6,7 +6,7 @@ import os
 import sys
 
 from cortext import __version__
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.faces.terminal.run import note_strangers_workspace, run_command, unknown_command, whole_process
 from cortext.safety import terminal
@@ -135,7 +135,7 @@ def run(words: list[str]) -> int:
 
 def tell_news() -> None:
     """Say, once, that a hook failed since the last command: the tool that called it was not disturbed."""
-    if os.path.lexists(os.path.join(config.state_folder(), "hook-failed")):
+    if os.path.lexists(os.path.join(folders.state(), "hook-failed")):
         from cortext.services.capture import uncaptured
 
         told = uncaptured.take_news()

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Iterable
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.model import clock
@@ -38,11 +38,11 @@ class Mark:
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "uncaptured")
+    return os.path.join(folders.state(), "uncaptured")
 
 
 def _news() -> str:
-    return os.path.join(config.state_folder(), "hook-failed")
+    return os.path.join(folders.state(), "hook-failed")
 
 
 def _path(tool: str, key: str) -> str:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Iterable
 from itertools import islice
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 
@@ -48,4 +48,4 @@ def recall(program: str) -> list[tuple[str, str]] | None:
 
 
 def _path(program: str) -> str:
-    return os.path.join(config.cache_folder(), "shown", f"{program}.{os.getsid(0)}")
+    return os.path.join(folders.cache(), "shown", f"{program}.{os.getsid(0)}")

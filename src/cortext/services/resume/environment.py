@@ -13,7 +13,7 @@ import stat
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.safety.environment import HELD_BACK, for_child, held_back
@@ -65,7 +65,7 @@ def adopt() -> None:
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "handed")
+    return os.path.join(folders.state(), "handed")
 
 
 def _sweep(folder: str) -> None:

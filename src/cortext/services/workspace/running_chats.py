@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.io import files as fsio
 from cortext.tools.base import Hooks
 
@@ -105,7 +105,7 @@ def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | N
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "chats")
+    return os.path.join(folders.state(), "chats")
 
 
 def _path(tool: str, key: str) -> str:

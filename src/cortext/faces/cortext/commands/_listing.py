@@ -24,7 +24,7 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     listing = fresh_listing(wiring)
     told = [*notices.take(), *wiring.settings.warnings()]
     here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
-    border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
+    border = clock.from_epoch(time.time() - wiring.settings.workspace.pause_minutes * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 

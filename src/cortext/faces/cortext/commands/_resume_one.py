@@ -47,15 +47,15 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
-        return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+        return _print(chosen, command, options.tokens or wiring.settings.resume.tokens, as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
-    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings["resume.tool"]
+    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
-    budget = options.tokens or wiring.settings["resume.native_tokens"]
+    budget = options.tokens or wiring.settings.resume.native_tokens
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
@@ -106,7 +106,7 @@ def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: boo
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = wiring.settings.workspace.commit
     desk = Desk(
         listing,
         capture,

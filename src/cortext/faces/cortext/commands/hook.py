@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
@@ -60,8 +60,8 @@ def _log(arguments: list[str], error: BaseException) -> None:
     try:
         import traceback
 
-        fsio.ensure_folder(config.state_folder())
+        fsio.ensure_folder(folders.state())
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
-        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
+        fsio.append_once(os.path.join(folders.state(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
     except BaseException as second:
         print(f"cortext: {second}", file=sys.stderr)

@@ -56,7 +56,7 @@ def run(arguments: list[str], name: str = "stop") -> int:
         found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
     place = found.place
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"] and not options.no_commit
+    commit = place.kind == "workspace" and wiring.settings_of(place.root).workspace.commit and not options.no_commit
     saved = save(place, found.session.id, status, commit=commit)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
