@@ -6,8 +6,10 @@ handed to it. It asks again by itself where its API is busy, so we do not.
 
 from __future__ import annotations
 
+import glob
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -20,6 +22,7 @@ from typing import Any
 import msgspec
 
 from cortext.errors import CortextError, NoModel, UsageError
+from cortext.io import files as fsio
 from cortext.llm import cli_programs, cli_prompt
 from cortext.llm.base import Event, Note, Request
 from cortext.llm.cli_programs import Reader, Start
@@ -151,8 +154,6 @@ class CliModel:
             _forget(start, self._environ)
 
     def _start(self, request: Request) -> Start:
-        from cortext.io import files as fsio
-
         fsio.ensure_folder(self._scratch)
         prompt = cli_prompt.prompt(request).replace("\0", "")
         system = whole_characters(request.system).replace("\0", "")
@@ -253,8 +254,6 @@ class _Run(Asking):
 
     def last_words(self) -> str:
         """The last lines of its complaints."""
-        import re
-
         text = re.sub(r"\x1b\[[0-9;]*m", "", self._errors.decode("utf-8", "replace"))
         return " ".join(text.strip().splitlines()[-3:])
 
@@ -284,9 +283,6 @@ def _forget(start: Start, environ: Mapping[str, str]) -> None:
     """Gemini CLI cannot be told to keep nothing: take out the file that it wrote for this turn."""
     if "--session-id" not in start.arguments:
         return
-    import glob
-
-    from cortext.io import files as fsio
 
     key = start.arguments[start.arguments.index("--session-id") + 1]
     home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")

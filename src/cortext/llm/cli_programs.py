@@ -7,12 +7,16 @@ of it, nor of the instructions, is in the arguments.
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
+import uuid
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
+from cortext.io import files as fsio
 from cortext.llm import cli_prompt
 from cortext.llm.base import Done, Event, Note, Text, Thinking, Usage
 from cortext.llm.faults import Fault
@@ -135,8 +139,6 @@ class ClaudeReader(Reader):
 
 def start_gemini(system: str, prompt: str, model: str, scratch: str, folder: str, env: Mapping[str, str]) -> Start:
     """Gemini CLI streams too. It works in a folder of ours, which it may trust, and is shown the user's."""
-    import uuid
-
     arguments = ["-o", "stream-json", "--skip-trust", "--session-id", str(uuid.uuid4())]
     # A comma would make two folders of one.
     arguments += ["--include-directories", folder] if "," not in folder else []
@@ -152,11 +154,6 @@ def _kept(scratch: str, system: str) -> str:
 
     It holds what `alfred` remembers, say: an argument would show it to everybody on the machine.
     """
-    import hashlib
-    import os
-
-    from cortext.io import files as fsio
-
     data = system.encode("utf-8", "replace")
     path = os.path.join(scratch, f"system-{hashlib.sha256(data).hexdigest()[:16]}.md")
     if not os.path.exists(path):
