@@ -1,4 +1,4 @@
-"""The start of `cortext --help` and of `cortext doctor` on an empty store, beside a bare `python -c pass`.
+"""Start-up of `cortext --help` and of `cortext doctor` on an empty store, compared with `python -c pass`.
 
 python -m bench.startup [--rounds 40]
 """
@@ -17,7 +17,7 @@ TARGET = 3
 
 
 def start(command: list[str], folder: str, home: str, _: int) -> float:
-    """Run a command to its end in an empty folder, with an empty home; the seconds it took."""
+    """Run a command in an empty folder with an empty home; return the seconds."""
     begin = time.perf_counter()
     result = subprocess.run(
         command,
@@ -29,13 +29,13 @@ def start(command: list[str], folder: str, home: str, _: int) -> float:
     )
     seconds = time.perf_counter() - begin
     if result.returncode:
-        raise SystemExit(f"{command} ended with {result.returncode}: {result.stderr.decode('utf-8', 'replace')}")
+        raise SystemExit(f"{command} exited with {result.returncode}: {result.stderr.decode('utf-8', 'replace')}")
     return seconds
 
 
 def main() -> None:
     options = arguments(__doc__ or "", rounds=40)
-    # Not editable, so that nothing is slower or quicker than where a user installed it. Always renewed.
+    # Not editable, so that it starts as fast as for a user; reinstalled each time.
     python = environment("bench-cortext", "--force-reinstall", "--no-deps", REPO, renew=True)
     environment("bench-cortext", "msgspec", renew=True)
     script = os.path.join(os.path.dirname(python), "cortext")
@@ -50,9 +50,9 @@ def main() -> None:
         os.mkdir(home)
         contenders = {name: partial(start, command, folder, home) for name, command in commands.items()}
         for contend in contenders.values():
-            contend(0)  # compiled files are written once
+            contend(0)  # write the compiled files
         seconds = in_turns(contenders, options.rounds)
-    print(f"\nThe whole process, {options.rounds} rounds in turns: median (middle half; all rounds).\n")
+    print(f"\nThe whole process, {options.rounds} interleaved rounds: median (middle half; all rounds).\n")
     print_table(
         ("command", "ms", "times the bare start", "target"),
         [
