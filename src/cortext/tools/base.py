@@ -21,8 +21,27 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.io.batch import Later
+from cortext.model.headless import Headless
 from cortext.model.message import Message
 from cortext.model.turns import Turns
+
+__all__ = [
+    "About",
+    "CommandFile",
+    "Counts",
+    "Detected",
+    "Headless",
+    "HookEvent",
+    "Hooks",
+    "Installer",
+    "Launch",
+    "NativeWriter",
+    "Transcript",
+    "TranscriptReading",
+    "TranscriptSource",
+    "Withheld",
+    "Written",
+]
 
 
 class Detected(msgspec.Struct, kw_only=True):

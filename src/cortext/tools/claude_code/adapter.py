@@ -13,6 +13,7 @@ import msgspec
 from cortext.errors import NotFound, UnsafePath, UsageError
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
+from cortext.model.headless import Question, Run
 from cortext.model.message import Message
 from cortext.safety.environment import for_child
 from cortext.safety.framing import GO_ON
@@ -55,6 +56,8 @@ class ClaudeCode:
     )
     started_by = "CLAUDECODE"
     session_variable = "CLAUDE_CODE_SESSION_ID"
+    install_command = "npm install -g @anthropic-ai/claude-code"
+    headless_context = 200_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -324,6 +327,18 @@ class ClaudeCode:
             return ""
         answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
         return msgspec.json.encode(answer).decode("utf-8")
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program() or ""
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.claude_code import headless
+
+        return headless.ask(question)
 
 
 def is_uuid(text: str) -> bool:

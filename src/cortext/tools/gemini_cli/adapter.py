@@ -11,6 +11,7 @@ import msgspec
 from cortext.errors import ConfigError, UsageError
 from cortext.io import files as fsio
 from cortext.io.batch import Later
+from cortext.model.headless import Question, Run
 from cortext.model.message import Message
 from cortext.safety.environment import for_child
 from cortext.safety.framing import GO_ON
@@ -41,6 +42,8 @@ class GeminiCli:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "GEMINI_CLI"
     session_variable = ""
+    install_command = "npm install -g @google/gemini-cli"
+    headless_context = 1_048_576
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
@@ -265,6 +268,18 @@ class GeminiCli:
         if not context or event != "BeforeAgent":
             return ""
         return dump({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program() or ""
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.gemini_cli import headless
+
+        return headless.ask(question)
 
 
 def _packaged_version(real: str) -> str:
