@@ -13,7 +13,8 @@ from tests.support.model_server import ModelServer, Request
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
 from cortext.safety.framing import GO_ON
-from cortext.services.library.stores import Found, exact
+from cortext.services.library.resolve import exact
+from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
 from cortext.wiring import tools
 from cortext.wiring.app import Wiring

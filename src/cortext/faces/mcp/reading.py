@@ -37,7 +37,7 @@ MANY = 10**9
 def get_session(world: World, given: Given) -> Answer:
     """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
     recall = world.recall
-    row = recall.named(given.needed("id"), world.wiring.workspace, shown=world.shown)
+    row = recall.resolve(given.needed("id"), world.wiring.workspace, shown=world.shown)
     shown = without_secrets(row)
     start = given.number("start", 0, -MANY, MANY)
     start = max(0, row.message_count + start) if start < 0 else start

@@ -75,7 +75,7 @@ def store_summary(store: Store, session: Session, summary: Summary) -> bool:
             return False
         change = Change(summary=summary.text, summary_covers=summary.covers, summary_by=summary.by)
         if not session.title:
-            from cortext.services.text.summarise import title
+            from cortext.services.text.titles import title
 
             change.title = title(thread(store.read(session.id)))
         writer.update(change)

@@ -348,7 +348,7 @@ def new_session(entry: Entry, transcript: Transcript, about: About, first: Seque
     return Session(
         id=entry.session_id,
         type=_type_of(about),
-        title=about.title or title_from(first),
+        title=about.title or title_of(first),
         status=PAUSED,
         created_at=created,
         last_active=created,
@@ -477,7 +477,7 @@ def changes_of(session: Session, about: About, first: Sequence[Message]) -> Chan
     if about.title and about.title != session.title and not _is_given(session):
         change.title = about.title
     elif not session.title and first:
-        change.title = title_from(first)
+        change.title = title_of(first)
     if about.summary and about.summary != session.summary:
         change.summary, change.summary_by = about.summary, session.origin.tool
     if about.model and about.model != session.agent_config.model:
@@ -491,14 +491,11 @@ def _is_given(session: Session) -> bool:
     return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
 
 
-def title_from(messages: Iterable[Message]) -> str:
-    """A title: the first dozen words of the first thing that the user said."""
-    for message in messages:
-        words = message.content.split()
-        if message.role == USER and not message.aside and words:
-            text = " ".join(words[:12])
-            return text if len(text) <= 80 else text[:79] + "…"
-    return ""
+def title_of(messages: Iterable[Message]) -> str:
+    """A title from the user's first words."""
+    from cortext.services.text.titles import title  # its patterns take 20 ms, and few hooks need a title
+
+    return title(messages)
 
 
 def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:

@@ -27,7 +27,7 @@ from cortext.services.capture.capture import (
     done_entry,
     new_session,
     newest_of,
-    title_from,
+    title_of,
 )
 from cortext.store.base import Bulk
 from cortext.tools.base import Transcript, TranscriptSource
@@ -98,7 +98,7 @@ class Intake:
                 added += len(batch)
                 calls += calls_in(batch)
                 last = newest_of(batch) or last
-                title = title or title_from(batch)
+                title = title or title_of(batch)
                 yield batch
 
         try:

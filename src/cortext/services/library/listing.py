@@ -15,7 +15,7 @@ from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.status import ACTIVE, INTERRUPTED
 
-__all__ = ["Listing", "Row", "row_json"]
+__all__ = ["Listing", "Row"]
 
 from typing import TYPE_CHECKING
 
@@ -215,23 +215,3 @@ class Listing:
         session.last_active = row.last_active
         session.damage, session.straight = row.damage, bool(row.straight)
         return Found(place, session)
-
-
-def row_json(row: Row) -> dict[str, object]:
-    """A session as `--json` shows it: the fields of docs/json.md, in that order."""
-    fields: dict[str, object] = {
-        "id": row.id,
-        "type": row.type,
-        "title": row.title,
-        "status": row.status,
-        "tool": row.tool,
-        "agent": row.agent,
-        "workspace": row.root,
-        "created_at": row.created_at,
-        "last_active": row.last_active,
-        "message_count": row.message_count,
-        "token_count": row.token_count,
-        "summary": row.summary,
-        "path": row.path,
-    }
-    return {**fields, "damage": row.damage} if row.damage else fields

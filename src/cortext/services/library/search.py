@@ -52,7 +52,7 @@ class Found(NamedTuple):
     score: float
 
 
-__all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
+__all__ = ["FILTERS", "Found", "Match", "Search", "check_filters"]
 
 OTHERS = 0.1  # what a session's further matches add to its score, each
 PER_SESSION = 3
@@ -318,9 +318,3 @@ def _said(message: Message | None) -> str:
 def _session_score(group: list[Ranked]) -> float:
     # Rounded: sums of the same numbers in another order may differ in their last digits.
     return round(group[0][0] + OTHERS * sum(item[0] for item in group[1:PER_SESSION]), 6)
-
-
-def hit_json(match: Match, session: dict[str, object]) -> dict[str, object]:
-    """A hit as `--json` shows it."""
-    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
-    return {"session": session, "message": message, "score": match.score}

@@ -19,8 +19,9 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
-from cortext.services.text.summarise import ENDING, summarise, title, where_it_stopped
+from cortext.services.text.summarise import ENDING, summarise, where_it_stopped
 from cortext.services.text.threads import StoredThread
+from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.git import Committed, Git
 from cortext.services.workspace.numbering import last_number, take_number

@@ -8,15 +8,18 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+import msgspec
+
 from cortext.errors import NotFound, TransitionRefused, UsageError
-from cortext.faces.cortext.commands._which import PROGRAM
+from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Ways, candidates, holds, only
+from cortext.services.library.resolve import Resolver, holds
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.history import History
@@ -125,18 +128,22 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
-    ways = Ways(wiring.workspace, shown.recall(PROGRAM))
-    matches = candidates(rows, wanted, ways, said) if wanted is not None else rows
+    names = resolver(wiring, rows)
+    matches = names.candidates(wanted, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not options.json:
             _print_numbers(listing, matches)
-        return only(matches, rows, wanted or "", ways)  # says what it could be, or the nearest
+        return names.only(matches, wanted or "")  # says what it could be, or the nearest
     from cortext.faces.cortext.browse.picker import pick
 
     chosen = pick(
-        matches, candidates, wiring.folder, wiring.workspace, tuple(writer.name for writer in tools.native_writers())
+        matches,
+        lambda rows, text: Resolver(rows).candidates(text),
+        wiring.folder,
+        wiring.workspace,
+        tuple(writer.name for writer in tools.native_writers()),
     )
     if chosen is not None and chosen.tool:
         options.ai = chosen.tool
@@ -202,21 +209,10 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     history = History(chosen.place.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
-        _print_json({"packet": packet.text(), "receipt": packet.receipt})
+        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
     else:
         print(terminal.block(packet.text()), end="")
     return 0
-
-
-def _print_json(answer: dict[str, object]) -> None:
-    import msgspec
-
-    try:
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
-    except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
-        import json
-
-        print(json.dumps(msgspec.to_builtins(answer), indent=2))
 
 
 def _lines(plan: Plan) -> list[str]:
@@ -233,7 +229,7 @@ def _print_receipt(plan: Plan) -> None:
 def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
-        _print_json({"receipt": plan.receipt, **plain})
+        print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
         return 0
     import shlex
 

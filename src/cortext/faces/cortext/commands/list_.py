@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> int:
             rows.sort(key=lambda row: (row.name.casefold(), row.id))
             rows = rows[: options.limit] if options.limit > 0 else rows
         if options.json:
-            print_json(rows)
+            print_rows(rows)
             return 0
         found = list(map(attrgetter(*SHOWN), rows))
     else:
@@ -102,13 +102,12 @@ def _times(options: Namespace) -> tuple[str, str]:
     return times.get("after", ""), times.get("before", "")
 
 
-def print_json(rows: list[Row]) -> None:
+def print_rows(rows: list[Row]) -> None:
     """A JSON array of sessions."""
-    import json
+    from cortext.faces.terminal.output import print_json
+    from cortext.services.library.json_views import session_json
 
-    from cortext.services.library.listing import row_json
-
-    print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
+    print_json([session_json(row) for row in rows])
 
 
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:

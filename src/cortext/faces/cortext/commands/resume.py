@@ -92,9 +92,9 @@ def _nothing(options: Namespace) -> str:
 
 def _list(rows: list[Row], options: Namespace) -> int:
     if options.json:
-        from cortext.faces.cortext.commands.list_ import print_json
+        from cortext.faces.cortext.commands.list_ import print_rows
 
-        print_json(rows)
+        print_rows(rows)
     elif not rows:
         print(_nothing(options))
     else:
