@@ -85,12 +85,12 @@ def main() -> None:
     print_table(("event", "whole", "beyond the bare start", "target"), rows_beyond(seconds, "< 100"))
 
 
-def prepare(folder: str, home: str, talk: Talk) -> Callable[[], Iterable[object]]:
+def prepare(folder: str, home: str, talk: Talk, number: int = 1) -> Callable[[], Iterable[object]]:
     """A conversation of the workspace that the transcript belongs to, captured once."""
     with at_home(home):
         wiring = Wiring(folder)
         place = wiring.workspace_store()
-        made = session(1)
+        made = session(number)
         made.status, made.origin = "active", Origin(tool="claude", session_id=talk.key)
         made = place.store.create(made)
         capture = wiring.capture()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from cortext.config import settings as config
+from cortext.config.schema import SETTINGS
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
@@ -23,7 +23,7 @@ HEAD = """\
 Every command with its options, and every setting. `docs/make_reference.py` generates this page from the code.
 `cortext COMMAND --help` explains each command.
 """
-SETTINGS = """
+SETTINGS_HEAD = """
 ## Settings
 
 A setting is read from `~/.config/cortext/config.toml` (the part before the last dot is the table), from
@@ -111,13 +111,12 @@ def page() -> str:
                 lines.append(f"| `{name}` | {named} |")
         lines.append("")
     rows: list[str] = []
-    for setting in config.SETTINGS.values():
-        variable = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
+    for setting in SETTINGS.values():
         default = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
         shown = f"`{default}`" if default else ""
         untrusted = "yes" if setting.anywhere else ""
-        rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{variable}` | {setting.help} |")
-    tables = TOOLS + "\n".join(tools()) + "\n" + SETTINGS + "\n".join(rows) + "\n"
+        rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{setting.variable}` | {setting.help} |")
+    tables = TOOLS + "\n".join(tools()) + "\n" + SETTINGS_HEAD + "\n".join(rows) + "\n"
     return "\n".join(lines).rstrip() + "\n" + tables
 
 

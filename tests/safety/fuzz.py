@@ -26,7 +26,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import load
 from cortext.errors import CortextError
 from cortext.index.database import in_memory
 from cortext.index.search.words import searchable
@@ -513,8 +514,8 @@ def subjects(folder: Path) -> list[Subject]:
         "workspace": {"commit": True},
     }
     place = folder / "ws"
-    ws_config = Path(config.workspace_file(str(place)))
-    made.append(FileSubject("config", ws_config, settings, lambda: config.load(str(place), trusted=True), toml=True))
+    ws_config = Path(folders.workspace_file(str(place)))
+    made.append(FileSubject("config", ws_config, settings, lambda: load(str(place), trusted=True), toml=True))
     kind = {
         "command": "/workspace.plan",
         "command_file": ".workspace/commands/plan.md",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
@@ -43,7 +43,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.chdir(root)
     assert cortext.run(["new", "plan", HERS]) == 0
     # Another user made all of it: this one's list of workspaces does not know it.
-    os.remove(os.path.join(config.data_folder(), "workspaces"))
+    os.remove(os.path.join(folders.data(), "workspaces"))
     (root / "below").mkdir()
     monkeypatch.chdir(root / "below")
     if os.geteuid() == 0:
@@ -60,7 +60,7 @@ def test_a_workspace_of_another_user_is_not_used_and_that_is_said_once(desk: Des
     code, out, err = desk.run("list")
     assert code == 0 and HERS not in out
     assert err.count("belongs to another user") == 1
-    assert str(desk.root) in err and "workspace.safe_folders" in err and config.user_file() in err
+    assert str(desk.root) in err and "workspace.safe_folders" in err and folders.user_file() in err
     for words in (("new", "plan", "Mine"), ("upgrade",), ("uninstall",), ("type", "add", "own"), ("trust", "--yes")):
         code, _, err = desk.run(*words)
         assert code == 1 and "belongs to another user" in err, (words, err)
@@ -70,7 +70,7 @@ def test_a_workspace_of_another_user_is_not_used_and_that_is_said_once(desk: Des
         code, _, err = desk.run(*words, program=program)
         assert code == 0 and err.count("belongs to another user") == 1, (program, err)
     assert desk.tree() == before
-    assert wiring.Wiring().settings["store.lock_timeout"] == 5.0
+    assert wiring.Wiring().settings.store.lock_timeout == 5.0
     assert wiring.known_workspaces() == []
 
 
@@ -83,7 +83,7 @@ def test_the_user_can_allow_it(desk: Desk, monkeypatch: pytest.MonkeyPatch, way:
     elif way == "named":
         monkeypatch.setenv("CORTEXT_WORKSPACE", str(desk.root))
     else:
-        path = Path(config.user_file())
+        path = Path(folders.user_file())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'[workspace]\nsafe_folders = "{value}"\n', encoding="utf-8")
     code, out, err = desk.run("list")

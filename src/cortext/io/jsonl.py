@@ -5,7 +5,9 @@ What a line means is said elsewhere; this only finds where each begins and ends.
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 from collections.abc import Iterator
 
 BLOCK = 1 << 18  # larger ones are slower: memory of that size is fetched anew each time
@@ -60,9 +62,6 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
 
     None where it is not JSON by the book: then only the whole line tells what it is.
     """
-    import codecs
-    import re
-
     text = re.compile(rb'(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
     decoder = codecs.getincrementaldecoder("utf-8")()
     found = bytearray()
@@ -99,8 +98,6 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
 
 def _cut(found: bytearray, begin: int, most: int) -> None:
     """Cut the text of JSON that begins there, where it is longer than that, between two characters."""
-    import re
-
     if len(found) - begin <= most:
         return
     pair = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"

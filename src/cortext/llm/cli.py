@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
 import signal
 import subprocess
@@ -220,8 +221,6 @@ class _Run(Asking):
 
     def last_words(self) -> str:
         """The last lines of its complaints."""
-        import re
-
         text = re.sub(r"\x1b\[[0-9;]*m", "", self._errors.decode("utf-8", "replace"))
         return " ".join(text.strip().splitlines()[-3:])
 

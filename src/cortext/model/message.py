@@ -1,6 +1,6 @@
 """A message: what was said, by whom, when; and what else crossed (calls, results, images, thinking)."""
 
-# Annotations are types here, not texts (as `from __future__` would make them): msgspec had to compile each of them.
+from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar

@@ -1,4 +1,4 @@
-"""The environment of a program that we start: without what only we need. Pure, and quick to import.
+"""The environment of a program that we start: without what only we need. Pure.
 
 What a program itself may use stays, the key of its model above all. A password for our server, the token of our bot and
 our settings are none of its business; nor of a git hook, a pager, or whatever these start in turn.

@@ -10,7 +10,9 @@ are not judged.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
+from unicodedata import category, normalize
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
@@ -56,8 +58,6 @@ def disarmed(text: str) -> str:
     """A stored text, word for word, in which no marker of ours works."""
     if not _suspicious(text):
         return text
-    import re
-    from unicodedata import category, normalize
 
     letters: list[str] = []
     places: list[int] = []

@@ -34,25 +34,25 @@ class InstallerConformance(Conformance):
         return tree(project)
 
     def test_it_goes_in_once_and_out_without_a_trace(self, installer: Installer, project: Path) -> None:
-        changed = installer.merge(str(project), PROGRAM)
+        changed = installer.install_settings(str(project), PROGRAM)
 
         assert changed
         once = tree(project)
         assert "cortext" in installer.mcp_servers(str(project))
-        assert installer.merge(str(project), PROGRAM) == []
+        assert installer.install_settings(str(project), PROGRAM) == []
         assert tree(project) == once
-        assert sorted(installer.unmerge(str(project))) == sorted(changed)
+        assert sorted(installer.remove_settings(str(project))) == sorted(changed)
         assert list(project.iterdir()) == []
-        assert installer.unmerge(str(project)) == []
+        assert installer.remove_settings(str(project)) == []
         assert installer.first_steps
 
     def test_a_dry_run_names_the_same_files_and_changes_none(self, installer: Installer, project: Path) -> None:
-        named = installer.merge(str(project), PROGRAM, dry_run=True)
+        named = installer.install_settings(str(project), PROGRAM, dry_run=True)
         assert list(project.iterdir()) == []
 
-        assert installer.merge(str(project), PROGRAM) == named
+        assert installer.install_settings(str(project), PROGRAM) == named
         once = tree(project)
-        assert sorted(installer.unmerge(str(project), dry_run=True)) == sorted(named)
+        assert sorted(installer.remove_settings(str(project), dry_run=True)) == sorted(named)
         assert tree(project) == once
 
     def test_what_the_user_has_stays_to_the_byte(self, installer: Installer, project: Path) -> None:
@@ -61,12 +61,12 @@ class InstallerConformance(Conformance):
             folder.mkdir()
             before = self.put(folder, files)
 
-            installer.merge(str(folder), PROGRAM)
+            installer.install_settings(str(folder), PROGRAM)
             assert tree(folder) != before, files
-            assert installer.merge(str(folder), PROGRAM) == [], files
+            assert installer.install_settings(str(folder), PROGRAM) == [], files
             # Another way to call us takes the place of the first.
-            assert installer.merge(str(folder), OTHER), files
-            installer.unmerge(str(folder))
+            assert installer.install_settings(str(folder), OTHER), files
+            installer.remove_settings(str(folder))
             assert tree(folder) == before, files
 
     def test_settings_that_cannot_be_used_are_named_and_nothing_is_touched(
@@ -78,7 +78,7 @@ class InstallerConformance(Conformance):
             before = self.put(folder, files)
 
             with pytest.raises(ConfigError) as caught:
-                installer.merge(str(folder), PROGRAM)
+                installer.install_settings(str(folder), PROGRAM)
 
             assert any(name in caught.value.message for name in files), caught.value.message
             assert tree(folder) == before, files

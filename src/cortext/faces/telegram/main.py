@@ -12,14 +12,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
+from cortext.services.assistant.turn import Assistant
 from cortext.services.assistant.worker import told
 from cortext.wiring.app import Wiring
 
 if TYPE_CHECKING:
     from cortext.faces.telegram.bot import TelegramBot
-    from cortext.services.assistant.turn import Assistant
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 EVERY = 60.0  # seconds between two passes of the worker,
@@ -83,7 +83,7 @@ def _how_to_allow(anybody: bool, user: int) -> str:
         return f"This is a private assistant. Your user id is {user}: its owner can put it on the list."
     return (
         f"This is a private assistant, and nobody is allowed yet. Your user id is {user}. If it is yours, write this "
-        f'into {config.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
+        f'into {folders.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
     )
 
 
@@ -98,7 +98,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.services.assistant.commands import Commands
 
     wiring = Wiring()
-    allowed = allowed_users(wiring.settings["telegram.allowed_users"])
+    allowed = allowed_users(wiring.settings.telegram.allowed_users)
     bot_id = int(token.partition(":")[0]) if token.partition(":")[0].isdigit() else 0
     if not bot_id:
         raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
@@ -107,7 +107,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     shared = wiring.bot_chats(updates)
     if shared is None or not options.webhook:
         await _hold(updates.hold, patient=shared is not None)
-    api = wiring.settings["telegram.api_url"].rstrip("/")
+    api = wiring.settings.telegram.api_url.rstrip("/")
     bot = Bot(
         token,
         base_url=f"{api}/bot",
@@ -115,7 +115,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
-    commands = Commands(assistant, idle_minutes=wiring.settings["session.idle_minutes"])
+    commands = Commands(assistant, idle_minutes=wiring.settings.session.idle_minutes)
     # With the sessions on a server any number of processes may serve one bot.
     kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
     served = kind(
@@ -123,8 +123,8 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         Answering(assistant, commands, updates, bot_id),
         updates,
         allowed=allowed,
-        longest=wiring.settings["telegram.longest_message"],
-        parallel=wiring.settings["telegram.parallel"],
+        longest=wiring.settings.telegram.longest_message,
+        parallel=wiring.settings.telegram.parallel,
         how_to_allow=lambda user: _how_to_allow(bool(allowed), user),
     )
     loop = asyncio.get_running_loop()

@@ -7,15 +7,19 @@ guessed, gets two digits only, which one guess in 256 fits. And what has neither
 before it that announces it (a bare password in a sentence) is not found.
 """
 
+from __future__ import annotations
+
+import hashlib
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
-from cortext.safety.secrets.shapes import Pattern
+from cortext.safety.secrets import words as secret_words
+from cortext.safety.secrets.rules import RULES
 
-_MARK = Pattern(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+_MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
 Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
 _ROUNDS = 3
 _GUESSABLE = 16  # shorter secrets may be people's words
@@ -41,8 +45,6 @@ class Masked(NamedTuple):
 
 def fingerprint(secret: str) -> str:
     """The name of a secret in an allow-list. Do not show it for a secret that could be guessed."""
-    import hashlib  # only where there is a secret: it costs more to load than all the rest
-
     raw = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(raw, digest_size=8, key=b"cortext.safety.secrets.masking").hexdigest()
 
@@ -100,8 +102,6 @@ def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
 def _literals() -> dict[str, list[tuple[str, str, int]]]:
     """The literals of all rules, each with its longest piece without a blank and the rank of its rule, by a character
     that they share: most texts hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
-    from cortext.safety.secrets.rules import RULES
-
     groups: dict[str, list[tuple[str, str, int]]] = {" ": [], "_": [], "-": [], "": []}
     for rank, rule in enumerate(RULES):
         for literal in rule.literals:
@@ -125,9 +125,6 @@ def _spans(text: str) -> list[Span]:
 
     Words come again and again, so almost all of the looking is done in a list of the different ones.
     """
-    from cortext.safety.secrets import words as secret_words
-    from cortext.safety.secrets.rules import RULES
-
     # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
     plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
     different = _different_words(plain)

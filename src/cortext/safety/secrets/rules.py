@@ -7,6 +7,8 @@ it slow: bounded, possessive, a literal first. `check`: what else must be true o
 together here from pieces, so that no scanner takes this file for a leak; none of them ever was a key.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 
