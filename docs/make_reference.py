@@ -37,6 +37,7 @@ TOOLS = """
 ## AI tools
 
 The tools that come with cortext, and what it does with each. All of them are read: import, list, search, show, sync.
+Other packages can bring more: [adding a tool](adding-a-tool.md).
 
 | name | tool | tested version | `resume` in it | `init` sets it up | hooks | as a model |
 |---|---|---|---|---|---|---|
