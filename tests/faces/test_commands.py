@@ -279,7 +279,7 @@ def test_exit_6_a_link_is_not_followed(demo: Path, tmp_path: Path, capsys: pytes
     assert "is a symbolic link" in done.err and "kept: it was not followed" in done.err
     seen = _here(capsys, "doctor")
     assert seen.code == 3
-    assert "do: a store holds real files only" in seen.out, "what helps, not a repair that cannot"
+    assert "do: a store contains regular files only" in seen.out, "what helps, not a repair that cannot"
 
 
 @pytest.mark.req("LOOK-01")
