@@ -51,7 +51,6 @@ MODELS = {
     "openai": ("openai_api", "OpenAIModel"),
     "gemini": ("gemini_api", "GeminiModel"),
     "ollama": ("ollama_api", "OllamaModel"),
-    "cli": ("cli", "CliModel"),
 }
 
 
@@ -251,6 +250,7 @@ class Wiring:
         """The model of that name; else the one of the settings; else the first that is usable here."""
         from cortext.llm.connection import Limits
         from cortext.services.talk import models
+        from cortext.wiring.tools import ProgramSource
 
         limits = Limits(
             connect=self.settings.model.connect_seconds,
@@ -258,8 +258,8 @@ class Wiring:
             retries=self.settings.model.retries,
             streaming=self.settings.model.stream,
         )
-        places = {"folder": self.folder, "scratch": os.path.join(folders.cache(), "headless")}
-        sources = {kind: ModelSource(kind, limits, **(places if kind == "cli" else {})) for kind in MODELS}
+        sources: dict[str, models.Source] = {kind: ModelSource(kind, limits) for kind in MODELS}
+        sources["cli"] = ProgramSource(limits, self.folder, os.path.join(folders.cache(), "headless"))
         chosen = models.choose(name or self.settings.model.name, sources)
         return models.Masked(chosen) if self.settings.model.mask else chosen
 
@@ -360,8 +360,8 @@ class Wiring:
 class ModelSource:
     """The models of one provider; its module is imported when it is asked for something."""
 
-    def __init__(self, provider: str, limits: Limits, **places: str) -> None:
-        self._provider, self._limits, self._places = provider, limits, places
+    def __init__(self, provider: str, limits: Limits) -> None:
+        self._provider, self._limits = provider, limits
 
     @property
     def needs(self) -> str:
@@ -385,7 +385,7 @@ class ModelSource:
 
     def make(self, name: str) -> Model:
         """The model of that name."""
-        made: Model = getattr(self._module(), MODELS[self._provider][1])(name, self._limits, **self._places)
+        made: Model = getattr(self._module(), MODELS[self._provider][1])(name, self._limits)
         return made
 
     def _module(self) -> Any:
