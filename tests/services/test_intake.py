@@ -232,7 +232,7 @@ def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pyt
 _CREW = """
 import json, os, signal, sys
 from cortext.services.capture import workers as crew
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tool
 from cortext.services.capture.intake import capture_all
 from cortext.services.capture.transcripts import work_for
@@ -245,8 +245,8 @@ def tell(*given):
         os.chdir("killed")  # once is enough
         os.kill(os.getpid(), signal.SIGKILL)
 crew._tell = tell
-wiring = Wiring()
-capture = wiring.capture()
+stores = Stores()
+capture = stores.capture()
 capture.remember_all()
 reports = {{}}
 from contextlib import closing
