@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from bench.common import arguments, in_turns, print_table, spread, texts, work_folder
 from bench.faces import BARE, cold, installed
-from bench.hook import Talk, prepare, said
+from bench.hook import Transcript, payload, prepare
 from bench.list import fill
 
 CONVERSATIONS = 20
@@ -31,11 +31,11 @@ def main() -> None:
         folder, home = os.path.join(base, "folder"), os.path.join(base, "home")
         fill(folder, CONVERSATIONS)
         key = str(uuid.uuid4())
-        talk = Talk(os.path.join(home, ".claude", "projects", "p", f"{key}.jsonl"), key, folder)
+        talk = Transcript(os.path.join(home, ".claude", "projects", "p", f"{key}.jsonl"), key, folder)
         talk.say(texts(MESSAGES))
         prepare(folder, home, talk, number=CONVERSATIONS + 1)
         event = {"session_id": key, "transcript_path": talk.path, "cwd": folder}
-        prompt = said({**event, "prompt": "And what about the retry budget?"}, "UserPromptSubmit")
+        prompt = payload({**event, "prompt": "And what about the retry budget?"}, "UserPromptSubmit")
         contenders: dict[str, Callable[[int], float]] = {
             BARE: cold([python, "-c", "pass"], folder, home),
             "cortext --help": cold([script, "--help"], folder, home),
