@@ -156,6 +156,28 @@ def test_a_broken_adapter_costs_one_line(site: Path, home: Path, value: str, mod
     assert "Traceback" not in refused.err
 
 
+def test_an_adapter_that_fails_when_it_is_asked_stops_nothing(site: Path, home: Path) -> None:
+    fails = NOTES.replace("        return Detected(", "        raise RuntimeError('no idea')\n        return Detected(")
+    lists = "        for name in os.listdir"
+    fails = fails.replace(lists, f"        raise RuntimeError('of no use')\n{lists}")
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    assert cortext("import").code == 0
+    (site / "cortext_notes.py").write_text(fails)
+    listed = cortext("tools", "--json")
+    assert listed.err == "cortext: notes: cannot list its conversations: of no use\n"
+    assert len(listed.json) == len(registry.BUILT_IN) + 1
+    done = cortext("import")
+    assert done.code == 3
+    assert "of no use" in done.out
+    assert "of no use" in cortext("doctor").out
+    for words in (("resume", "herons", "--print"), ("resume", "herons", "--ai", "claude", "--dry-run")):
+        done = cortext(*words)
+        assert done.code == 0, words
+        assert "Traceback" not in done.err, words
+
+
 def test_ours_win_where_a_name_is_taken(site: Path) -> None:
     install(site, "claude", "cortext_notes:Notes", NOTES)
     done = cortext("tools", "--json")

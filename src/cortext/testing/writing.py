@@ -291,6 +291,16 @@ class WriterConformance(Conformance):
         assert written.key in " ".join([*launch.argv, *launch.env.values()])
         assert "-n is not an option" in (launch.argv if writer.prompt_is_public else " ".join(launch.env.values()))
 
+    def test_the_model_gets_all_of_a_session_that_was_written(self, writer: NativeWriter, project: Path) -> None:
+        messages = everyday()
+        written = writer.write(messages, project=str(project))
+        (found,) = (found for found in writer.transcripts(str(project)) if found.key == written.key)
+
+        withheld = writer.withheld(found)
+
+        assert withheld is not None
+        assert not set().union(*withheld.messages.values()) & {message.id for message in messages}
+
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────
 
     def test_a_copy_goes_back_as_it_was(self, home: Path, writer: NativeWriter, project: Path, tmp_path: Path) -> None:
