@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 
 def print_json(value: object) -> None:
     """JSON on standard output; what UTF-8 cannot encode (half a surrogate pair) is escaped."""
-    import json
-
     text = json.dumps(value, ensure_ascii=False, indent=2)
     try:
         text.encode("utf-8")
