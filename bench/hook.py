@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from bench.common import arguments, in_turns, print_table, role_of, texts, work_folder
 from bench.faces import BARE, at_home, cold, installed, rows_beyond, session
 from cortext.model.session import Origin
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.wiring.app import Wiring
 
 
@@ -86,17 +87,17 @@ def main() -> None:
     print_table(("event", "whole", "beyond the bare start", "target"), rows_beyond(seconds, "< 100"))
 
 
-def prepare(folder: str, home: str, talk: Transcript) -> Callable[[], Iterable[object]]:
+def prepare(folder: str, home: str, talk: Transcript, number: int = 1) -> Callable[[], Iterable[object]]:
     """Create the workspace conversation that the transcript belongs to and capture it once; return its reader."""
     with at_home(home):
         wiring = Wiring(folder)
         place = wiring.workspace_store()
-        made = session(1)
+        made = session(number)
         made.status, made.origin = "active", Origin(tool="claude", session_id=talk.key)
         made = place.store.create(made)
         capture = wiring.capture()
         capture.attach(place, made.id, "claude", talk.key)
-        tool = wiring.tool("claude")
+        tool = ClaudeCode()
         transcript = tool.transcript_at(talk.path)
         assert transcript is not None
         capture.capture(tool, transcript)

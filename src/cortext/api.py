@@ -15,7 +15,7 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.safety.addresses import is_address
 from cortext.services.library.listing import Row
-from cortext.services.library.resolve import Ways, choose
+from cortext.services.library.resolve import Resolver
 from cortext.services.library.search import Match, check_filters
 from cortext.services.library.search_times import timestamps
 from cortext.services.library.stores import Found
@@ -126,7 +126,7 @@ class Library:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
         found, notes = up_to_date(self._named(session), self._wiring.caught_up)
         command = command_text(found.place.root, found.session.type, found.session.title)
-        budget = tokens or self._wiring.settings["resume.tokens"]
+        budget = tokens or self._wiring.settings.resume.tokens
         packet = build(
             found.session, History(found.place.store, found.session), command=command, budget=budget
         ).masked()
@@ -149,7 +149,7 @@ class Library:
         if isinstance(wanted, Session):
             here = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
             rows, wanted = here or rows, wanted.id
-        return self._found(choose(rows, wanted, Ways(self._wiring.workspace, shown=())))
+        return self._found(Resolver(rows, self._wiring.workspace, shown=()).resolve(wanted))
 
 
 def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, create: bool = False) -> Store:

@@ -108,7 +108,7 @@ def test_a_talk_that_was_killed_before_its_first_word_leaves_no_session(aur: Aur
         os.kill(holder(aur, "next"), signal.SIGKILL)  # after its first word it is kept
         screen.wait_for_end(WAIT)
     [kept] = aur("spawn", "--list-sessions", "--json").json
-    assert (kept["session_id"], kept["status"], kept["turn_count"]) == ("next", "interrupted", 2)
+    assert (kept["id"], kept["status"], kept["message_count"]) == ("next", "interrupted", 2)
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-03")

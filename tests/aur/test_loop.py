@@ -106,7 +106,7 @@ def test_a_killed_talk_is_interrupted_and_goes_on_where_it_was(aur: Aur) -> None
         assert screen.wait_for_end(WAIT) == 128 + signal.SIGKILL
     hold.set()
     [row] = aur("spawn", "--list-sessions", "--json").json
-    assert (row["status"], row["turn_count"], row["agent"]) == ("interrupted", 3, "architect")
+    assert (row["status"], row["message_count"], row["agent"]) == ("interrupted", 3, "architect")
     aur.server.push("Second, at last.")
     with aur.screen("spawn", "--resume", "doomed", name="two") as screen:
         screen.wait_for("(3 turns)", "have no answer yet", "architect>", timeout=WAIT)

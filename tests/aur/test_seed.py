@@ -17,7 +17,7 @@ from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import METADATA_KEYS, TURN_KEYS, Aur
-from tests.support.cli import SCRIPTS
+from tests.support.cli import SCRIPTS, cortext
 from tests.support.model_server import Reply
 
 ID = re.compile(r"session-[0-9a-z]{10}")
@@ -80,7 +80,7 @@ def test_the_users_words_are_on_disk_before_the_model_is_asked_and_others_can_re
         aur.server.wait_for(lambda request: request.is_turn)
         assert aur.turns("slow") == [("user", "Well?")]
         listed = aur("spawn", "--list-sessions", "--json").json
-        assert [(row["session_id"], row["turn_count"], row["status"]) for row in listed] == [("slow", 1, "active")]
+        assert [(row["id"], row["message_count"], row["status"]) for row in listed] == [("slow", 1, "active")]
     finally:
         hold.set()
         asking.join(30)
@@ -105,7 +105,7 @@ def test_an_unknown_session_is_told_with_what_there_is(aur: Aur) -> None:
     aur.write("session-abc")
     done = aur("spawn", "--resume", "session-999")
     assert done.code == 1
-    assert "no session 'session-999'" in done.err and "session-abc" in done.err
+    assert "no conversation matches 'session-999'" in done.err and "session-abc" in done.err
     assert aur("spawn", "--resume", "../etc/passwd").code == 1
 
 
@@ -152,7 +152,7 @@ def test_the_list_is_a_table_the_newest_first_filtered_by_agent_and_status(aur: 
     ]
 
     def listed(*words: str) -> list[str]:
-        return [row["session_id"] for row in aur("spawn", "--list-sessions", "--json", *words).json]
+        return [row["id"] for row in aur("spawn", "--list-sessions", "--json", *words).json]
 
     assert listed("--agent", "qa-test") == ["session-c", "session-a"]
     assert listed("--status", "interrupted") == ["session-b", "session-c"]
@@ -162,7 +162,7 @@ def test_the_list_is_a_table_the_newest_first_filtered_by_agent_and_status(aur: 
         assert listed("--status", "active") == ["session-c"], "held by a process: really active"
         assert listed("--status", "active", "--agent", "architect") == []
     fields = aur("spawn", "--list-sessions", "--json").json[0]
-    assert list(fields)[:5] == ["session_id", "agent", "turn_count", "created_at", "status"]
+    assert list(fields) == list(cortext("list", "--json", cwd=aur.folder).json[0]), "one schema"
 
 
 # ── deletion ─────────────────────────────────────────────────────────────────────────────────────────
@@ -326,7 +326,7 @@ def test_bytes_that_are_no_text_are_kept_and_hurt_nobody(aur: Aur) -> None:
     assert done.returncode == 0, done.stderr
     assert aur.lines("bytes")[1]["content"] == "caf\udce9 \x00 \x1b[31m"
     listed = aur("spawn", "--list-sessions", "--json")
-    assert listed.code == 0 and listed.json[0]["turn_count"] == 2
+    assert listed.code == 0 and listed.json[0]["message_count"] == 2
 
 
 @pytest.mark.req("MODEL-02", "SPAWN-10")

@@ -96,7 +96,7 @@ In the fork
     assert aur.turns(fork)[:3] == [*aur.turns("talk"), ("user", "In the fork")]
     assert [role for role, _ in aur.turns(fork)[4:]] == ["user", "assistant"], "what was taken in"
     assert aur.lines(fork)[0]["forked_from"] == {"session": "talk", "messages": 2}
-    assert {row["session_id"]: row["status"] for row in aur("spawn", "--list-sessions", "--json").json} == {
+    assert {row["id"]: row["status"] for row in aur("spawn", "--list-sessions", "--json").json} == {
         "talk": "completed",
         fork: "completed",
     }

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cortext.errors import AmbiguousId, CortextError, SessionNotFound
+from cortext.errors import AmbiguousId, CortextError, NotFound, SessionNotFound
 from cortext.faces.cortext.main import run as main
 from cortext.index.sessions import COLUMNS, Row
 from cortext.model.ids import looks_like_id
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.assistant.commands import Commands
-from cortext.services.library.resolve import Ways, choose
+from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring.app import Wiring
 from tests.aur.kit import Aur
@@ -141,10 +141,10 @@ def test_a_conversation_number_belongs_to_the_current_workspace(workspace: Path,
     other = tmp_path / "other"
     rows = [_row(str(workspace), API), _row(str(other), "007-plan-elsewhere")]
     with pytest.raises(SessionNotFound) as answer:
-        choose(rows, "007", Ways(str(workspace)))
+        Resolver(rows, str(workspace)).resolve("007")
     assert "007-plan-elsewhere" in answer.value.hint and "whole id" in answer.value.hint
-    assert choose(rows, "007", Ways(str(other))).id == choose(rows, "007").id == "007-plan-elsewhere"
-    assert choose(rows, "007-plan", Ways(str(workspace))).id == "007-plan-elsewhere"
+    assert Resolver(rows, str(other)).resolve("007").id == Resolver(rows).resolve("007").id == "007-plan-elsewhere"
+    assert Resolver(rows, str(workspace)).resolve("007-plan").id == "007-plan-elsewhere"
 
 
 def _row(root: str, session_id: str, title: str = "") -> Row:
@@ -154,14 +154,14 @@ def _row(root: str, session_id: str, title: str = "") -> Row:
 
 def test_an_ambiguous_name_is_refused_and_both_matches_are_named() -> None:
     rows = [_row("/w", f"{number:03d}-plan-talk") for number in range(300, 0, -1)]
-    assert choose(rows, "12", Ways("/w")).id == "289-plan-talk", "the twelfth row"
-    assert choose(rows, "012", Ways("/w")).id == "012-plan-talk", "its own number"
+    assert Resolver(rows, "/w").resolve("12").id == "289-plan-talk", "the twelfth row"
+    assert Resolver(rows, "/w").resolve("012").id == "012-plan-talk", "its own number"
     with pytest.raises(AmbiguousId) as answer:
-        choose(rows, "120", Ways("/w"))
+        Resolver(rows, "/w").resolve("120")
     assert "120-plan-talk" in answer.value.message and "181-plan-talk" in answer.value.message
-    assert choose(rows[:50], "290", Ways("/w")).id == "290-plan-talk", "the list has no such row"
+    assert Resolver(rows[:50], "/w").resolve("290").id == "290-plan-talk", "the list has no such row"
     long = [_row("/w", "x")] * 149 + [_row("/w", "150-plan")]
-    assert choose(long, "150", Ways("/w")).id == "150-plan", "both names mean the same session"
+    assert Resolver(long, "/w").resolve("150").id == "150-plan", "both names mean the same session"
 
 
 @pytest.mark.parametrize(
@@ -180,9 +180,9 @@ def test_an_id_is_distinguished_from_a_word(text: str, is_one: bool) -> None:
 
 def test_numbers_among_words_are_matched_exactly() -> None:
     rows = [_row("/w", "one", "Error 404 in the proxy"), _row("/w", "two", "Error 405 in the proxy")]
-    assert choose(rows, "eror 404").id == "one"
+    assert Resolver(rows).resolve("eror 404").id == "one"
     with pytest.raises(SessionNotFound):
-        choose(rows, "error 40")
+        Resolver(rows).resolve("error 40")
 
 
 # ── the trash ────────────────────────────────────────────────────────────────────────────────────────
@@ -194,6 +194,27 @@ def test_a_deleted_session_is_restored_by_the_same_name(name: str, workspace: Pa
     for wanted in ("009", "", "001-x"):
         assert cortext("restore", wanted, cwd=workspace).code == 1
     assert cortext("restore", name, cwd=workspace).out == f"Restored {API} (2 messages).\n"
+
+
+def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(workspace: Path, aur: Aur) -> None:
+    store = WorkspaceStore(str(workspace))
+    store.create(Session(id="002-plan-newer", type="plan"))
+    assistant = Wiring(str(workspace)).assistant()
+    for name in ("sess_aaa1", "sess_aaa2"):
+        assistant.store.create(Session(id=name, type="chat"))
+        assistant.store.delete(name)
+        aur.write(name.replace("sess_", "session-"), turns=(("user", "Hello."),))
+        assert aur("spawn", "--delete-session", name.replace("sess_", "session-"), "--yes").code == 0
+    for name in (API, "002-plan-newer"):
+        store.delete(name)
+    refused = [cortext("restore", "00", cwd=workspace).err, cortext("restore", "00x", cwd=workspace).err]
+    assert all("nothing in the trash is called '00" in said for said in refused)
+    assert "'session-aaa' could be: session-aaa2, session-aaa1" in aur("spawn", "--restore", "session-aaa").err
+    with pytest.raises(AmbiguousId, match="'sess_aaa' could be: sess_aaa2, sess_aaa1"):
+        assistant.sessions.restore("cli", "sess_aaa")
+    with pytest.raises(NotFound, match="nothing in the trash is called 'sess_b'"):
+        assistant.sessions.restore("cli", "sess_b")
+    assert assistant.sessions.restore("cli").id == "sess_aaa2", "without a name, the newest deletion"
 
 
 # ── MCP, aur, alfred and Telegram ────────────────────────────────────────────────────────────────────

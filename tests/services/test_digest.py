@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message
-from cortext.services.text.digest import _SIGNS, _STEMS, DECISIONS_IN, LONGEST, NAMES_IN, decides, digest
+from cortext.services.text.decision_words import CHARACTERS, STEMS, settles, sounds_decided
+from cortext.services.text.digest import DECISIONS_IN, LONGEST, NAMES_IN, digest
 
 pytestmark = pytest.mark.req("SESS-003c")
 
@@ -15,12 +16,12 @@ def _talk(count: int) -> list[Message]:
 
 
 @pytest.mark.parametrize("back", [1, NAMES_IN, NAMES_IN + 1, DECISIONS_IN])
-@pytest.mark.parametrize("hint", [*_STEMS, *_SIGNS])
+@pytest.mark.parametrize("hint", [*STEMS, *CHARACTERS])
 def test_every_sign_of_a_decision_is_seen_as_far_back_as_it_counts(hint: str, back: int) -> None:
     talk = _talk(DECISIONS_IN + 20)
     said = f"The plan: {hint.title()}sqlite for the cache, not redis."
     talk[-back].content = said
-    assert decides(said)
+    assert sounds_decided(said)
     assert digest(talk).decisions == [said]
 
 
@@ -48,3 +49,21 @@ def test_code_and_tables_decide_nothing() -> None:
     said = "A look:\n```yaml\ncursor: opaque  # never an offset, always text\n```\n| use sqlite | always | never |\n"
     talk = [Message(role="assistant", content=f"{said}So we will take sqlite for the cache.")]
     assert digest(talk).decisions == ["So we will take sqlite for the cache."]
+
+
+@pytest.mark.parametrize(
+    ("sentence", "settled", "sounds"),
+    [
+        ("Decision: sqlite for the cache.", True, True),
+        ("We decided to use sqlite.", True, True),
+        ("Nothing was decided about the cache.", False, True),
+        ("The cache must never be shared.", False, True),
+        ("Dann nehmen wir sqlite.", True, True),
+        ("キャッシュは sqlite に決定した。", True, True),
+        ("The cache is a file.", False, False),
+    ],
+)
+def test_what_settles_something_is_told_from_what_only_sounds_like_it(
+    sentence: str, settled: bool, sounds: bool
+) -> None:
+    assert (settles(sentence), sounds_decided(sentence)) == (settled, sounds)

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_RESULT, USER, Message, Part
 from cortext.services.text.sentences import sentences
-from cortext.services.text.summarise import summarise, title, where_it_stopped
+from cortext.services.text.summarise import summarise, where_it_stopped
+from cortext.services.text.titles import title
 from cortext.services.workspace import demo
 
 pytestmark = pytest.mark.req("SESS-001b")

@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.library.stores import exact
+from cortext.services.library.resolve import exact
 from cortext.wiring.app import Wiring
 
 

@@ -11,24 +11,26 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import CortextError, UsageError
+from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
+from cortext.safety.framing import disarmed
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
+from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
-from cortext.tools.base import HookEvent, Tool, Transcript
+from cortext.services.workspace.running_chats import Chat
+from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
 
 # The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
-if TYPE_CHECKING:
-    from cortext.index.catalogue import Entry
-    from cortext.services.capture.capture import Capture
-    from cortext.services.library.listing import Listing
-    from cortext.services.workspace.running_chats import Chat
 
 PREFIX = "workspace."
 TOLD = "cortext: a mark was left"  # on an error that needs none any more
@@ -38,9 +40,7 @@ class World(Protocol):
     """What a hook needs of the wiring."""
 
     workspace: str
-    settings: Any
-
-    def tool(self, name: str) -> Tool: ...
+    settings: Settings
 
     def capture(self) -> Capture: ...
 
@@ -51,17 +51,16 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
+def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"the event of {name} is not JSON: {error}") from error
+        raise UsageError(f"the event of {tool.name} is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError(f"the event of {name} is not an object")
+        raise UsageError(f"the event of {tool.name} is not an object")
     project = fields.get("cwd")
     world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
-    tool = world.tool(name)
     event = tool.hook_event(fields)
     if event is None:
         return ""
@@ -71,7 +70,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
 
-        uncaptured.failed(name, event.key, event.path, reason_of(error), hook=True)
+        uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(TOLD)
         raise
     return tool.hook_answer(fields, context) if context else ""
@@ -80,7 +79,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
 class Hook:
     """One event on its way through."""
 
-    def __init__(self, world: World, tool: Tool, event: HookEvent) -> None:
+    def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
 
@@ -208,7 +207,6 @@ class Hook:
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
-        from cortext.safety.secrets.masking import mask
         from cortext.services.workspace.lifecycle import begin
 
         found = self._current()
@@ -221,7 +219,7 @@ class Hook:
                 kind,
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
-                servers=self.tool.mcp_servers(self.world.workspace),
+                servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
                 begun_by=wanted,
             )
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
@@ -279,7 +277,7 @@ class Hook:
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.place.kind == "workspace" and self.world.settings["workspace.commit"]
+        commit = found.place.kind == "workspace" and self.world.settings.workspace.commit
         saved = save(found.place, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services.workspace import notices
@@ -292,13 +290,11 @@ def _told(text: str) -> str:
     """Words of ours about a session, which quote what was stored: without secrets and markers."""
     if not text:
         return text
-    from cortext.safety.framing import disarmed
-    from cortext.safety.secrets.masking import mask
 
     return disarmed(mask(text).text)
 
 
-def find_transcript(tool: Tool, event: HookEvent) -> Transcript | None:
+def find_transcript(tool: TranscriptSource, event: HookEvent) -> Transcript | None:
     """The transcript that an event is about: where it says, else where the tool keeps it."""
     if event.path:
         found = tool.transcript_at(event.path)

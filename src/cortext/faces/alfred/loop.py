@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.alfred.drawing import show
 from cortext.faces.terminal.run import report
@@ -34,8 +35,8 @@ class Loop:
     def __init__(self, wiring: Wiring, model: str = "") -> None:
         self.wiring = wiring
         self.assistant = wiring.assistant(model)
-        self.commands = Commands(self.assistant, idle_minutes=wiring.settings["session.idle_minutes"])
-        self.prompt = Prompt(History(os.path.join(config.state_folder(), "alfred-history")), self._complete)
+        self.commands = Commands(self.assistant, idle_minutes=wiring.settings.session.idle_minutes)
+        self.prompt = Prompt(History(os.path.join(folders.state(), "alfred-history")), self._complete)
         self.code = 0  # what a script that feeds us is told at the end
         self.words = ""  # words that could not be stored: they stand at the next prompt
         self._unsaved: Talk | None = None  # a talk whose last reply the disk refused
@@ -255,8 +256,6 @@ class Loop:
         report("alfred", error)
 
     def _print_json(self, session_id: str, talk: Talk) -> None:
-        import json
-
         reply = talk.reply
         answer = {
             "session_id": session_id,

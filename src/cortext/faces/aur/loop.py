@@ -11,7 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import NoReturn
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.aur import slash
 from cortext.faces.aur.held import Declined, Held, note, open_session
@@ -55,7 +55,7 @@ class Loop:
 
     def __init__(self, held: Held) -> None:
         self.held = held
-        self.prompt = Prompt(History(os.path.join(config.state_folder(), "aur-history")), self._complete)
+        self.prompt = Prompt(History(os.path.join(folders.state(), "aur-history")), self._complete)
         self.code = 0  # what a script that feeds us is told at the end
         self.words = ""  # words that could not be stored: they stand at the next prompt
 

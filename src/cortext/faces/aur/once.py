@@ -8,8 +8,8 @@ from contextlib import closing
 
 from cortext.errors import CortextError, UsageError
 from cortext.faces.aur.held import Declined, Held, open_session
-from cortext.faces.aur.sessions import print_json
 from cortext.faces.aur.spawn import expire
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.answer import show_answer

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import sys
+from argparse import Namespace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cortext.errors import AmbiguousId, NotFound, UsageError
+from cortext.errors import SessionNotFound, UsageError
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
+from cortext.model import clock
 from cortext.safety import terminal
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
+from cortext.services.library.json_views import session_json, trashed_json
+from cortext.services.library.listing import Listing
 from cortext.wiring.app import SPAWN, Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Listing, Row
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -29,29 +29,17 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
     listing = fresh(wiring)
     if options.json:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
-        print_json([as_fields(row) for row in rows])
+        print_json([session_json(row) for row in rows])
         return 0
     found = listing.cells((*SHOWN, "root"), agent=options.agent, status=options.status, order="created_at")
     if found:
         print(session_table([cells[:-1] for cells in found]))
-        shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
+        last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
     elif options.agent or options.status:
         print("No session matches.")
     else:
         print("No sessions yet. Begin one: aur spawn -i")
     return 0
-
-
-def print_json(value: object) -> None:
-    """JSON on standard output; what UTF-8 cannot say (half a surrogate pair) is escaped."""
-    import json
-
-    text = json.dumps(value, ensure_ascii=False, indent=2)
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        text = json.dumps(value, indent=2)
-    print(text)
 
 
 def fresh(wiring: Wiring) -> Listing:
@@ -81,8 +69,6 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
 
 def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
-    from cortext.model import clock
-
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
@@ -97,45 +83,24 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     return fitted_table(given, 1, screen, least=14)[0]
 
 
-def as_fields(row: Row) -> dict[str, object]:
-    """A session as `--json` shows it."""
-    fields: dict[str, object] = {
-        "session_id": row.id,
-        "agent": row.agent,
-        "turn_count": row.message_count,
-        "created_at": row.created_at,
-        "status": row.status,
-        "last_active": row.last_active,
-        "title": row.title,
-        "tokens": row.token_count,
-        "path": row.path,
-    }
-    return {**fields, "damage": row.damage} if row.damage else fields
-
-
 def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
-    """The id that is meant, in any of the ways of services/choose. SessionNotFound after a look at all."""
-    from cortext.errors import SessionNotFound
-    from cortext.model.ids import is_id
-    from cortext.services.library.resolve import Ways, choose, is_number
+    """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
+    from cortext.services.library.resolve import Resolver, exact
 
-    if is_id(wanted) and not is_number(wanted):
-        try:
-            return wiring.spawn_store().store.peek(wanted).id
-        except SessionNotFound:
-            pass
+    if found := exact([wiring.spawn_store()], wanted):
+        return found[0].session.id
     rows = fresh(wiring).rows(order="created_at")
+    names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
-        return choose(rows, wanted, Ways(shown=shown.recall(PROGRAM), words=words)).id
+        return names.resolve(wanted, words=words).id
     except SessionNotFound as error:
+        error.kept = "nothing was changed"
         if rows:
             print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
-            shown.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
-        raise SessionNotFound(
-            f"no session {wanted!r}",
-            kept="nothing was changed",
-            hint="these are the newest; aur spawn --list-sessions shows all" if rows else "begin one: aur spawn -i",
-        ) from error
+            last_list.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
+        else:
+            error.hint = "begin one: aur spawn -i"
+        raise
 
 
 def delete(wiring: Wiring, options: Namespace) -> int:
@@ -151,9 +116,7 @@ def delete(wiring: Wiring, options: Namespace) -> int:
             return 1
     trashed = store.delete(session_id)
     if options.json:
-        import json
-
-        print(json.dumps({"session_id": session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
+        print_json(trashed_json(trashed))
         return 0
     print(f"Deleted session {session_id} ({session.message_count} turns).")
     print(f"Undo: aur spawn --restore {session_id}")
@@ -162,35 +125,24 @@ def delete(wiring: Wiring, options: Namespace) -> int:
 
 def restore(wiring: Wiring, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
-    import json
+    from cortext.services.library.resolve import resolve_trashed
 
-    from cortext.model import clock
-    from cortext.services.library.resolve import by_id
-
-    store = wiring.spawn_store().store
-    items = list(store.trash())
+    place = wiring.spawn_store()
+    items = list(place.store.trash())
     if not options.restore:
         if options.json:
-            fields = [{"session_id": i.session_id, "key": i.key, "deleted_at": i.deleted_at} for i in items]
-            print(json.dumps(fields, indent=2))
+            print_json([trashed_json(item) for item in items])
         elif items:
             rows = [(item.session_id, clock.ago(item.deleted_at), item.key) for item in items]
             print(table(("SESSION_ID", "DELETED", "KEY"), rows, styles=("cyan", "", "dim")))
         else:
             print("The trash is empty.")
         return 0
-    chosen = [item for item in items if item.key == options.restore]
-    chosen = chosen or by_id(((item.session_id, item) for item in items), options.restore)
-    if not chosen:
-        raise NotFound(f"nothing in the trash is called {options.restore!r}", hint="aur spawn --restore lists it")
-    if len({item.session_id for item in chosen}) > 1:
-        names = ", ".join(dict.fromkeys(item.session_id for item in chosen))
-        raise AmbiguousId(
-            f"{options.restore!r} could be: {names}", kept="nothing was changed", hint="give the whole id"
-        )
-    session = store.restore(chosen[0].key)
+    pairs = [(place, item) for item in items]
+    _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
+    session = place.store.restore(item.key)
     if options.json:
-        print(json.dumps({"session_id": session.id, "turn_count": session.message_count}))
+        print_json({"session": session.id, "message_count": session.message_count})
     else:
         print(f"Restored session {session.id} ({session.message_count} turns).")
     return 0
@@ -204,9 +156,7 @@ def clean_sessions(wiring: Wiring, options: Namespace) -> int:
     place = wiring.spawn_store(timeout=0.0)
     cleaned = clean(fresh(wiring), place.store, days)
     if options.json:
-        import json
-
-        print(json.dumps({"deleted": cleaned.deleted, "in_use": cleaned.in_use}))
+        print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0
     count = len(cleaned.deleted)
     print(f"Deleted {count} session{'s' if count != 1 else ''} older than {days:g} days.")

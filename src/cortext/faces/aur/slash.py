@@ -6,6 +6,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cortext.errors import CortextError, UsageError
@@ -37,8 +38,6 @@ def run(loop: Loop, line: str) -> bool:
         return True
     found = COMMANDS.get(name)
     if found is None:
-        from difflib import get_close_matches
-
         near = get_close_matches(name, list(COMMANDS), n=1)
         meant = f"did you mean /{near[0]}? " if near else "/help shows what there is; "
         report("aur", UsageError(f"unknown command /{name}", hint=f"{meant}begin with a blank to say it to the agent"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from argparse import ArgumentParser, Namespace
 
 from cortext.errors import UsageError
@@ -104,16 +106,13 @@ def _check(options: Namespace) -> None:
 
 def expire(wiring: Wiring) -> int:
     """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
-    days = wiring.settings["spawner.interactive.session_expiry_days"]
+    days = wiring.settings.spawner.interactive.session_expiry_days
     if days <= 0:
         return 0
-    import os
-    import sys
-
     words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
-        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
+        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
         streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
         return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
     except OSError:

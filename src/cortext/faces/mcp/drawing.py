@@ -5,27 +5,18 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cortext.faces.mcp.pages import Json
+from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, Settled, Told
 from cortext.services.text.digest import clip
 
+UNSAID = ("path", "token_count", "damage")  # fields of a session that a model has no use for
+
 
 def session_data(row: Row) -> Json:
     """A session; what is empty is left out."""
-    fields: Json = {
-        "id": row.id,
-        "title": row.title,
-        "type": row.type or row.kind,
-        "status": row.status,
-        "tool": row.tool,
-        "agent": row.agent,
-        "workspace": row.root,
-        "created_at": row.created_at,
-        "last_active": row.last_active,
-        "message_count": row.message_count,
-        "summary": row.summary,
-    }
-    return {name: value for name, value in fields.items() if value != ""}
+    fields = {**session_json(row), "type": row.shown_type}
+    return {name: value for name, value in fields.items() if value != "" and name not in UNSAID}
 
 
 def session_line(row: Row) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from cortext.faces.mcp.drawing import session_data
 from cortext.faces.mcp.given import Given
 from cortext.faces.mcp.pages import Answer
 from cortext.faces.mcp.world import World
-from cortext.model.session import Change, Session
+from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.recall import SUMMARY, TITLE, WORD
+from cortext.services.library.json_views import row_of
+from cortext.services.library.listing import Row
+from cortext.services.library.recall import SUMMARY, TITLE, without_secrets
 from cortext.services.library.stores import Found
 from cortext.services.text.digest import clip
 from cortext.services.workspace.lifecycle import Saved, active, save
@@ -21,7 +24,7 @@ def save_session(world: World, given: Given) -> Answer:
     wiring = world.wiring
     wanted = given.text("id")
     if wanted:
-        row = world.recall.named(wanted, wiring.workspace, shown=world.shown)
+        row = world.recall.resolve(wanted, wiring.workspace, shown=world.shown)
         place, session = world.listing.place(row.root), world.listing.found(row).session
     else:
         place = wiring.workspace_store()
@@ -32,12 +35,12 @@ def save_session(world: World, given: Given) -> Answer:
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
         session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"]
+    commit = place.kind == "workspace" and wiring.settings_of(place.root).workspace.commit
     saved = save(place, session.id, session.status, commit=commit)
-    return _answer(saved)
+    return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
 
 
-def _answer(saved: Saved) -> Answer:
+def _answer(saved: Saved, row: Row) -> Answer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id
@@ -53,20 +56,8 @@ def _answer(saved: Saved) -> Answer:
     if saved.masked:
         kinds = ", ".join(f"{count} × {kind}" for kind, count in sorted(saved.masked.items()))
         lines.append(f"Masked, and so not in git: {kinds}.")
-    data = {"session": _data(session), "stopped_at": stopped, "commit": commit.commit, "problem": commit.problem}
+    data = {"session": session_data(row), "stopped_at": stopped, "commit": commit.commit, "problem": commit.problem}
     return Answer("\n".join(lines), data)
-
-
-def _data(session: Session) -> dict[str, object]:
-    return {
-        "id": session.id,
-        "title": _short(session.title, TITLE),
-        "type": clip(session.type, WORD),
-        "status": clip(session.shown_status, WORD),
-        "last_active": session.last_active[:24],
-        "message_count": session.message_count,
-        "summary": _short(session.summary, SUMMARY),
-    }
 
 
 def _short(text: str, longest: int) -> str:

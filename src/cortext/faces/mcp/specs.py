@@ -120,7 +120,7 @@ SPECS: dict[str, Spec] = {
             [],
             type=_text("only conversations of this type: brainstorm, debug, plan, …"),
             status=_text("only sessions that are active, paused, completed or interrupted"),
-            tool=_text("only those held in this AI tool: claude, gemini, opencode, codex"),
+            tool=_text("only those held in this AI tool, by its short name, such as claude"),
             limit=_number("how many", 20, 100),
             cursor=_CURSOR,
         ),

@@ -12,16 +12,18 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from cortext.errors import AmbiguousId, NotFound, SessionExists, SessionNotFound
+from cortext.errors import NotFound, SessionExists, SessionNotFound
 from cortext.model import ids
 from cortext.model.session import AgentConfig, Change, Session
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.services.assistant.adopt import adopt
-from cortext.services.library import last_list as shown
+from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Ways, by_id, choose, is_number
+from cortext.services.library.resolve import Resolver, resolve_trashed
+from cortext.services.library.stores import NamedStore
 from cortext.store.assistant import Chats
 from cortext.store.base import Store, Trashed
+from cortext.store.capabilities import Annotates
 
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
@@ -95,7 +97,7 @@ class ChatSessions:
         return made
 
     def resume(self, chat: str, wanted: str) -> Resumed:
-        """Make a session active: named in any of the ways of services/choose.
+        """Make a session active: named in any of the ways of services/library/resolve.
 
         One of another tool or face is continued here as a chat: its talk is copied, and says where it comes from.
         """
@@ -110,6 +112,11 @@ class ChatSessions:
             session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
         self.chats.activate(chat, session_id)
         return Resumed(session, copied_from)
+
+    def annotate(self, session_id: str, record: dict[str, object]) -> None:
+        """Keep a record about a message of a session, where the store keeps such records."""
+        if isinstance(self.store, Annotates):
+            self.store.annotate(session_id, record)
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -127,25 +134,17 @@ class ChatSessions:
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
         """These were listed in this chat: numbers count in them until the next list."""
-        shown.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
+        last_list.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
 
     def find(self, chat: str, wanted: str, *, words: bool = True) -> Row:
         """The session that is meant, of the assistant or else of any other store; SessionNotFound, AmbiguousId."""
         if not wanted.strip():
             raise NotFound("resume which session?", hint="/resume ID, with an id (or its beginning) from /sessions")
-        everything = self.listing().rows()
-        own = [row for row in everything if row.root == self.root]
-        last = shown.recall(_lists_of(chat))
-        if last is None and words:
-            last = [(row.root, row.id) for row in own]
-        # Its own sessions first, but by no words what has that very id elsewhere.
-        ways = [(own, False), (everything, False), (own, True)] if not is_number(wanted.strip()) else []
-        for rows, by_words in ways:
-            try:
-                return choose(rows, wanted, Ways(shown=last, words=words and by_words))
-            except SessionNotFound:
-                continue
-        return choose(everything, wanted, Ways(shown=last, words=words, see="/sessions"))
+        rows = self.listing().rows()
+        shown = last_list.recall(_lists_of(chat))
+        if shown is None and words:
+            shown = [(row.root, row.id) for row in rows if row.root == self.root]
+        return Resolver(rows, shown=shown, own=self.root, see="/sessions").resolve(wanted, words=words)
 
     # ── leaving ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -171,14 +170,13 @@ class ChatSessions:
 
     def restore(self, chat: str, wanted: str = "") -> Session:
         """Bring a deleted session back, the last one unless another is named, and make it active."""
-        items = list(self.store.trash())
-        found = by_id(((item.session_id, item) for item in items), wanted) if wanted.strip() else items[:1]
-        if not found:
-            raise NotFound("the trash has no such session", hint="an id as /delete told it")
-        if len({item.session_id for item in found}) > 1:
-            names = ", ".join(dict.fromkeys(item.session_id for item in found))
-            raise AmbiguousId(f"{wanted!r} could be: {names}", kept="nothing was changed", hint="give more of the id")
-        session = self.store.restore(found[0].key)
+        place = NamedStore("alfred", "chat", self.root, self.store)
+        items = [(place, item) for item in self.store.trash()]
+        wanted = wanted.strip() or (items[0][1].key if items else "")
+        if not wanted:
+            raise NotFound("the trash is empty", hint="/sessions shows what there is")
+        _, item = resolve_trashed(items, wanted, hint="give the id that /delete showed")
+        session = self.store.restore(item.key)
         self.chats.activate(chat, session.id)
         return session
 

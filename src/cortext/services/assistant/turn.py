@@ -149,7 +149,7 @@ class Assistant:
         settle(self.store, session_id)
 
         def work() -> None:
-            from cortext.services.text.summarise import title
+            from cortext.services.text.titles import title
 
             embed(self.store, session_id, self.embedder(), wanted)
             if not self.store.peek(session_id).title:

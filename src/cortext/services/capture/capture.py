@@ -6,6 +6,7 @@ the session's lock it reads what is new in the transcript and appends what the s
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,12 +28,12 @@ from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import Kept, mask_message, mask_struct
 from cortext.store.base import Store
-from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
+from cortext.store.files.layout_paths import NATIVE, native_copy
+from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
 BATCH_MESSAGES = 2_000
 BATCH_BYTES = 8 << 20
 KNOWN_TAIL = 400
-COPY_NAME = "native"
 UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
 OWN_COMMANDS = ("/workspace.", "$workspace-")
 
@@ -55,7 +56,6 @@ def session_id_for(tool: str, key: str) -> str:
     plain = f"{tool}-{key}"
     if is_id(plain):
         return plain
-    import hashlib
 
     mark = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{tool}-{slug(key, 60) or 'session'}-{mark}"
@@ -91,13 +91,8 @@ class Capture:
         if self._entries is not None:
             self.remember_all()
 
-    def store_at(self, root: str) -> Store | None:
-        """The store in this folder, if it is one that we know."""
-        place = self._places.get(root)
-        return place.store if place else None
-
     def place_at(self, root: str) -> NamedStore | None:
-        """The same, with its name."""
+        """The store in this folder, if it is one that we know."""
         return self._places.get(root)
 
     def is_own(self, entry: Entry) -> bool:
@@ -124,9 +119,9 @@ class Capture:
 
     def _until(self, before: Entry) -> str:
         """The time of the newest word of a transcript that was taken in where it belonged before."""
-        store = self.store_at(before.root)
+        place = self.place_at(before.root)
         try:
-            messages = store.tail(before.session_id, KNOWN_TAIL) if store else []
+            messages = place.store.tail(before.session_id, KNOWN_TAIL) if place else []
         except CortextError:
             messages = []
         newest = max([before.since, *(message.timestamp for message in messages)])
@@ -155,22 +150,24 @@ class Capture:
         else:
             self.catalogue.put(before)
 
-    def capture(self, tool: Tool, transcript: Transcript) -> Captured:
+    def capture(self, tool: TranscriptSource, transcript: Transcript) -> Captured:
         """Take in what is new in a transcript."""
         if self.unchanged(transcript):
             return UNCHANGED
         known = self._entry(transcript.tool, transcript.key)
         entry = known or self._entry_by_origin(transcript)
-        store = self.store_at(entry.root) if entry else None
-        if entry is None or store is None:
-            entry, store = self._home_entry(transcript), self.home.store
+        place = self.place_at(entry.root) if entry else None
+        if entry is None or place is None:
+            entry, place = self._home_entry(transcript), self.home
         if self._keep_unmasked and entry.root != self.home.root:
             aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
             self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
         # The first words after a conversation was handed to a tool show that it goes on there.
-        return self._take(tool, transcript, entry, store, wake=known is not None and known.fresh)
+        return self._take(tool, transcript, entry, place.store, wake=known is not None and known.fresh)
 
-    def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False) -> Captured:
+    def _take(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
+    ) -> Captured:
         try:
             done = self._more(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
@@ -213,7 +210,7 @@ class Capture:
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
         return self._origins.get((transcript.tool, transcript.key))
 
-    def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+    def _first(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """A transcript that is new to us becomes a session, once it holds a message."""
         with self.keeping_unread(tool, transcript):
             reading = tool.read(transcript)
@@ -241,7 +238,9 @@ class Capture:
             self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
-    def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool) -> Captured:
+    def _more(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool
+    ) -> Captured:
         """Append what the session does not have yet."""
         added = calls = 0
         spoken = False
@@ -273,7 +272,7 @@ class Capture:
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
     @contextmanager
-    def _copied(self, tool: Tool, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
+    def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
         """Keep the tool's own form beside ours (in the home store only) before anything in it is read.
 
         Where that fails, the words are taken in all the same, and then the failure is told: the next run tries again.
@@ -282,21 +281,21 @@ class Capture:
         own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
         if entry.root == self.home.root and own:  # not one that we wrote ourselves, beside it
             try:
-                tool.copy(transcript, copy_path(session))
+                tool.copy(transcript, native_copy(session.path))
             except (CortextError, OSError) as error:
                 failure = error
         yield
         if failure is not None:
             raise failure
 
-    def nothing_said(self, tool: Tool, transcript: Transcript, counts: Counts) -> Captured:
+    def nothing_said(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> Captured:
         """A transcript without a message makes no session; where that is because of damage, its file is kept."""
         if counts.damaged:
             self.keep_unread(tool, transcript)
         return UNCHANGED._replace(counts=counts)
 
     @contextmanager
-    def keeping_unread(self, tool: Tool, transcript: Transcript) -> Iterator[None]:
+    def keeping_unread(self, tool: TranscriptSource, transcript: Transcript) -> Iterator[None]:
         """Whatever goes wrong in here, the tool's own file is kept: a later version may read it."""
         try:
             yield
@@ -304,12 +303,12 @@ class Capture:
             self.keep_unread(tool, transcript)
             raise
 
-    def keep_unread(self, tool: Tool, transcript: Transcript) -> None:
+    def keep_unread(self, tool: TranscriptSource, transcript: Transcript) -> None:
         """Keep the tool's own form of a transcript that gave no session."""
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
             newfiles.ensure_folder(folder, None)
-            tool.copy(transcript, os.path.join(folder, COPY_NAME))
+            tool.copy(transcript, os.path.join(folder, NATIVE))
         except (CortextError, OSError):
             pass  # what went wrong with the transcript itself is told
 
@@ -344,7 +343,7 @@ def new_session(entry: Entry, transcript: Transcript, about: About, first: Seque
     return Session(
         id=entry.session_id,
         type=_type_of(about),
-        title=about.title or title_from(first),
+        title=about.title or title_of(first),
         status=PAUSED,
         created_at=created,
         last_active=created,
@@ -357,11 +356,6 @@ def new_session(entry: Entry, transcript: Transcript, about: About, first: Seque
 def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
     """What the catalogue is to say once a reading is stored; `entry.last` is set by who stored it."""
     return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
-
-
-def copy_path(session: Session) -> str:
-    """Where the tool's own form of a captured session is kept."""
-    return os.path.join(session.path, ".session", COPY_NAME)
 
 
 class _Fresh:
@@ -473,7 +467,7 @@ def changes_of(session: Session, about: About, first: Sequence[Message]) -> Chan
     if about.title and about.title != session.title and not _is_given(session):
         change.title = about.title
     elif not session.title and first:
-        change.title = title_from(first)
+        change.title = title_of(first)
     if about.summary and about.summary != session.summary:
         change.summary, change.summary_by = about.summary, session.origin.tool
     if about.model and about.model != session.agent_config.model:
@@ -487,17 +481,14 @@ def _is_given(session: Session) -> bool:
     return bool(session.title) and (TITLED_BY_USER.items() <= session.extra.items() or bool(topic.strip()))
 
 
-def title_from(messages: Iterable[Message]) -> str:
-    """A title: the first dozen words of the first thing that the user said."""
-    for message in messages:
-        words = message.content.split()
-        if message.role == USER and not message.aside and words:
-            text = " ".join(words[:12])
-            return text if len(text) <= 80 else text[:79] + "…"
-    return ""
+def title_of(messages: Iterable[Message]) -> str:
+    """A title from the user's first words."""
+    from cortext.services.text.titles import title  # its patterns take 20 ms, and few hooks need a title
+
+    return title(messages)
 
 
-def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
+def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:
     """Take in what a tool's session holds that no hook told us of."""
     for transcript in tool.transcripts():
         if transcript.key == key:
@@ -505,7 +496,7 @@ def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
     return UNCHANGED
 
 
-def caught_up(capture: Capture, tool: Tool, found: Found) -> Found:
+def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
     """The session with everything that its tool has written: a tool that was killed ran no hook."""
     if not catch_up(capture, tool, found.session.origin.session_id).added:
         return found

@@ -9,8 +9,8 @@ from itertools import islice
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message
 from cortext.model.session import Session
+from cortext.services.library.json_views import message_json, row_of, session_json
 from cortext.services.library.stores import Found
-from cortext.services.library.views import message_row, session_row
 from cortext.services.text.masking import mask_messages, mask_session, mask_value
 
 AT_A_TIME = 500  # messages that are masked together
@@ -75,13 +75,13 @@ def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False
 
 def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """The same document, a message at a time."""
-    row = session_row(found)
+    row = session_json(row_of(found.session, found.place.root, found.place.kind))
     row = row if unmasked else mask_value(row)
     empty = "[]\n}"
     yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))
     between = "[\n    "
     for message in messages:
-        yield between + as_utf8(_indented(message_row(message)).replace("\n", "\n    "))
+        yield between + as_utf8(_indented(message_json(message)).replace("\n", "\n    "))
         between = ",\n    "
     yield (empty if between[0] == "[" else "\n  ]\n}") + "\n"
 

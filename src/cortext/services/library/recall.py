@@ -16,7 +16,7 @@ from cortext.model.message import Message
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Key, Ways, candidates, only
+from cortext.services.library.resolve import Key, Resolver
 from cortext.services.library.search import Match, Search
 from cortext.services.text.decisions import Decision, decisions_in, topic_words
 from cortext.services.text.digest import clip
@@ -151,17 +151,11 @@ class Recall:
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
-    def named(
-        self, wanted: str, workspace: str = "", *, shown: Sequence[Key] | None = None, words: bool = False
-    ) -> Row:
-        """The session that is meant, in the ways of services/choose; of clones the one here, else the newest."""
-        wanted = clip(wanted.strip(), LONGEST_NAME)
-        rows = self._listing.rows()
-        ways = Ways(workspace, shown, words, see="list_sessions or search_sessions")
-        matches = candidates(rows, wanted, ways)
-        if len({row.id for row in matches}) == 1:
-            matches = matches[:1]
-        return only(matches, rows, wanted, ways)
+    def resolve(self, wanted: str, workspace: str = "", *, shown: Sequence[Key] | None = None) -> Row:
+        """The session that a number or an id means; of clones the one in this workspace, else the newest."""
+        see = "list_sessions or search_sessions"
+        names = Resolver(self._listing.rows(), workspace, shown, newest_clone=True, see=see)
+        return names.resolve(clip(wanted.strip(), LONGEST_NAME), words=False)
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
         """Every message from a number on, with its text as a model may read it, one after the other."""

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cortext.index.sessions import Row
-from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.model.session import Session
+from cortext.services.library.json_views import row_of
+from cortext.store.base import Store
+from cortext.store.server_capabilities import Served
 
-if TYPE_CHECKING:
-    from cortext.model.session import Session
-    from cortext.store.base import Store
-    from cortext.store.server_capabilities import Served
 
-    class ServedStore(Store, Served, Protocol):
-        """A store on a server."""
+class ServedStore(Store, Served, Protocol):
+    """A store on a server."""
 
 
 class ServerSource:
@@ -31,23 +30,4 @@ class ServerSource:
 
     def row(self, session: Session) -> Row:
         """A session as lists show it."""
-        # What lives with its process was interrupted if nobody holds it any more: see Session.shown_status.
-        status = INTERRUPTED if session.status == ACTIVE and session.leased is False else session.status
-        return Row(
-            session.id,
-            session.type,
-            session.title,
-            status,
-            session.origin.tool,
-            session.agent,
-            self.root,
-            session.created_at,
-            session.last_active,
-            session.message_count,
-            session.token_count,
-            session.summary,
-            session.path,
-            self.kind,
-            session.damage,
-            int(session.straight),
-        )
+        return row_of(session, self.root, self.kind)

@@ -1,15 +1,15 @@
 """The stores that a command works on, and a session in one of them."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from cortext.errors import CortextError, SessionNotFound
-from cortext.model.ids import is_id
+from cortext.errors import CortextError
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.base import CreatesWhole, Settles, Store, Trashed
+from cortext.store.base import Store, Trashed
+from cortext.store.capabilities import CreatesWhole, Settles
 
-__all__ = ["Found", "NamedStore", "Trashed", "create_with", "exact", "settle"]
+__all__ = ["Found", "NamedStore", "Trashed", "create_with", "settle"]
 
 
 class NamedStore(NamedTuple):
@@ -26,17 +26,6 @@ class Found(NamedTuple):
 
     place: NamedStore
     session: Session
-
-
-def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
-    """The sessions with this very id: there may be clones."""
-    found = []
-    for place in places if is_id(wanted) else ():
-        try:
-            found.append(Found(place, place.store.get(wanted)))
-        except SessionNotFound:
-            continue
-    return found
 
 
 def create_with(store: Store, session: Session, messages: Sequence[Message], change: Change) -> Session:
@@ -57,7 +46,7 @@ def create_with(store: Store, session: Session, messages: Sequence[Message], cha
 
 
 def settle(store: Store, session_id: str) -> None:
-    """The end of a turn: the counts in the metadata become what the log says (see base.Settles).
+    """The end of a turn: the counts in the metadata become what the log says (see capabilities.Settles).
 
     Where that fails, or somebody else has the session, nothing is lost: the next turn does it.
     """

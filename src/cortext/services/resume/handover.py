@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cortext.errors import DamagedData
+from cortext.index.catalogue import Entry
 from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
@@ -21,17 +21,15 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
-
-if TYPE_CHECKING:
-    from cortext.index.catalogue import Entry
-    from cortext.services.capture.capture import Capture
-    from cortext.tools.base import Launch, Tool, Transcript, Withheld, Written
+from cortext.store.files.layout_paths import native_copy
+from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -65,7 +63,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
 def make_plan(
     found: Found,
-    tool: Tool,
+    tool: NativeWriter,
     *,
     command: str = "",
     topicless: str = "",
@@ -166,7 +164,7 @@ def _size(messages: Sequence[Message]) -> int:
     return sum(message.tokens or tokens.estimate(body(message)) for message in messages)
 
 
-def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
+def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
     """What the user should know before going on: see `notes_on`, and tools that are not there any more."""
     config = found.session.agent_config
     warnings = notes_on(found)
@@ -176,14 +174,14 @@ def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
         )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
-    missing = sorted(servers - tool.mcp_servers(plan.project))
+    missing = sorted(servers - tool.mcp_servers(plan.project)) if isinstance(tool, Installer) else []
     if missing:
         warnings.append(f"tools that it used are not set up in {tool.title} here: MCP server {', '.join(missing)}")
     return warnings
 
 
 def carry_out(
-    plan: Plan, found: Found, tool: Tool, capture: Capture, *, model: str = "", force: bool = False
+    plan: Plan, found: Found, tool: NativeWriter, capture: Capture, *, model: str = "", force: bool = False
 ) -> Launch:
     """Write what the plan says, and say how to start the tool; the session itself is not changed by us.
 
@@ -211,25 +209,23 @@ def carry_out(
     return launch
 
 
-def take_back(plan: Plan, tool: Tool, capture: Capture) -> None:
+def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
     """Undo what `carry_out` did: the tool could not be started."""
     capture.take_back(tool.name, plan.key, plan.before)
     _discard(plan, tool)
 
 
-def _discard(plan: Plan, tool: Tool) -> None:
+def _discard(plan: Plan, tool: NativeWriter) -> None:
     if plan.written is not None:
         tool.discard(plan.written, project=plan.project)
         plan.written = None
 
 
-def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
+def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
-        from cortext.services.capture.capture import copy_path
-
-        plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
+        plan.key = tool.put_back(native_copy(plan.session.path), project=plan.project)
         return None
     note = plan.prompt if tool.prompt_is_public else ""
     written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
@@ -248,7 +244,7 @@ def _title(plan: Plan) -> str:
     return field(mask(plan.session.title).text)
 
 
-def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project: str) -> _Own:
+def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], project: str) -> _Own:
     """Whether the tool itself, or our copy of its file, holds exactly these messages, for this very folder.
 
     The tools find a session only in the folder that it was held in; a project may have been moved since, or cloned.
@@ -262,17 +258,16 @@ def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project:
     for transcript in tool.transcripts(project):
         if transcript.key == key:
             return _as_it_is(OWN, tool, transcript, wanted)
-    from cortext.services.capture.capture import copy_path
 
     held_in = session.extra.get("project")
     if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
         return _Own()
-    copy = copy_path(session)
+    copy = native_copy(session.path)
     kept = tool.transcript_at(copy) if os.path.exists(copy) else None
     return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
 
 
-def _as_it_is(how: str, tool: Tool, transcript: Transcript, wanted: list[str]) -> _Own:
+def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
     """A session of the tool's own, if it holds these messages and is understood; else a new one."""
     if [message.id for message in thread(tool.read(transcript))] != wanted:
         return _Own()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cortext.errors import AmbiguousId, CortextError, NotFound
 from cortext.index.sessions import Row
@@ -17,8 +17,9 @@ from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
-from cortext.services.library.resolve import Ways, candidates, choose, is_number, only
+from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on, up_to_date
@@ -26,10 +27,7 @@ from cortext.services.resume.packet import build
 from cortext.services.text.digest import clip
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.registry import command_text
-
-if TYPE_CHECKING:
-    from cortext.services.capture.capture import Capture
-    from cortext.services.workspace.running_chats import Chat
+from cortext.services.workspace.running_chats import Chat
 
 # Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
 LARGEST = 9_500
@@ -114,16 +112,12 @@ class Desk:
         return asking.only_asks(self.listing.messages(row))
 
     def choose(self, wanted: str, see: str = "this list") -> Row:
-        """The one that is meant, named as everywhere (services/choose); numbers are those of the last list."""
-        wanted = wanted.strip()
-        if is_number(wanted):
-            numbers = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
-            return choose(self.listing.rows(), wanted, Ways(self.workspace, numbers, see=see))
-        rows, ways = self.rows(), Ways(self.workspace, see=see)
-        matches = list(self.talks(candidates(rows, wanted, ways)))
-        if len({row.id for row in matches}) == 1:  # clones of one conversation: the newest
-            matches = matches[:1]
-        return only(matches, rows, wanted, ways)
+        """The one that is meant; numbers are those of the last list in this chat."""
+        if is_number(wanted.strip()):
+            shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
+            return Resolver(self.listing.rows(), self.workspace, shown, see=see).resolve(wanted)
+        names = Resolver(self.rows(), self.workspace, newest_clone=True, see=see)
+        return names.only(list(self.talks(names.candidates(wanted))), wanted)
 
     def found(self, row: Row) -> Found:
         """The conversation of a row, up to date."""

@@ -12,9 +12,9 @@ import msgspec
 
 from cortext.index.search.words import STOP, WORD
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.services.text.digest import clip, decides
+from cortext.services.text.decision_words import settles, sounds_decided
+from cortext.services.text.digest import clip
 from cortext.services.text.sentences import sentences
-from cortext.services.text.summarise import settles_something as settles  # the same judgement as in a session's summary
 
 NEAR = 3  # messages between a place that was found by search and a decision that belongs to it
 LONGEST = 400  # characters of one decision with its reason
@@ -82,7 +82,7 @@ def _score(sentence: str, about: float, near: bool) -> float:
     """What clearly settles something counts near a find; what merely sounds like it must name the topic too."""
     if settles(sentence):
         return 1.0 + about if near or about > 0 else 0.0
-    return about if near and about >= 0.5 and decides(sentence) else 0.0
+    return about if near and about >= 0.5 and sounds_decided(sentence) else 0.0
 
 
 def _about(sentence: str, words: Collection[str]) -> float:

@@ -14,22 +14,15 @@ from operator import itemgetter
 import msgspec
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
-from cortext.safety.secrets.shapes import Pattern
+from cortext.services.text.decision_words import CHARACTERS, STEMS, sounds_decided
 
-_SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|\n+")
-_STEMS = (
-    "decid", "agreed", "we'll", "we will", "let's", "going with", "go with", "settled", "chose", "conclu", "instead of",
-    "must", "never", "always", "use ", "root cause", "turns out", "fixed", "works now",
-    "entschied", "entschloss", "beschlossen", "vereinbart", "einigen uns", "geeinigt", "nehmen wir", "machen wir",
-    "statt ", "ursache", "behoben", "décid", "convenu", "choisi", "acordamos", "elegimos",
-)  # fmt: skip
-_SIGNS = ("決定", "決め", "決ま", "采用", "採用", "决定", "同意", "原因")
-_CODE = Pattern(r"`([^`\n]{2,80})`")
-_IDENTIFIER = Pattern(
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_CODE = re.compile(r"`([^`\n]{2,80})`")
+_IDENTIFIER = re.compile(
     r"\b(?:[A-Za-z_]\w*(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[0-9a-f]{7,40}|[A-Z]{2,}-\d+|[\w.-]+/[\w./-]+\.\w+)\b"
 )
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename")
-_WRITES = Pattern(r"write|edit|replace|patch|create|update", re.IGNORECASE)
+_WRITES = re.compile(r"write|edit|replace|patch|create|update", re.IGNORECASE)
 
 
 class Digest(msgspec.Struct, kw_only=True):
@@ -85,18 +78,6 @@ def digest(
     )
 
 
-def decides(text: str, stems: Sequence[str] = _STEMS, signs: Sequence[str] = _SIGNS) -> bool:
-    """Whether the text says that something was settled. (By hand: as one pattern it takes ten times as long.)"""
-    low = text.lower()
-    for stem in stems:
-        place = low.find(stem)
-        while place > 0 and low[place - 1].isalnum():  # only at the beginning of a word
-            place = low.find(stem, place + 1)
-        if place >= 0:
-            return True
-    return any(sign in low for sign in signs)
-
-
 def clip(text: str, longest: int = 240) -> str:
     """One line of at most so many characters, cut with an ellipsis."""
     text = " ".join(text.split())
@@ -120,17 +101,17 @@ def _decisions(messages: Sequence[Message], words: Iterable[str], most: int) -> 
     longer = [message.content[LONGEST - 20 :] for message in messages[-NAMES_IN:] if len(message.content) > LONGEST]
     there = "\n".join({*words, *" ".join(older + longer).split()}).lower()
     # Most stems are nowhere: then no message need be looked through for them.
-    stems = [stem for stem in _STEMS if max(stem.split(), key=len) in there]
-    signs = [sign for sign in _SIGNS if sign in there]
+    stems = [stem for stem in STEMS if max(stem.split(), key=len) in there]
+    signs = [sign for sign in CHARACTERS if sign in there]
     found: list[str] = []
     for message in reversed(messages):
-        if message.role not in (USER, ASSISTANT) or not decides(message.content, stems, signs):
+        if message.role not in (USER, ASSISTANT) or not sounds_decided(message.content, stems, signs):
             continue
         prose = "\n".join(message.content.split("```")[::2])  # what a piece of code says was not said by anybody
         for sentence in reversed(_SENTENCE.split(prose)):
             if sentence.endswith("?") or sentence.startswith("|"):  # or a row of a table
                 continue
-            if 20 <= len(sentence) <= 400 and decides(sentence, stems, signs):
+            if 20 <= len(sentence) <= 400 and sounds_decided(sentence, stems, signs):
                 found.append(clip(sentence.lstrip("-*# >0123456789.")))
         if len(found) >= most:
             break

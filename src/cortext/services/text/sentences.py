@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from cortext.model.message import Message, said
+
 LONGEST = 400  # characters; a longer "sentence" is something pasted
 
 _FENCE = re.compile(r"^[ >]*(```|~~~)")
@@ -24,6 +26,25 @@ _EMPHASIS = re.compile(r"\*\*|__(?=\w)|(?<=\w)__|(?<![\w*])\*(?=[^\s*])|(?<=[^\s
 _SIGNS = re.compile(r"[^\w ]|_")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]")
 
+_WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
+_CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
+# A slash command, as each tool spells it; not a path.
+COMMAND = re.compile(r"^\s*(?:/[A-Za-z][\w.:-]*|\$workspace-[\w-]+)(?:\s+|$)")
+# Words that tell nothing about a talk: English, German, French, Spanish.
+_COMMON = frozenset(
+    re.findall(
+        r"\w+",
+        "the a an and or but if then than that this these those it its is are was were be been being to of in on at by"
+        " for with from as about into over after before not no so do does did has have had will would can could should"
+        " may might i you he she we they me him her us them my your his our their what which who when where why how"
+        " there here just also very more most some any all one two only even still now out up down off too because"
+        " while let get got like der die das den dem des ein eine einen einem einer und oder aber wenn dann als wie ist"
+        " sind war waren sein haben hat hatte wird werden zu von im auf mit für aus nach bei nicht kein keine auch nur"
+        " noch schon ich du er sie es wir ihr mich dich uns mir dir wer wo man le la les un une et ou mais est sont de"
+        " du en pour avec pas que qui il elle nous vous je tu el los las una y o pero son del por con su se lo",
+    )
+)
+
 
 def is_cjk(text: str) -> bool:
     """Whether the text is written without blanks between words, by its share of such characters."""
@@ -40,6 +61,23 @@ def sentences(text: str, most: int = 8_000) -> list[str]:
     if "</" in text:
         text = _MARKUP.sub("\n", text)
     return [sentence for paragraph in _paragraphs(text) for sentence in _split(paragraph)]
+
+
+def terms(text: str) -> frozenset[str]:
+    """The words of a text that can tell it from others; pairs of characters where there are no blanks."""
+    if text.isascii():
+        return frozenset(w for w in _WORD.findall(text.lower()) if len(w) > 2 or w.isdigit()) - _COMMON
+    found: set[str] = set()
+    for run in _CJK_RUN.findall(text):
+        found.update(run[i : i + 2] for i in range(len(run) - 1))
+    plain = _CJK_RUN.sub(" ", text).lower() if found else text.lower()
+    found.update(w for w in _WORD.findall(plain) if len(w) > 2 or w.isdigit())
+    return frozenset(found) - _COMMON
+
+
+def words_of(message: Message) -> str:
+    """What was said in a message, without the parts that are not text."""
+    return message.content or said(message.parts or [])
 
 
 def _to_a_break(text: str) -> str:

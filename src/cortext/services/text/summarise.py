@@ -1,7 +1,7 @@
-"""Title, summary and where it stopped, from the words of the talk itself, without a model.
+"""Summary and where it stopped, from the words of the talk itself, without a model.
 
 The summary is a choice of sentences, word for word: decisions and what is still open first, then what covers
-most of the rare words that are not yet covered (MEASURED.md: as good as a model's session summary at keeping
+most of the rare words that are not yet covered (measured: as good as a model's session summary at keeping
 what is asked for later, and free). Pure and deterministic; the work is bounded, however long the talk.
 """
 
@@ -9,83 +9,31 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice
 
 import msgspec
 
 from cortext.model import tokens
-from cortext.model.message import ASSISTANT, USER, Message, said, thread
-from cortext.services.text.digest import clip, decides
-from cortext.services.text.sentences import is_cjk, sentences
+from cortext.model.message import ASSISTANT, USER, Message, thread
+from cortext.services.text.decision_words import SETTLING, has_settling, settles, sounds_decided
+from cortext.services.text.digest import clip
+from cortext.services.text.sentences import COMMAND, is_cjk, sentences, terms, words_of
 
 _TEXT = 100_000  # so many characters are read, shared among the messages
 _MESSAGES = 400  # so many are read whole: the first, the newest, those that decide, and some between
 _LONGEST = 16_000  # characters of either end of a message, more than are ever read of it
 ENDING = 200  # the newest messages that tell where it stopped
 _FIXED = 15  # tokens that every sentence is taken to cost beside its own: few whole ones, not many scraps
-_WORD = re.compile(r"[^\W_]+(?:[-'’_./][^\W_]+)*")
-_CJK_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\uac00-\ud7af]+")
 _NAME = re.compile(r"`[^`]+`|\b\w+(?:_\w+)+\b|\b[a-z]+[A-Z]\w+|(?<=[\w,;:] )[A-ZÄÖÜ]\w+")
-_PIECES = re.compile(r"[_./:]")
 _NUMBER = re.compile(r"\d")
-_ENDS = tuple(f"{end}{after}" for end in ".!?…。！？" for after in ("", '"', ")", "”", "“", "»", "」", "`"))
 _QUESTION = ("?", "？")
-# What was settled, rather than merely advised: narrower than what a hand-over lists.
-_SETTLED = re.compile(
-    r"\b(?:(?<!to )(?<!be )decided|decision(?: is)?:|agreed|settled|going with|(?:i'll|we'll|let's|we) go with"
-    r"|we (?:chose|keep|drop)|chose|chosen|leaning|convinced|conclu(?:ded|sion)|root cause|turn(?:s|ed) out"
-    r"|(?:is|are|was|now|been) fixed|works now|entschieden|entscheiden uns|beschlossen|vereinbart|einigen uns|geeinigt"
-    r"|nehmen wir|machen wir|ursache|behoben|décidé|convenu|choisi|decidido|decidimos|acordamos|elegimos)\b"
-    r"|決定|決め|決ま|采用|採用|决定|同意|原因[は是]",
-    re.IGNORECASE,
-)
-_NEGATED = re.compile(
-    r"\b(?:not|nobody|no one|never|nothing|kein\w*|nicht|niemand|nie)\b|n't\b|[没不未]", re.IGNORECASE
-)
-_SETTLING = (
-    *("decid", "agreed", "settled", "going with", "chose", "conclu", "root cause", "turned out", "fixed", "entschied"),
-    *("beschlossen", "geeinigt", "ursache", "décid", "decidi", "決", "决定", "原因"),
-)
 _NEXT = re.compile(
     r"\b(?:next(?: time| step| up| is|:)|still (?:open|to|need|missing|waiting)|to-?do|remaining|left (?:open|to do)"
     r"|waiting for|(?:i|we) need|need from you|come back|tomorrow|before (?:merging|production|anything)|uncommitted"
     r"|blocked|nächste[nrs]?|noch offen|offen ist|bleibt|fehlt noch|prochaine|reste à|falta|pendiente)"
     r"|次は|次回|残り|下一步|接下来|还需",
     re.IGNORECASE,
-)
-# As each tool spells it; a path is none.
-_COMMAND = re.compile(r"^\s*(?:/[A-Za-z][\w.:-]*|\$workspace-[\w-]+)(?:\s+|$)")
-_GREETING = re.compile(
-    r"(?:hi|hey|hello|good (?:morning|afternoon|evening)|hallo|moin|guten (?:tag|morgen|abend)|bonjour|hola|yo"
-    r"|ok(?:ay)?|yes|no|thanks?(?: you)?|go on|continue|weiter|test|ping)(?:[ ,]+\w+)?\W*",
-    re.IGNORECASE,
-)
-_LEAD = re.compile(
-    r"(?:(?:hi|hey|hello|hallo|ok(?:ay)?|so|please|bitte)[ ,!.:]+|(?:can|could|would|will) you (?:please )?"
-    r"|i(?:'d| would) like (?:you )?to |i (?:want|need|have) (?:you )?to |(?:please )?help me (?:to )?|let'?s "
-    r"|kannst du (?:bitte )?|ich (?:möchte|will) )+",
-    re.IGNORECASE,
-)
-_ASKS = re.compile(
-    r"\b(?:i want|i need|i'd like|need|help|how (?:do|can|to)|why|plan|find|review|fix|build|write|explain"
-    r"|ich (?:möchte|will|brauche)|warum|wie)\b",
-    re.IGNORECASE,
-)
-# Words that tell nothing about a talk: English, German, French, Spanish.
-_COMMON = frozenset(
-    re.findall(
-        r"\w+",
-        "the a an and or but if then than that this these those it its is are was were be been being to of in on at by"
-        " for with from as about into over after before not no so do does did has have had will would can could should"
-        " may might i you he she we they me him her us them my your his our their what which who when where why how"
-        " there here just also very more most some any all one two only even still now out up down off too because"
-        " while let get got like der die das den dem des ein eine einen einem einer und oder aber wenn dann als wie ist"
-        " sind war waren sein haben hat hatte wird werden zu von im auf mit für aus nach bei nicht kein keine auch nur"
-        " noch schon ich du er sie es wir ihr mich dich uns mir dir wer wo man le la les un une et ou mais est sont de"
-        " du en pour avec pas que qui il elle nous vous je tu el los las una y o pero son del por con su se lo",
-    )
 )
 
 
@@ -126,28 +74,12 @@ def summarise(messages: Iterable[Message], *, budget: int = 165) -> str:
     )
 
 
-def title(messages: Iterable[Message]) -> str:
-    """A title from the user's first real words: what he asked for, in a dozen words at most."""
-    first = islice(messages, _MESSAGES)
-    prompts = [text[:_LONGEST] for message in first if message.role == USER and (text := _words_of(message))]
-    fallback = ""
-    for prompt in prompts[:20]:
-        prompt, commands = _COMMAND.subn("", prompt[:4000].strip())
-        said_there = sentences(prompt)[:6]
-        if commands and prompt and "\n" not in prompt and len(prompt) <= 80:
-            return _short(prompt)
-        fallback = fallback or _short(said_there[0] if said_there else prompt)
-        if said_there and not _GREETING.fullmatch(" ".join(said_there)) and len(_terms(" ".join(said_there))) >= 2:
-            return _short(_telling(said_there, prompts))
-    return fallback
-
-
 def where_it_stopped(messages: Sequence[Message]) -> str:
     """One or two sentences on where things stopped: what the user last asked if nobody answered, else how the
     last answer ended, with the question that it left open."""
     talk = list(_talk(messages[-ENDING:]))
     for role, text in reversed(talk):
-        found = [s for s in sentences(text) if len(_terms(s)) >= 2] or (sentences(text) if len(talk) == 1 else [])
+        found = [s for s in sentences(text) if len(terms(s)) >= 2] or (sentences(text) if len(talk) == 1 else [])
         if not found:
             continue
         asked = [s for s in found if s.endswith(_QUESTION)]
@@ -155,7 +87,7 @@ def where_it_stopped(messages: Sequence[Message]) -> str:
             return _joined([clip(s) for s in (asked[-1:] or found[:2])])
         waits = asked[-1:] if asked and asked[-1] in found[-3:] else []
         told = [s for s in found if not s.endswith((*_QUESTION, ":", "："))]
-        told.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + settles_something(s) + found.index(s) / len(found))
+        told.sort(key=lambda s: 2 * bool(_NEXT.search(s)) + settles(s) + found.index(s) / len(found))
         best = told[-1:] if waits else told[-2:]
         return _joined([clip(s) for s in sorted({*best, *waits}, key=found.index)])
     return ""
@@ -168,20 +100,16 @@ def _talk(messages: Iterable[Message]) -> Iterator[tuple[str, str]]:
     """
     for message in thread(messages) if isinstance(messages, Sequence) else messages:
         if message.role in (USER, ASSISTANT):
-            text = _words_of(message)
-            if text := _COMMAND.sub("", text) if message.role == USER else text:
+            text = words_of(message)
+            if text := COMMAND.sub("", text) if message.role == USER else text:
                 yield message.role, text
-
-
-def _words_of(message: Message) -> str:
-    return message.content or said(message.parts or [])
 
 
 def _selected(messages: Iterable[Message]) -> dict[int, tuple[str, str]]:
     """What is read, by its place in the talk: all of a talk of ordinary length; of a long one the first messages, the
     newest, those in which something was settled, and some of the rest."""
     quarter = _MESSAGES // 4
-    settling = {word: deque[int](maxlen=quarter) for word in _SETTLING}
+    settling = {word: deque[int](maxlen=quarter) for word in SETTLING}
     beginning: list[tuple[str, str]] = []
     count = 0
     for role, text in _talk(messages):
@@ -214,44 +142,27 @@ def _read(talk: Mapping[int, tuple[str, str]]) -> list[_Sentence]:
         if len(text) > 2 * most:
             text = f"{text[:most]}\n\n{text[-most:]}"
         # A whole message is asked first: most hold nothing of the kind, and their sentences need not be asked.
-        settles, weighs = bool(_SETTLED.search(text)), decides(text) or bool(_NEXT.search(text))
+        settling, weighs = has_settling(text), sounds_decided(text) or bool(_NEXT.search(text))
         for sentence in sentences(text, most):
-            words = _terms(sentence)
+            words = terms(sentence)
             if len(words) < 3 or sentence in seen or sentence.endswith((":", "：")):
                 continue
             seen.add(sentence)
             one = _Sentence(sentence, len(found), number, role, words, tokens.estimate(sentence) + 1)
-            one.decides = settles and settles_something(sentence)
+            one.decides = settling and settles(sentence)
             one.worth = _worth(one, weighs, first=number == 0)
             found.append(one)
     return found
 
 
-def settles_something(sentence: str) -> bool:
-    found = _SETTLED.search(sentence)
-    return found is not None and not _NEGATED.search(sentence, max(0, found.start() - 24), found.start())
-
-
 def _worth(sentence: _Sentence, weighs: bool, *, first: bool) -> float:
     """What makes a sentence worth more than its words: names, numbers, a decision, the user, the goal."""
     worth = 1.0 + 0.2 * min(len(_NAME.findall(sentence.text)), 4) + (0.4 if _NUMBER.search(sentence.text) else 0.0)
-    if sentence.decides or (weighs and (decides(sentence.text) or _NEXT.search(sentence.text))):
+    if sentence.decides or (weighs and (sounds_decided(sentence.text) or _NEXT.search(sentence.text))):
         worth += 0.3
     if sentence.role == USER:
         worth *= 1.15
     return worth * 1.3 if first else worth
-
-
-def _terms(text: str) -> frozenset[str]:
-    """The words of a text that can tell it from others; pairs of characters where there are no blanks."""
-    if text.isascii():
-        return frozenset(w for w in _WORD.findall(text.lower()) if len(w) > 2 or w.isdigit()) - _COMMON
-    found: set[str] = set()
-    for run in _CJK_RUN.findall(text):
-        found.update(run[i : i + 2] for i in range(len(run) - 1))
-    plain = _CJK_RUN.sub(" ", text).lower() if found else text.lower()
-    found.update(w for w in _WORD.findall(plain) if len(w) > 2 or w.isdigit())
-    return frozenset(found) - _COMMON
 
 
 def _weights(read: Iterable[_Sentence]) -> dict[str, float]:
@@ -297,42 +208,6 @@ def _open_ask(talk: Mapping[int, tuple[str, str]], read: Sequence[_Sentence]) ->
     if talk[last][0] == USER:
         return (questions or ending)[-1] if ending else None
     return questions[-1] if questions and questions[-1] in ending[-3:] else None
-
-
-def _telling(found: Sequence[str], prompts: Sequence[str]) -> str:
-    """The sentence of the first prompt that says most of what the user then talked about."""
-    counts: Counter[str] = Counter()
-    for prompt in prompts[:60]:
-        counts.update(_terms(_PIECES.sub(" ", prompt[:2000])))
-
-    def score(place: int) -> float:
-        words = _terms(_PIECES.sub(" ", found[place]))
-        if not words:
-            return 0.0
-        about = sum(math.log1p(counts[w]) for w in words) / math.sqrt(len(words) + 4)
-        return about * (2.2 if place == 0 else 1.0) * (1.25 if _ASKS.search(found[place]) else 1.0)
-
-    return found[max(range(len(found)), key=lambda place: (score(place), -place))]
-
-
-def _short(text: str, words: int = 12, longest: int = 72) -> str:
-    """A title's length: to the end of the clause where there is one, else so many words."""
-    text = " ".join(text.split())
-    rest = _LEAD.sub("", text, count=1) if _LEAD.match(text) else text
-    text = rest if len(rest) >= 8 else text
-    text = text[:1].upper() + text[1:] if text[:1].islower() and " " in text and "_" not in text.split()[0] else text
-    if is_cjk(text):
-        return text[: longest // 3].rstrip("。！？、，")
-    pieces = text.split(" ")
-    if len(pieces) > words or len(text) > longest:
-        clause = re.match(r"[^,;:(–—]{16,}?(?=[,;:(–—] ?)", text)
-        if clause and len(clause[0]) <= longest:
-            text = clause[0]
-        else:
-            while pieces and (len(pieces) > words or len(" ".join(pieces)) > longest - 1):
-                pieces.pop()
-            text = (" ".join(pieces) or text[: longest - 1]).rstrip(",;:(") + "…"
-    return text.strip().rstrip(".!:,")
 
 
 def _joined(found: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.io import files as fsio
 from cortext.model import clock, ids
@@ -19,12 +20,14 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
-from cortext.services.text.summarise import ENDING, summarise, title, where_it_stopped
+from cortext.services.text.summarise import ENDING, summarise, where_it_stopped
 from cortext.services.text.threads import StoredThread
+from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.git import Committed, Git
 from cortext.services.workspace.numbering import last_number, take_number
 from cortext.services.workspace.secrecy import marks_in
+from cortext.store.files.layout_paths import STATE
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
@@ -128,7 +131,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
-    state = os.path.join(workspace, ".workspace", "state")
+    state = os.path.join(workspace, STATE)
     fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
@@ -177,7 +180,7 @@ def refresh(change: Change, session: Session, messages: Iterable[Message], endin
 
 
 def sweep(
-    listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
+    listing: Listing, settings_of: Callable[[str], Settings], *, minutes: float | None = None, only: str = ""
 ) -> list[str]:
     """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user.
 
@@ -190,11 +193,11 @@ def sweep(
             continue
         try:
             settings = settings_of(row.root)
-            idle = settings["workspace.pause_minutes"] if minutes is None else minutes
+            idle = settings.workspace.pause_minutes if minutes is None else minutes
             seen = clock.to_epoch(row.last_active)
             if seen is None or seen >= now - idle * 60:
                 continue
-            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
+            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:
             if os.access(row.root, os.W_OK):  # of a read-only checkout nothing else is to be expected
                 told.append(f'"{row.name}" could not be paused: {error}')
@@ -204,7 +207,7 @@ def sweep(
     return told
 
 
-def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
+def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:
     """Save conversations that got words while nobody held them (an import); what to tell the user.
 
     They keep their status. One that is active is saved when its talk ends. Each workspace by its own settings.
@@ -215,7 +218,7 @@ def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[s
             status = place.store.peek(session_id).status
             if status == ACTIVE or place.kind != "workspace":
                 continue
-            saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
+            saved = save(place, session_id, status, commit=settings_of(place.root).workspace.commit)
         except (CortextError, OSError) as error:
             told.append(f"{session_id} could not be saved: {error}")
             continue

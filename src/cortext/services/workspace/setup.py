@@ -22,7 +22,7 @@ from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace import numbering, registry, types
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
-from cortext.tools.base import CommandFile, Tool
+from cortext.tools.base import CommandFile, Installer
 
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
@@ -65,7 +65,7 @@ def load_manifest(root: str) -> Manifest:
 class Setup:
     """One workspace; `program` is how the tools are to call us."""
 
-    def __init__(self, root: str, tools: Sequence[Tool], program: Sequence[str], *, dry_run: bool = False) -> None:
+    def __init__(self, root: str, tools: Sequence[Installer], program: Sequence[str], *, dry_run: bool = False) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
         self.manifest = load_manifest(root)
         self.report = Report()
@@ -79,7 +79,7 @@ class Setup:
         self._check_paths(wanted)
         self._parts(".gitattributes")
         for tool in self.tools:
-            tool.merge(self.root, self.program, dry_run=True)
+            tool.install_settings(self.root, self.program, dry_run=True)
         self._merge()
         if not self.dry_run:
             fsio.ensure_folder(inside.inside(self.root, ".workspace"))
@@ -109,17 +109,17 @@ class Setup:
     def _merge(self) -> None:
         """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
         made = not os.path.isdir(self.root)
-        done: list[Tool] = []
+        done: list[Installer] = []
         try:
             for tool in self.tools:
-                changed = tool.merge(self.root, self.program, dry_run=self.dry_run)
+                changed = tool.install_settings(self.root, self.program, dry_run=self.dry_run)
                 self.report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:
             if not self.dry_run:
                 for tool in done:
                     if tool.name not in self.manifest.tools:
-                        tool.unmerge(self.root)
+                        tool.remove_settings(self.root)
                 if made:
                     _remove_if_empty(self.root, stop=os.path.dirname(self.root))
             raise
@@ -143,9 +143,9 @@ class Setup:
         self._parts(".gitattributes")
         registry.load(self.root)
         for tool in self.tools:
-            tool.unmerge(self.root, dry_run=True)
+            tool.remove_settings(self.root, dry_run=True)
         for tool in self.tools:
-            self.report.merged += _relative(self.root, tool.unmerge(self.root, dry_run=self.dry_run))
+            self.report.merged += _relative(self.root, tool.remove_settings(self.root, dry_run=self.dry_run))
         for path in sorted(self.manifest.files, reverse=True):
             self._take_out(path)
         self._take_out_registry()

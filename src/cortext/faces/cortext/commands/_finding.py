@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+from cortext.faces.terminal.progress import Progress
 
-    from cortext.faces.terminal.progress import Progress
+if TYPE_CHECKING:
     from cortext.services.library.search import Search
 
 FILTERS = {
-    "tool": "only those held in this AI tool (claude, gemini, opencode, codex)",
+    "tool": "only those held in this AI tool (`cortext tools` lists them)",
     "type": "only conversations of this type (brainstorm, debug, …)",
     "status": "only sessions with this status",
     "agent": "only those with this agent",
@@ -72,8 +74,6 @@ def up_to_date(search: Search, *, exact: bool = False) -> None:
     finally:
         bar.end()
     if not current:
-        import sys
-
         print("Note: another process is indexing right now; what is newest may be missing.", file=sys.stderr)
     if search.more_to_do:
         index_later()
@@ -81,9 +81,6 @@ def up_to_date(search: Search, *, exact: bool = False) -> None:
 
 def index_later() -> None:
     """Finish the index in a process that nobody waits for."""
-    import subprocess
-    import sys
-
     subprocess.Popen(
         [sys.executable, "-m", "cortext.faces.cortext.main", "index-later"], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,

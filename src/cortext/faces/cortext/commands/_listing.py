@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import time
-from typing import TYPE_CHECKING
+from glob import iglob
 
+from cortext.faces.terminal.progress import Progress
 from cortext.model import clock
 from cortext.services.capture import uncaptured
+from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
 from cortext.wiring.app import WORKSPACE, Wiring
-
-if TYPE_CHECKING:
-    from cortext.faces.terminal.progress import Progress
-    from cortext.services.library.listing import Listing
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 MANY = 200  # so many sessions to read anew are worth a progress bar
@@ -24,7 +24,7 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     listing = fresh_listing(wiring)
     told = [*notices.take(), *wiring.settings.warnings()]
     here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
-    border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
+    border = clock.from_epoch(time.time() - wiring.settings.workspace.pause_minutes * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
@@ -39,7 +39,6 @@ def _without_workspace(here: str) -> list[str]:
     """What to say in a folder that holds conversations, and is no workspace: a clone without what `init` made."""
     if here or not os.path.isdir("conversations"):
         return []
-    from glob import iglob
 
     if next(iglob("conversations/*/*/.session/session.json"), None) is None:
         return []
@@ -96,9 +95,6 @@ def fresh_listing(wiring: Wiring) -> Listing:
 
 def _look_at_all_later() -> None:
     """A full look at very many sessions, in a process of its own that nobody waits for."""
-    import subprocess
-    import sys
-
     subprocess.Popen(
         [sys.executable, "-m", "cortext.faces.cortext.main", "look-at-all"], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,

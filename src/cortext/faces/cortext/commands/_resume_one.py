@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
+
+import msgspec
 
 from cortext.errors import NotFound, TransitionRefused, UsageError
-from cortext.faces.cortext.commands._which import PROGRAM
+from cortext.faces.cortext.commands._which import PROGRAM, resolver
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Ways, candidates, holds, only
+from cortext.services.library.resolve import Resolver, holds
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
+from cortext.services.resume.handover import Plan
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
-from cortext.wiring.app import TOOLS, Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.resume.handover import Plan
-
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 MOST = 20  # so many are shown where several could be meant
 
@@ -45,13 +47,15 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
-        return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+        return _print(chosen, command, options.tokens or wiring.settings.resume.tokens, as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
-    tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
-    budget = options.tokens or wiring.settings["resume.native_tokens"]
+    held_in = chosen.session.origin.tool
+    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings.resume.tool
+    tool = tools.native_writer(name or _only_tool())
+    budget = options.tokens or wiring.settings.resume.native_tokens
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
@@ -66,10 +70,11 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         return _dry(plan, argv, as_json=options.json)
     found = tool.detect()
     if found is None:
+        others = ", ".join(writer.name for writer in tools.native_writers())
         raise NotFound(
             f"{tool.title} is not installed here",
             kept="the conversation is unchanged",
-            hint=f"install it, or choose another with --ai ({', '.join(TOOLS)}), or print the packet with --print",
+            hint=f"install it, or choose another with --ai ({others}), or print the packet with --print",
         )
     if note := untested(tool, found):
         plan.warnings.append(note)
@@ -96,12 +101,12 @@ def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: boo
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking(os.environ, wiring.workspace)
+    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks())
     capture = wiring.capture()
     if chat is not None:  # what was said before belongs to what was going on before
-        catch_up(capture, wiring.tool(chat.tool), chat.key)
+        catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = wiring.settings.workspace.commit
     desk = Desk(
         listing,
         capture,
@@ -121,17 +126,23 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
-    ways = Ways(wiring.workspace, shown.recall(PROGRAM))
-    matches = candidates(rows, wanted, ways, said) if wanted is not None else rows
+    names = resolver(wiring, rows)
+    matches = names.candidates(wanted, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not options.json:
             _print_numbers(listing, matches)
-        return only(matches, rows, wanted or "", ways)  # says what it could be, or the nearest
+        return names.only(matches, wanted or "")  # says what it could be, or the nearest
     from cortext.faces.cortext.browse.picker import pick
 
-    chosen = pick(matches, candidates, wiring.folder, wiring.workspace, tuple(TOOLS))
+    chosen = pick(
+        matches,
+        lambda rows, text: Resolver(rows).candidates(text),
+        wiring.folder,
+        wiring.workspace,
+        tuple(writer.name for writer in tools.native_writers()),
+    )
     if chosen is not None and chosen.tool:
         options.ai = chosen.tool
     return None if chosen is None else chosen.row
@@ -170,12 +181,12 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
     os.execvpe(argv[0], argv, handing.environment(added))
 
 
-def _only_tool(wiring: Wiring) -> str:
+def _only_tool() -> str:
     """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
     from cortext.services.workspace.installed_tools import detect_all
 
-    tools = wiring.tools()
-    here = [tool.name for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]
+    writers = tools.native_writers()
+    here = [tool.name for tool, found in zip(writers, detect_all(writers), strict=True) if found is not None]
     if len(here) == 1:
         return here[0]
     while here and sys.stdin.isatty():
@@ -196,21 +207,10 @@ def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
     history = History(chosen.place.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
-        _print_json({"packet": packet.text(), "receipt": packet.receipt})
+        print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})
     else:
         print(terminal.block(packet.text()), end="")
     return 0
-
-
-def _print_json(answer: dict[str, object]) -> None:
-    import msgspec
-
-    try:
-        print(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode())
-    except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
-        import json
-
-        print(json.dumps(msgspec.to_builtins(answer), indent=2))
 
 
 def _lines(plan: Plan) -> list[str]:
@@ -227,9 +227,8 @@ def _print_receipt(plan: Plan) -> None:
 def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
-        _print_json({"receipt": plan.receipt, **plain})
+        print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
         return 0
-    import shlex
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")
     for line in _lines(plan):

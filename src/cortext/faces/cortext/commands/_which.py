@@ -1,15 +1,14 @@
-"""The session that a command is about: named in the same ways for every command (services/choose)."""
+"""The session that a command is about: named in the same ways for every command (services/library/resolve)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
-from cortext.services.library import last_list as shown
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row
-    from cortext.services.library.stores import Found
-    from cortext.wiring.app import Wiring
+from cortext.services.library import last_list
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.resolve import Resolver
+from cortext.services.library.stores import Found
+from cortext.wiring.app import Wiring
 
 PROGRAM = "cortext"  # whose lists the numbers count in
 HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"
@@ -18,12 +17,12 @@ HELP = "its row in the last list (3), its own number (014), its id or the beginn
 
 def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
     """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
-    from cortext.services.library.resolve import is_number
-    from cortext.services.library.stores import Found, exact
+    from cortext.services.library.resolve import exact
+    from cortext.services.library.stores import Found
 
-    there = exact(wiring.stores(), wanted) if not is_number(wanted) else []
-    if len(there) == 1:
-        return there[0]
+    found = exact(wiring.stores(), wanted)
+    if len(found) == 1:
+        return found[0]
     listing = wiring.listing()
     row = which_row(wiring, listing, wanted, words=words)
     place = listing.place(row.root)
@@ -32,7 +31,12 @@ def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
 
 def which_row(wiring: Wiring, listing: Listing, wanted: str, *, words: bool = True) -> Row:
     """Its row in the list of all sessions."""
-    from cortext.services.library.resolve import Ways, choose
-
     listing.refresh()
-    return choose(listing.rows(), wanted, Ways(wiring.workspace, shown.recall(PROGRAM), words))
+    return resolver(wiring, listing.rows()).resolve(wanted, words=words)
+
+
+def resolver(wiring: Wiring, rows: Sequence[Row]) -> Resolver:
+    """What names mean for `cortext`: in the workspace here, counted in its last list."""
+    from cortext.services.library.resolve import Resolver
+
+    return Resolver(rows, wiring.workspace, last_list.recall(PROGRAM))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Action
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.main import COMMANDS, PACKAGE
 from cortext.safety import terminal
-
-if TYPE_CHECKING:
-    from argparse import Action
 
 _TAKES_SESSION = (
     "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",

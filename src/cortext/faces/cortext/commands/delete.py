@@ -5,7 +5,9 @@ from __future__ import annotations
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP_ID, which
+from cortext.faces.terminal.output import print_json
 from cortext.safety import terminal
+from cortext.services.library.json_views import trashed_json
 from cortext.wiring.app import Wiring
 
 
@@ -26,9 +28,7 @@ def run(arguments: list[str]) -> int:
     found = which(Wiring(), options.session, words=False)
     trashed = found.place.store.delete(found.session.id)
     if options.json:
-        import json
-
-        print(json.dumps({"session": trashed.session_id, "key": trashed.key, "deleted_at": trashed.deleted_at}))
+        print_json(trashed_json(trashed))
         return 0
     print(terminal.line(f"Moved {trashed.session_id} ({found.session.message_count} messages) to the trash."))
     print(f"Undo: cortext restore {trashed.key}")

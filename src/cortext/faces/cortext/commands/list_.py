@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
@@ -17,10 +17,8 @@ from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Listing, Row, Wanted
 from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row, Wanted
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 # What the table shows of a session.
@@ -36,7 +34,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("--type", help="only conversations of this type (brainstorm, debug, …)")
     made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
-    made.add_argument("--tool", help="only those held in this AI tool (claude, gemini, opencode, codex)")
+    made.add_argument("--tool", help="only those held in this AI tool (`cortext tools` lists them)")
     made.add_argument("--agent", help="only those with this agent")
     made.add_argument("--workspace", help="only this workspace or store: its name or its folder")
     made.add_argument("--after", default="", help="only those active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
@@ -76,7 +74,7 @@ def run(arguments: list[str]) -> int:
             rows.sort(key=lambda row: (row.name.casefold(), row.id))
             rows = rows[: options.limit] if options.limit > 0 else rows
         if options.json:
-            print_json(rows)
+            print_rows(rows)
             return 0
         found = list(map(attrgetter(*SHOWN), rows))
     else:
@@ -102,13 +100,12 @@ def _times(options: Namespace) -> tuple[str, str]:
     return times.get("after", ""), times.get("before", "")
 
 
-def print_json(rows: list[Row]) -> None:
+def print_rows(rows: list[Row]) -> None:
     """A JSON array of sessions."""
-    import json
+    from cortext.faces.terminal.output import print_json
+    from cortext.services.library.json_views import session_json
 
-    from cortext.services.library.listing import row_json
-
-    print(json.dumps([row_json(row) for row in rows], ensure_ascii=False, indent=2))
+    print_json([session_json(row) for row in rows])
 
 
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
-from cortext.errors import AmbiguousId, NotFound
+from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.table import table
 from cortext.model import clock
-from cortext.services.library.resolve import by_id, is_number
+from cortext.services.library.json_views import trashed_json
+from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed
 from cortext.wiring.app import Wiring
 
@@ -31,47 +32,19 @@ def run(arguments: list[str]) -> int:
     items = [(place, item) for place in wiring.stores() for item in place.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
-    place, item = _chosen(items, options.session, wiring.workspace)
+    hint = "`cortext restore` lists it: give its key"
+    place, item = resolve_trashed(items, options.session, here=wiring.workspace, hint=hint)
     session = place.store.restore(item.key)
     if options.json:
-        import json
-
-        print(json.dumps({"session": session.id, "message_count": session.message_count}))
+        print_json({"session": session.id, "message_count": session.message_count})
         return 0
     print(f"Restored {session.id} ({session.message_count} messages).")
     return 0
 
 
-def _chosen(items: list[tuple[NamedStore, Trashed]], wanted: str, here: str) -> tuple[NamedStore, Trashed]:
-    """The newest deletion of that name; of several stores, the one in the workspace that we stand in."""
-    found = [pair for pair in items if pair[1].key == wanted]
-    found = found or by_id(((item.session_id, (place, item)) for place, item in items), wanted)
-    if is_number(wanted) and here:
-        found = [pair for pair in found if pair[0].root == here]
-    found = [pair for pair in found if pair[0].root == here] or found
-    if not found:
-        raise NotFound(f"nothing in the trash is called {wanted!r}", hint="`cortext restore` lists it")
-    if len({(place.root, item.session_id) for place, item in found}) > 1:
-        names = ", ".join(dict.fromkeys(f"{item.session_id} of {place.label}" for place, item in found))
-        raise AmbiguousId(
-            f"{wanted!r} could be: {names}", kept="nothing was changed", hint="give its key; `cortext restore` lists it"
-        )
-    return found[0]
-
-
 def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
     if as_json:
-        import json
-
-        print(
-            json.dumps(
-                [
-                    {"session": i.session_id, "key": i.key, "deleted_at": i.deleted_at, "store": p.label}
-                    for p, i in items
-                ],
-                indent=2,
-            )
-        )
+        print_json([trashed_json(item, place.label) for place, item in items])
         return 0
     if not items:
         print("The trash is empty.")

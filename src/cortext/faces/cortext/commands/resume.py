@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
@@ -13,12 +12,9 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.wiring.app import TOOLS, Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Row
+from cortext.services.library.listing import Row
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:
@@ -31,7 +27,9 @@ def parser() -> ArgumentParser:
         epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`",
     )
     made.add_argument("what", nargs="*", help=HELP)
-    made.add_argument("--ai", choices=tuple(TOOLS), help="the AI tool to continue in (default: the one it was held in)")
+    made.add_argument(
+        "--ai", choices=tools.names(), help="the AI tool to continue in (default: the one it was held in)"
+    )
     made.add_argument("--list", action="store_true", help="print the list, do not ask which one")
     made.add_argument("--type", help="only conversations of this type")
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
@@ -89,9 +87,9 @@ def _nothing(options: Namespace) -> str:
 
 def _list(rows: list[Row], options: Namespace) -> int:
     if options.json:
-        from cortext.faces.cortext.commands.list_ import print_json
+        from cortext.faces.cortext.commands.list_ import print_rows
 
-        print_json(rows)
+        print_rows(rows)
     elif not rows:
         print(_nothing(options))
     else:

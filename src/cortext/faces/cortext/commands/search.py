@@ -59,7 +59,7 @@ def run(arguments: list[str]) -> int:
     if search.trouble:
         print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
     if options.json:
-        print_json(found)
+        print_hits(found)
     elif found:
         if search.by_meaning:
             from cortext.services.library.search import nearest_to
@@ -71,19 +71,12 @@ def run(arguments: list[str]) -> int:
     return 0 if found or options.json else 1
 
 
-def print_json(found: Sequence[Found]) -> None:
+def print_hits(found: Sequence[Found]) -> None:
     """A hit a message, in the order of the results."""
-    import json
+    from cortext.faces.terminal.output import print_json
+    from cortext.services.library.json_views import hit_json
 
-    from cortext.services.library.listing import row_json
-    from cortext.services.library.search import hit_json
-
-    hits = [hit_json(match, row_json(item.session)) for item in found for match in item.matches]
-    # What cannot be UTF-8 (a lone surrogate) is escaped, as JSON allows.
-    text = json.dumps(hits, ensure_ascii=False, indent=2)
-    if any("\ud800" <= sign <= "\udfff" for sign in text):
-        text = json.dumps(hits, indent=2)
-    print(text)
+    print_json([hit_json(item.session, match) for item in found for match in item.matches])
 
 
 def print_found(found: Sequence[Found]) -> None:

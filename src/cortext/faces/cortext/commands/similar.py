@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._finding import up_to_date
 from cortext.faces.cortext.commands._which import HELP, which_row
-from cortext.faces.cortext.commands.search import print_found, print_json
+from cortext.faces.cortext.commands.search import print_found, print_hits
 from cortext.faces.terminal.args import Help, count
 from cortext.wiring.app import Wiring
 
@@ -33,7 +33,7 @@ def run(arguments: list[str]) -> int:
     row = which_row(wiring, wiring.listing(), " ".join(options.session))
     found = search.similar(row, limit=options.limit)
     if options.json:
-        print_json(found)
+        print_hits(found)
     elif found:
         print_found(found)
     else:

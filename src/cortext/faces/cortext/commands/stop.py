@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+import msgspec
+
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.style import folded
@@ -54,11 +56,9 @@ def run(arguments: list[str], name: str = "stop") -> int:
         found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
     place = found.place
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"] and not options.no_commit
+    commit = place.kind == "workspace" and wiring.settings_of(place.root).workspace.commit and not options.no_commit
     saved = save(place, found.session.id, status, commit=commit)
     if options.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
     print(folded(terminal.block(confirmation(saved))))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -54,8 +55,6 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
 
 def show_call(call: Call) -> None:
     """A tool call in one line, beside the answer."""
-    import json
-
     given = json.dumps(call.input, ensure_ascii=False)
     told = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
     print(paint(told, "dim", stream=sys.stderr), file=sys.stderr)

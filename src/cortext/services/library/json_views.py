@@ -1,0 +1,77 @@
+"""Sessions and messages as JSON: one set of field names for every face."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from cortext.index.sessions import Row
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.store.base import Trashed
+
+if TYPE_CHECKING:
+    from cortext.services.library.search import Match
+
+Json = dict[str, Any]
+
+
+def session_json(row: Row) -> Json:
+    """A session; `damage` only where there is some."""
+    fields: Json = {
+        "id": row.id,
+        "type": row.type,
+        "title": row.title,
+        "status": row.status,
+        "tool": row.tool,
+        "agent": row.agent,
+        "workspace": row.root,
+        "created_at": row.created_at,
+        "last_active": row.last_active,
+        "message_count": row.message_count,
+        "token_count": row.token_count,
+        "summary": row.summary,
+        "path": row.path,
+    }
+    return {**fields, "damage": row.damage} if row.damage else fields
+
+
+def message_json(message: Message) -> Json:
+    """A message as it is stored."""
+    fields: Json = msgspec.to_builtins(message)
+    return {name: value for name, value in fields.items() if name not in ("type", "idx")}
+
+
+def hit_json(row: Row, match: Match) -> Json:
+    """A message that a search found, with its session."""
+    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
+    return {"session": session_json(row), "message": message, "score": match.score}
+
+
+def trashed_json(item: Trashed, store: str = "") -> Json:
+    """A session in the trash."""
+    fields: Json = {"session": item.session_id, "key": item.key, "deleted_at": item.deleted_at}
+    return {**fields, "store": store} if store else fields
+
+
+def row_of(session: Session, root: str, kind: str) -> Row:
+    """A session as a row of the list, where the list itself does not have it: from a store that was opened."""
+    return Row(
+        session.id,
+        session.type,
+        session.title,
+        session.shown_status,
+        session.origin.tool,
+        session.agent,
+        root,
+        session.created_at,
+        session.last_active,
+        session.message_count,
+        session.token_count,
+        session.summary,
+        session.path,
+        kind,
+        session.damage,
+        int(session.straight),
+    )
