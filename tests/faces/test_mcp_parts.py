@@ -20,8 +20,8 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import remember_workspace
 from tests.faces.pond import SECRET
 
 

@@ -18,7 +18,8 @@ from cortext.model.session import Session
 from cortext.services.assistant.commands import Commands
 from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant
+from cortext.wiring.stores import Stores
 from tests.aur.kit import Aur
 from tests.faces.pond import Pond, served
 from tests.support.cli import cortext
@@ -199,7 +200,7 @@ def test_a_deleted_session_is_restored_by_the_same_name(name: str, workspace: Pa
 def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(workspace: Path, aur: Aur) -> None:
     store = WorkspaceStore(str(workspace))
     store.create(Session(id="002-plan-newer", type="plan"))
-    assistant = Wiring(str(workspace)).assistant()
+    assistant = build_assistant(Stores(str(workspace)))
     for name in ("sess_aaa1", "sess_aaa2"):
         assistant.store.create(Session(id=name, type="chat"))
         assistant.store.delete(name)
@@ -263,7 +264,7 @@ def test_aur_accepts_the_same_names(aur: Aur) -> None:
 
 
 def test_alfred_and_telegram_accept_the_same_names(workspace: Path) -> None:
-    assistant = Wiring(str(workspace)).assistant()
+    assistant = build_assistant(Stores(str(workspace)))
     commands = Commands(assistant, idle_minutes=30)
     for chat, own in (("cli", "sess_herons111"), ("tg-42", "sess_boats2222")):
         assistant.sessions.start(chat, session_id=own)

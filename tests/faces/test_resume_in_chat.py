@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message, thread
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext, git
@@ -45,7 +45,7 @@ def _row(workspace: Path, name: str) -> dict[str, Any]:
 
 
 def _log(workspace: Path, name: str) -> list[Message]:
-    world = Wiring(str(workspace))
+    world = Stores(str(workspace))
     return list(world.workspace_store().store.read(name))
 
 
@@ -223,7 +223,7 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
 @pytest.mark.req("FLOW-01", "FLOW-03")
 def test_the_start_of_the_tool_makes_a_conversation_active(workspace: Path) -> None:
     """`cortext resume` only records the session; the hook of the tool that really starts sets the status."""
-    world = Wiring(str(workspace))
+    world = Stores(str(workspace))
     place = world.workspace_store()
     for event, said in (("SessionStart", ""), ("Stop", "Said without any other hook")):
         chat = _chat(workspace)
