@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from bench.common import arguments, in_turns, print_table, role_of, texts, work_folder
 from bench.faces import BARE, at_home, cold, installed, rows_beyond, session
 from cortext.model.session import Origin
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.wiring.app import Wiring
 
 
@@ -94,7 +95,7 @@ def prepare(folder: str, home: str, talk: Talk) -> Callable[[], Iterable[object]
         made = place.store.create(made)
         capture = wiring.capture()
         capture.attach(place, made.id, "claude", talk.key)
-        tool = wiring.tool("claude")
+        tool = ClaudeCode()
         transcript = tool.transcript_at(talk.path)
         assert transcript is not None
         capture.capture(tool, transcript)

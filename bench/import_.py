@@ -30,6 +30,7 @@ from bench.faces import at_home, home_environment, installed
 from cortext.services.capture.capture import ToolReport
 from cortext.services.capture.intake import capture_all
 from cortext.services.capture.transcripts import work_for
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.wiring.app import Wiring
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -123,7 +124,7 @@ def take_in(home: str) -> tuple[Needed, ToolReport]:
     with at_home(home):
         watch = Watch()
         wiring = Wiring(home)
-        work = work_for([wiring.tool("claude")])
+        work = work_for([ClaudeCode()])
         capture = wiring.capture()
         capture.remember_all()
         reports: dict[str, ToolReport] = {}

@@ -10,7 +10,7 @@ import os
 from bench.common import arguments, in_turns, print_table, work_folder
 from bench.faces import BARE, cold, installed, rows_beyond, session, talk
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import TOOLS
+from cortext.tools.registry import BUILT_IN
 
 
 def main() -> None:
@@ -28,7 +28,7 @@ def main() -> None:
             BARE: cold([python, "-c", "pass"], folder, home),
             "resume ID --print": cold([script, "resume", made.id, "--print"], folder, home),
         }
-        for tool in TOOLS:
+        for tool in BUILT_IN:
             command = [script, "resume", made.id, "--dry-run", "--ai", tool]
             contenders[f"resume ID --dry-run --ai {tool}"] = cold(command, folder, home)
         for contend in contenders.values():

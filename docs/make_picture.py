@@ -1,4 +1,4 @@
-"""Draw docs/at-work.svg from what the real commands print in the demo workspace: `python docs/make_picture.py`."""
+"""Draw docs/at-work.svg from the output of the real commands in the demo workspace: `python docs/make_picture.py`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMMANDS = (
 
 
 def main() -> None:
-    """Run the commands in a fresh demo and draw their first lines."""
+    """Run the commands in a fresh demo workspace and draw the first lines of their output."""
     with tempfile.TemporaryDirectory() as folder:
         environ = {
             "PATH": f"{PROGRAM.parent}{os.pathsep}{os.environ['PATH']}",
@@ -49,13 +49,13 @@ def main() -> None:
             done = subprocess.run(
                 command.split(), cwd=f"{folder}/cortext-demo", env=environ, check=True, capture_output=True
             )
-            said = done.stdout.decode("utf-8").replace(folder, "~").rstrip().splitlines()
-            rows += [f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m", *said[:count], ""]
+            output = done.stdout.decode("utf-8").replace(folder, "~").rstrip().splitlines()
+            rows += [f"\x1b[32m$\x1b[0m \x1b[1m{command}\x1b[0m", *output[:count], ""]
     (HERE / "at-work.svg").write_text(draw(rows[:-1]), encoding="utf-8")
 
 
 def draw(rows: list[str]) -> str:
-    """A terminal window with these lines."""
+    """Return an SVG of a terminal window with these lines."""
     height = TOP + LINE * len(rows) + 14
     width = LEFT * 2 + int(WIDTH * 7.85)
     dots = "".join(
@@ -63,8 +63,8 @@ def draw(rows: list[str]) -> str:
         for n, c in enumerate(("#ff5f57", "#febc2e", "#28c840"))
     )
     lines = "\n".join(
-        f'<text x="{LEFT}" y="{TOP + LINE * place}" xml:space="preserve">{spans(row)}</text>'
-        for place, row in enumerate(rows)
+        f'<text x="{LEFT}" y="{TOP + LINE * index}" xml:space="preserve">{spans(row)}</text>'
+        for index, row in enumerate(rows)
     )
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}">\n'
@@ -75,9 +75,9 @@ def draw(rows: list[str]) -> str:
 
 
 def spans(row: str) -> str:
-    """One line with its colours."""
+    """Convert the ANSI colours of a line to SVG spans."""
     out, colour = [], ""
-    for piece in re.split(r"(\x1b\[[0-9;]*m)", cut(row)):
+    for piece in re.split(r"(\x1b\[[0-9;]*m)", truncate(row)):
         if piece.startswith("\x1b["):
             codes = [code for code in piece[2:-1].split(";") if code in COLOURS]
             colour = COLOURS[codes[-1]] if codes else ""
@@ -86,8 +86,8 @@ def spans(row: str) -> str:
     return "".join(out)
 
 
-def cut(row: str) -> str:
-    """The line as far as the window reaches."""
+def truncate(row: str) -> str:
+    """Truncate a line to the width of the window; colour codes take no space."""
     seen, kept = 0, []
     for piece in re.split(r"(\x1b\[[0-9;]*m)", row):
         if piece.startswith("\x1b["):

@@ -1,4 +1,4 @@
-"""Write docs/reference.md, every command and every setting, from the code itself: `python docs/make_reference.py`."""
+"""Generate docs/reference.md, with every command and setting, from the code: `python docs/make_reference.py`."""
 
 from __future__ import annotations
 
@@ -18,30 +18,30 @@ HERE = Path(__file__).parent
 HEAD = """\
 # Reference
 
-Every command with its options, and every setting. This page is written by `docs/make_reference.py` from the code.
-`cortext COMMAND --help` says more about each command.
+Every command with its options, and every setting. `docs/make_reference.py` generates this page from the code.
+`cortext COMMAND --help` explains each command.
 """
 SETTINGS = """
 ## Settings
 
-In `~/.config/cortext/config.toml` (a table for each part before the last dot), in `.workspace/config.toml`, or as a
-variable of the environment; the later wins. **Anywhere** marks what counts in the file of a workspace that you have not
-trusted with `cortext trust`.
+A setting is read from `~/.config/cortext/config.toml` (the part before the last dot is the table), from
+`.workspace/config.toml`, and from an environment variable; each overrides the one before it. A workspace can set those
+marked **untrusted** right away, and the others only after you run `cortext trust`.
 
-| setting | built in | anywhere | variable | what it is |
+| setting | default | untrusted | variable | meaning |
 |---|---|---|---|---|
 """
 
 
 class _Found(Exception):
-    """The command line of a command, on its way out."""
+    """Carries a command's parser out of the patched `parse_known_args`."""
 
     def __init__(self, parser: ArgumentParser) -> None:
         self.parser = parser
 
 
 def modules(program: str) -> dict[str, str]:
-    """The commands of a program that are for people, with their modules; "" is the program without a command."""
+    """Return the module of each documented command of a program; "" stands for the program without a command."""
     if program == "cortext":
         return {name: f"{cortext.PACKAGE}.{module}" for _, group in cortext.COMMANDS for name, module, _ in group}
     if program == "aur":
@@ -50,18 +50,18 @@ def modules(program: str) -> dict[str, str]:
 
 
 def parsers(program: str, command: str) -> dict[str, ArgumentParser]:
-    """The command lines of a command and of the commands that it has itself, by name."""
+    """Return the parsers of a command and its subcommands, by name."""
 
-    def caught(parser: ArgumentParser, *_: object) -> None:
+    def capture(parser: ArgumentParser, *_: object) -> None:
         raise _Found(parser)
 
     module = importlib.import_module(modules(program)[command])
-    with mock.patch.object(ArgumentParser, "parse_known_args", caught):
+    with mock.patch.object(ArgumentParser, "parse_known_args", capture):
         try:
             module.run(["--help"])
         except _Found as found:
             return dict(_with_children(f"{program} {command}".strip(), found.parser))
-    raise AssertionError(f"{program} {command} reads no command line")
+    raise AssertionError(f"{program} {command} never parses its arguments")
 
 
 def _with_children(name: str, parser: ArgumentParser) -> Iterator[tuple[str, ArgumentParser]]:
@@ -73,7 +73,7 @@ def _with_children(name: str, parser: ArgumentParser) -> Iterator[tuple[str, Arg
 
 
 def options(parser: ArgumentParser) -> list[str]:
-    """The options of a command line, as they are written."""
+    """Return the options of a parser as they are typed."""
     return [
         ", ".join(action.option_strings) + (f" {action.metavar}" if isinstance(action.metavar, str) else "")
         for action in parser._actions
@@ -82,7 +82,7 @@ def options(parser: ArgumentParser) -> list[str]:
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the text of the page."""
     lines = [HEAD]
     for program in ("cortext", "aur", "alfred"):
         lines += [f"## `{program}`", "", "| command | options |", "|---|---|"]
@@ -95,9 +95,9 @@ def page() -> str:
     for setting in config.SETTINGS.values():
         variable = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
         default = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
-        built_in = f"`{default}`" if default else ""
-        anywhere = "yes" if setting.anywhere else ""
-        rows.append(f"| `{setting.name}` | {built_in} | {anywhere} | `{variable}` | {setting.help} |")
+        shown = f"`{default}`" if default else ""
+        untrusted = "yes" if setting.anywhere else ""
+        rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{variable}` | {setting.help} |")
     return "\n".join(lines).rstrip() + "\n" + SETTINGS + "\n".join(rows) + "\n"
 
 

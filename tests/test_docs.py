@@ -1,5 +1,5 @@
-"""The pages for people, held to the code: every command, option, setting, variable and path that they name is there,
-and every command, option and setting that is there is named by them."""
+"""The documentation matches the code: every command, option, setting, variable and path it names exists, and every
+command, option and setting is documented."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from cortext.faces.cortext import main as cortext
 REPOSITORY = Path(__file__).parent.parent
 PAGES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
-# Options of other programs that the pages name.
-OTHERS_OPTIONS = {"--quick", "--amend"}
-# Where the AI tools keep what is theirs.
-# Names in the text that only look like a setting or a path of ours.
+# Options of other programs.
+FOREIGN_OPTIONS = {"--quick", "--amend"}
+# Names that only look like a setting or a path of the project.
 EXAMPLES = {"store.append", "src/net/reply.py"}
-OTHERS_FOLDERS = ("~/.claude", "~/.gemini", "~/.codex", "~/.config/opencode", "~/.local/share/opencode", "~/.npmrc")
+# Files and folders of other programs.
+FOREIGN_PATHS = ("~/.claude", "~/.gemini", "~/.codex", "~/.config/opencode", "~/.local/share/opencode", "~/.pgpass")
 
 
 @cache
 def _fences(page: Path) -> list[tuple[str, str]]:
-    """The fenced blocks: language and text."""
+    """Return the language and the text of each fenced block."""
     found = re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
     return [(language, text) for language, text in found]
 
 
 @cache
 def _spans(page: Path) -> list[str]:
-    """What stands between backticks in the text."""
+    """Return the inline code spans outside fenced blocks."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     return [" ".join(span.split()) for span in re.findall(r"`([^`]+)`", text)]
 
 
 def _command_lines(page: Path) -> Iterator[list[str]]:
-    """Every line that begins with one of our commands, as words, up to a comment or the next command."""
+    """Yield each call of one of our commands as words, up to a comment or the next command of the line."""
     lines = [line for language, text in _fences(page) if language in ("", "sh", "bash") for line in text.splitlines()]
     for line in [*lines, *_spans(page)]:
         plain = re.sub(r"\"[^\"]*\"|'[^']*'", "WORDS", line.split("  #")[0])
@@ -55,8 +55,8 @@ def _command_lines(page: Path) -> Iterator[list[str]]:
 
 
 @cache
-def _known(program: str, command: str) -> set[str]:
-    """Every option of a command, and of the commands that it has itself."""
+def _options(program: str, command: str) -> set[str]:
+    """Return the options of a command and its subcommands."""
     found = {"--help", "-h", "--version", "-V"}
     if command in reference.modules(program):
         for parser in reference.parsers(program, command).values():
@@ -67,11 +67,11 @@ def _known(program: str, command: str) -> set[str]:
 @cache
 def _all_options() -> set[str]:
     programs = ("cortext", "aur", "alfred")
-    return {option for one in programs for command in reference.modules(one) for option in _known(one, command)}
+    return {option for one in programs for command in reference.modules(one) for option in _options(one, command)}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_command_and_option_on_a_page_is_there(page: Path) -> None:
+def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
     wrong = []
     for words in _command_lines(page):
         program, rest = words[0], words[1:]
@@ -86,15 +86,15 @@ def test_every_command_and_option_on_a_page_is_there(page: Path) -> None:
         wrong += [
             f"{' '.join(words)}: {word}"
             for word in rest
-            if word.startswith("-") and len(word) > 1 and re.split("[=\\]]", word)[0] not in _known(program, command)
+            if word.startswith("-") and len(word) > 1 and re.split("[=\\]]", word)[0] not in _options(program, command)
         ]
     for span in _spans(page):
-        wrong += [word for word in re.findall(r"^--[a-z][a-z-]+", span) if word not in _all_options() | OTHERS_OPTIONS]
+        wrong += [word for word in re.findall(r"^--[a-z][a-z-]+", span) if word not in _all_options() | FOREIGN_OPTIONS]
     assert wrong == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_setting_on_a_page_is_there(page: Path) -> None:
+def test_every_setting_on_a_page_exists(page: Path) -> None:
     tables = {name.partition(".")[0] for name in config.SETTINGS}
     names = [name for span in _spans(page) for name in re.findall(r"^([a-z]+(?:\.[a-z_]+)+)(?: =.*)?$", span)]
     wrong = [name for name in names if name.partition(".")[0] in tables and name not in config.SETTINGS]
@@ -123,7 +123,7 @@ def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_path_on_a_page_is_there(page: Path) -> None:
+def test_every_path_on_a_page_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     wrong = [link for link in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text) if not (page.parent / link).exists()]
     everything = [*_spans(page), *(line for _, block in _fences(page) for line in block.splitlines())]
@@ -135,15 +135,16 @@ def test_every_path_on_a_page_is_there(page: Path) -> None:
             path = REPOSITORY / module.replace(".", "/")
             if module.rpartition(".")[2] != "NAME" and not (path.with_suffix(".py").exists() or path.is_dir()):
                 wrong.append(module)
-        wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _ours(path)]
+        wrong += [path for path in re.findall(r"(~/[\w./-]+)", words) if not _is_known(path)]
     assert wrong == []
 
 
-def _ours(path: str) -> bool:
-    """Whether the code keeps something there, or it is another program's."""
+def _is_known(path: str) -> bool:
+    """Whether the code uses this path, or it belongs to another program."""
     settings = config.load()
     folders = [
         config.data_folder(),
+        config.state_folder(),
         config.cache_folder(),
         os.path.dirname(config.user_file()),
         config.spawn_folder(settings),
@@ -151,13 +152,16 @@ def _ours(path: str) -> bool:
         config.assistant_folder(settings),
     ]
     full = os.path.expanduser(path)
-    within = [os.path.expanduser(folder) for folder in OTHERS_FOLDERS] + folders
+    within = [os.path.expanduser(folder) for folder in FOREIGN_PATHS] + folders
     return any(full.rstrip("/") == folder or full.startswith(folder + "/") for folder in within) or (
         path.rstrip("/").removeprefix("~/") in _source()
     )
 
 
-def test_the_reference_is_that_of_the_code() -> None:
-    """Every command, option and setting is on a page of its own, which is written from the code."""
-    told = (REPOSITORY / "docs" / "reference.md").read_text(encoding="utf-8")
-    assert told == reference.page(), "run `.venv/bin/python docs/make_reference.py`"
+def test_the_reference_is_generated_from_the_current_code() -> None:
+    written = (REPOSITORY / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert written == reference.page(), "run `.venv/bin/python docs/make_reference.py`"
+
+
+def test_the_readme_has_fewer_than_150_lines() -> None:
+    assert len((REPOSITORY / "README.md").read_text(encoding="utf-8").splitlines()) < 150

@@ -1,4 +1,4 @@
-"""Updates of the search index that are killed, and many readers beside one writer.
+"""Index updates that are killed, and several readers next to one writer.
 
 python -m tests.index.killed [--kills 100] [--messages 100000]     the long versions
 """
@@ -38,26 +38,26 @@ print(asked)
 """
 
 
-def _fill(world: World, chance: random.Random, sessions: int, messages: int) -> None:
+def _fill(world: World, rng: random.Random, sessions: int, messages: int) -> None:
     for number in range(sessions):
-        name = f"s{number}-{chance.randrange(10**9)}"
-        world.store.create(Session(id=name, title=" ".join(chance.sample(WORDS, 2))))
-        world.store.append(name, *(_message(chance) for _ in range(messages)))
+        name = f"s{number}-{rng.randrange(10**9)}"
+        world.store.create(Session(id=name, title=" ".join(rng.sample(WORDS, 2))))
+        world.store.append(name, *(_message(rng) for _ in range(messages)))
 
 
-def _message(chance: random.Random) -> Message:
-    text = " ".join([*chance.choices(WORDS, k=12), f"word{chance.randrange(1000)}"])
-    return Message(role=chance.choice(("user", "assistant")), content=text)
+def _message(rng: random.Random) -> Message:
+    text = " ".join([*rng.choices(WORDS, k=12), f"word{rng.randrange(1000)}"])
+    return Message(role=rng.choice(("user", "assistant")), content=text)
 
 
 def run(folder: Path, kills: int, seed: int) -> int:
-    """Kill an update again and again while the sessions change; how many were killed before they ended.
+    """Kill an update again and again while the sessions change. Return how many were killed before they ended.
 
-    After each kill, what a new process finds is compared with what an index that is made anew finds.
+    After each kill, the results in a new process are compared with those of an index built from scratch.
     """
-    chance = random.Random(seed)
+    rng = random.Random(seed)
     world = World(folder)
-    _fill(world, chance, 10, 60)
+    _fill(world, rng, 10, 60)
     os.environ["CORTEXT_WORKSPACE"] = str(world.root)
     begin = time.monotonic()
     subprocess.run([sys.executable, "-c", UPDATE], cwd=world.root, check=True)
@@ -65,16 +65,16 @@ def run(folder: Path, kills: int, seed: int) -> int:
     died = 0
     for _ in range(kills):
         names = [session.id for session in world.store.sessions()]
-        world.store.append(chance.choice(names), *(_message(chance) for _ in range(chance.randrange(1, 120))))
-        if chance.random() < 0.4:
-            _fill(world, chance, 1, chance.randrange(1, 200))
-        if chance.random() < 0.2:
-            world.store.delete(chance.choice(names))
+        world.store.append(rng.choice(names), *(_message(rng) for _ in range(rng.randrange(1, 120))))
+        if rng.random() < 0.4:
+            _fill(world, rng, 1, rng.randrange(1, 200))
+        if rng.random() < 0.2:
+            world.store.delete(rng.choice(names))
         begin = time.monotonic()
         with subprocess.Popen([sys.executable, "-c", UPDATE], cwd=world.root) as updating:
             try:
-                updating.wait(chance.uniform(0.3, 1.1) * takes)
-                takes = time.monotonic() - begin  # the next one is killed in time, however busy the machine was before
+                updating.wait(rng.uniform(0.3, 1.1) * takes)
+                takes = time.monotonic() - begin  # so that the next one is killed in time on a busy machine
             except subprocess.TimeoutExpired:
                 died += 1
             updating.kill()
@@ -88,19 +88,19 @@ def _same_as_new(world: World) -> None:
     with tempfile.TemporaryDirectory() as cache:
         os.environ["XDG_CACHE_HOME"] = cache
         try:
-            anew = _everything(world)
+            rebuilt = _everything(world)
         finally:
             del os.environ["XDG_CACHE_HOME"]
             if kept is not None:
                 os.environ["XDG_CACHE_HOME"] = kept
-    for what, ours, theirs in zip(("documents", "vectors", "by words", "by meaning"), here, anew, strict=True):
+    for what, ours, theirs in zip(("documents", "vectors", "by words", "by meaning"), here, rebuilt, strict=True):
         assert ours == theirs, f"{what}: {ours} here, {theirs} in a new index"
 
 
 def _everything(world: World) -> tuple[int, int, list[set[tuple[str, int]]], list[set[str]]]:
-    """How many documents and vectors there are, and all that is found: by the words each message, else each session.
+    """Return the number of documents and vectors, the messages found by words and the sessions found by meaning.
 
-    Not the scores: while tantivy still counts deleted messages among all, they differ in their last digits.
+    Scores are left out: while tantivy still counts deleted documents, they differ in the last digits.
     """
     search = world.search()
     search.refresh(patient=True)
@@ -113,16 +113,16 @@ def _everything(world: World) -> tuple[int, int, list[set[tuple[str, int]]], lis
     meant = [{found.session.id for found in search.search(text, limit=500)} for text in ASKED]
     alive = {key for key, _ in there.state.connection.execute("SELECT key, 0 FROM session")}
     vectors = there.meaning(search.status().model).vectors()
-    places = [number for segment in vectors.segments for number in segment.owners.tolist() if number >> 32 in alive]
-    assert len(places) == len(set(places))  # no message has two
-    return there.keywords.searcher().num_docs, len(places), exact, meant
+    owners = [number for segment in vectors.segments for number in segment.owners.tolist() if number >> 32 in alive]
+    assert len(owners) == len(set(owners))  # no message has two
+    return there.keywords.searcher().num_docs, len(owners), exact, meant
 
 
 def crowd(folder: Path, messages: int, readers: int) -> int:
-    """Readers in processes of their own ask all the time while one writes and indexes; how often they asked."""
+    """Query from several processes while one writes and indexes. Return the smallest number of queries of any."""
     world = World(folder)
-    chance = random.Random(5)
-    _fill(world, chance, 5, 20)
+    rng = random.Random(5)
+    _fill(world, rng, 5, 20)
     os.environ["CORTEXT_WORKSPACE"] = str(world.root)
     world.search().refresh()
     stop = folder / "stop"
@@ -136,7 +136,7 @@ def crowd(folder: Path, messages: int, readers: int) -> int:
         store = WorkspaceStore(str(world.root))
         for number in range(max(1, messages // 500)):
             store.create(Session(id=f"crowd-{number}"))
-            store.append(f"crowd-{number}", *(_message(chance) for _ in range(500)))
+            store.append(f"crowd-{number}", *(_message(rng) for _ in range(500)))
             world.search().refresh()
     finally:
         stop.touch()
@@ -144,7 +144,7 @@ def crowd(folder: Path, messages: int, readers: int) -> int:
     for process, (_, error) in zip(processes, ended, strict=True):
         assert process.returncode == 0, error.decode("utf-8", "replace")
     search = world.search()
-    assert search.refresh()  # nobody holds the lock
+    assert search.refresh()  # no process holds the lock
     status = search.status()
     assert not status.behind
     assert status.messages == 100 + max(1, messages // 500) * 500
@@ -160,10 +160,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = os.path.join(folder, "one")
         died = run(Path(folder) / "kills", options.kills, options.seed)
-        print(f"{options.kills} updates, {died} killed on the way: every answer as from a new index")
+        print(f"{options.kills} updates, {died} killed: the results match those of a new index every time")
         os.environ["HOME"] = os.path.join(folder, "two")
         asked = crowd(Path(folder) / "crowd", options.messages, 4)
-        print(f"4 readers, at least {asked:,} queries each while {options.messages:,} messages came: no error")
+        print(f"4 readers made at least {asked:,} queries each while {options.messages:,} messages arrived: no errors")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The search index follows the files by itself, in proportion to what changed, and can be deleted or killed."""
+"""The search index follows the files incrementally, and survives being deleted or killed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.req("FIND-03")
-def test_every_kind_of_change_is_seen_at_the_next_query(world: World) -> None:
+def test_every_kind_of_change_is_seen_by_the_next_query(world: World) -> None:
     assert world.find("heron") == ["birds"]
     world.talk("birds", "And the kingfisher?", "It dives.")
     assert world.find("kingfisher", exact=True) == ["birds"]
@@ -45,7 +45,7 @@ def test_every_kind_of_change_is_seen_at_the_next_query(world: World) -> None:
 
 
 @pytest.mark.req("FIND-03")
-def test_what_others_write_into_a_log_is_seen(world: World) -> None:
+def test_what_others_write_to_a_log_is_seen(world: World) -> None:
     assert world.find("ostrich", exact=True) == []
     log = next(world.root.rglob("birds/.session/messages.jsonl"))
     with open(log, "a", encoding="utf-8") as file:
@@ -61,7 +61,7 @@ def test_what_others_write_into_a_log_is_seen(world: World) -> None:
 
 
 @pytest.mark.req("FIND-03")
-def test_only_what_is_new_is_added(world: World) -> None:
+def test_only_new_messages_are_indexed(world: World) -> None:
     world.find("heron")
     with (
         mock.patch.object(update, "VERIFIED", 0),
@@ -78,7 +78,7 @@ def test_only_what_is_new_is_added(world: World) -> None:
 
 @pytest.mark.req("FIND-03")
 @pytest.mark.parametrize("letters", [1, 1 << 18])
-def test_very_many_messages_are_indexed_as_few_are(world: World, letters: int) -> None:
+def test_large_and_small_batches_are_indexed_alike(world: World, letters: int) -> None:
     world.talk("code", "parseHttpReply calls http_reply in src/net/reply.py", "?!", title="Getting theUserName")
     world.talk("signs", "全文検索 の heron", "retries\nof the parseHttpReply", "x" * 70 + " naïve Straße")
     asked = (
@@ -95,7 +95,7 @@ def test_very_many_messages_are_indexed_as_few_are(world: World, letters: int) -
     before = answers(world.search(), *asked)
     assert all(before)
     shutil.rmtree(world.cache())
-    with mock.patch.object(update, "SMALL", 0), mock.patch.object(keyword_writer, "LOT", letters):
+    with mock.patch.object(update, "SMALL", 0), mock.patch.object(keyword_writer, "BATCH", letters):
         assert answers(world.search(), *asked) == before
         world.talk("late", "A heron came late, said theUserName", "And went.")
         world.store.delete("retry")
@@ -107,11 +107,11 @@ def test_very_many_messages_are_indexed_as_few_are(world: World, letters: int) -
 
 
 @pytest.mark.req("STORE-01", "FIND-03")
-def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
+def test_a_deleted_or_damaged_index_comes_back_the_same(world: World) -> None:
     for number in range(12):
         world.talk(f"more-{number}", f"The heron number {number} of the river", "An engine, then.")
         if number % 3 == 0:
-            world.find("heron")  # so that it came about in many steps
+            world.find("heron")  # so that the index is built in many steps
     before = answers(world.search(), *ASKED)
     assert before[0]
     shutil.rmtree(world.cache())
@@ -128,7 +128,7 @@ def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
 
 
 @pytest.mark.req("FIND-03", "LOOK-02")
-def test_a_rebuild_goes_on_where_it_was_interrupted_and_the_old_index_answers(world: World) -> None:
+def test_an_interrupted_rebuild_continues_and_the_old_index_answers(world: World) -> None:
     before = answers(world.search(), *ASKED)
     search = world.search()
     with mock.patch.object(engine.Engine, "_embed", side_effect=KeyboardInterrupt), pytest.raises(KeyboardInterrupt):
@@ -144,20 +144,20 @@ def test_a_rebuild_goes_on_where_it_was_interrupted_and_the_old_index_answers(wo
 
 
 @pytest.mark.req("FIND-03")
-def test_a_reader_keeps_answering_while_the_index_is_made_anew(world: World) -> None:
+def test_a_reader_keeps_answering_during_a_rebuild(world: World) -> None:
     reader = world.search()
     before = answers(reader, *ASKED)
     world.search().rebuild()
     assert answers(reader, *ASKED) == before
 
 
-def test_a_workspace_that_was_not_known_is_taken_in_when_it_is(world: World, tmp_path: Path) -> None:
+def test_a_workspace_is_indexed_as_soon_as_it_is_known(world: World, tmp_path: Path) -> None:
     world.find("heron")
     other = World(tmp_path / "other")
     other.talk("far", "A heron somewhere else")
     assert set(other.find("heron", exact=True)) == {"far", "birds"}
     assert set(world.find("heron", exact=True)) == {"far", "birds"}
-    # Where it is not known (any more), its sessions are not shown; later they are there again.
+    # While it is not registered its sessions are hidden; once it is again, they are back.
     known = Path(os.environ["HOME"]) / ".local/share/cortext/workspaces"
     kept = known.read_text(encoding="utf-8")
     known.write_text(f"{world.root}\n", encoding="utf-8")
@@ -168,17 +168,17 @@ def test_a_workspace_that_was_not_known_is_taken_in_when_it_is(world: World, tmp
 
 
 @pytest.mark.req("FIND-03")
-def test_killing_an_update_at_random_moments_never_changes_an_answer(tmp_path: Path) -> None:
+def test_killing_an_update_at_random_never_changes_a_result(tmp_path: Path) -> None:
     assert killed.run(tmp_path, kills=12, seed=1) >= 3
 
 
 @pytest.mark.req("FIND-03", "STORE-05")
-def test_four_processes_ask_while_one_writes_and_indexes(tmp_path: Path) -> None:
+def test_four_processes_query_while_one_writes_and_indexes(tmp_path: Path) -> None:
     assert killed.crowd(tmp_path, messages=3_000, readers=4) > 0
 
 
 @pytest.mark.req("FIND-03")
-def test_an_update_that_cannot_have_the_lock_answers_from_what_is_there(world: World) -> None:
+def test_a_query_without_the_lock_uses_the_index_as_it_is(world: World) -> None:
     world.find("heron")
     search = world.search()
     holder = search._engine._lock(0.0)
@@ -191,7 +191,7 @@ def test_an_update_that_cannot_have_the_lock_answers_from_what_is_there(world: W
 
 
 @pytest.mark.req("FIND-04")
-def test_a_query_reads_what_it_shows_and_nothing_else(world: World) -> None:
+def test_a_query_reads_only_the_messages_it_shows(world: World) -> None:
     for number in range(40):
         world.talk(f"more-{number}", f"The heron number {number}", "An engine.")
     search = world.search()
@@ -203,7 +203,7 @@ def test_a_query_reads_what_it_shows_and_nothing_else(world: World) -> None:
         assert len(search.search("heron engine", limit=3)) == 3
 
 
-def test_a_damaged_session_is_found_by_what_can_be_read(world: World) -> None:
+def test_a_damaged_session_is_found_by_its_readable_messages(world: World) -> None:
     world.store.create(Session(id="torn"))
     world.store.append("torn", Message(role="user", content="an albatross"), Message(role="user", content="a second"))
     log = next(world.root.rglob("torn/.session/messages.jsonl"))
@@ -211,7 +211,7 @@ def test_a_damaged_session_is_found_by_what_can_be_read(world: World) -> None:
     assert world.find("albatross", exact=True) == ["torn"]
 
 
-def test_the_whole_story_in_a_process_of_its_own(world: World) -> None:
+def test_a_new_process_finds_the_session(world: World) -> None:
     code = "from cortext.wiring.app import Wiring; print(Wiring().search().search('heron')[0].session.id)"
     done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "birds"

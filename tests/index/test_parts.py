@@ -1,4 +1,4 @@
-"""The parts of search by themselves: queries taken apart, words, vectors and their clusters, fusion, models."""
+"""The parts of search in isolation: query parsing, words, vectors and their clusters, score fusion, models."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from cortext.services.library.snippets import WIDTH, snippet
 from tests.index.world import World
 
 
-def test_a_query_taken_apart() -> None:
+def test_a_query_is_parsed_into_words_and_filters() -> None:
     query = parse(
         'How do we +fix "connection refused" -docker conf* tool:claude http://x.y:80 --amend after:7d after:x'
     )
@@ -57,7 +57,7 @@ def test_a_query_taken_apart() -> None:
         ("--amend", False, False, False, False),
         ("after:x", False, False, False, False),
     ]
-    assert [word.text for word in parse("who are you").words] == ["who", "are", "you"]  # nothing else is there
+    assert [word.text for word in parse("who are you").words] == ["who", "are", "you"]  # stop words are all there is
 
 
 @given(st.text())
@@ -78,16 +78,16 @@ def test_any_text_is_a_query(text: str) -> None:
         ("soon", -1, -1),
     ],
 )
-def test_moments(text: str, first: int, last: int) -> None:
+def test_dates_become_sortable_numbers(text: str, first: int, last: int) -> None:
     assert (moment(text), moment(text, end=True)) == (first, last)
 
 
-def test_moments_that_are_a_while_ago() -> None:
+def test_relative_dates_are_in_order() -> None:
     assert 0 < moment("1y") < moment("3m") < moment("2w") < moment("7d") < moment("12h") < moment("today", end=True)
     assert moment("yesterday") < moment("today")
 
 
-def test_words_and_their_pieces() -> None:
+def test_words_and_camel_case_are_split() -> None:
     assert words_of("snake_case a/b.py") == ["snake", "case", "a", "b", "py"]
     assert words_of("snake_case a/b.py naïve") == ["snake", "case", "a", "b", "py", "naïve"]
     assert camel_pieces("parseHTTPReply2") == ["parse", "HTTP", "Reply", "2"]
@@ -104,12 +104,12 @@ def _both(index: Keywords) -> tuple[Vocabulary, ManyTerms]:
     return Vocabulary(*how), ManyTerms(*how)
 
 
-def test_terms_and_the_pieces_of_camel_case(index: Keywords) -> None:
+def test_terms_include_the_pieces_of_camel_case(index: Keywords) -> None:
     for vocabulary in _both(index):
         found = vocabulary.terms(["The getUserName of getUserName", "", f"before {'long' * 16} Retries"])
         terms = [said.split() for said, _ in found]
         assert terms[:2] == [["the", "getusernam", "of", "getusernam"], []]
-        assert terms[2] == ["befor", GAP, "retri"]  # what is too long keeps its place, and is dropped there
+        assert terms[2] == ["befor", GAP, "retri"]  # a word that is too long keeps its position, but is not indexed
         assert [pieces.split() for _, pieces in found] == [["get", "user", "name"], [], []]
         assert vocabulary.fresh == {"the", "getusername", "of", "before", "retries"}
 
@@ -120,20 +120,21 @@ _TEXTS = st.lists(
 
 
 @given(st.lists(_TEXTS, max_size=4))
-def test_many_texts_have_the_same_terms_as_one_by_one(index: Keywords, lots: list[list[str]]) -> None:
+def test_many_texts_have_the_same_terms_as_one_by_one(index: Keywords, batches: list[list[str]]) -> None:
     few, many = _both(index)
-    for lot in lots:  # later ones meet words that are known, and tables that grew
-        texts = [clean(text) for text in lot]
+    for batch in batches:  # later batches see known words and grown tables
+        texts = [clean(text) for text in batch]
         found = [(said.split(), pieces.split()) for said, pieces in few.terms(texts)]
         assert found == [(said.split(), pieces.split()) for said, pieces in many.terms(texts)]
         for text, (terms, _) in zip(texts, found, strict=True):
-            assert [term for term in terms if term != GAP] == index.stems(text)  # as the index takes a query apart
+            assert [term for term in terms if term != GAP] == index.stems(text)  # as the index splits a query
     assert few.fresh == many.fresh
 
 
 def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
     texts = [
-        " ".join(f"word{number} someName{number}" for number in range(lot, lot + 700)) for lot in range(0, 9_000, 500)
+        " ".join(f"word{number} someName{number}" for number in range(start, start + 700))
+        for start in range(0, 9_000, 500)
     ]
     few, many = _both(index)
     with mock.patch("cortext.index.search.manyterms.MOST_KNOWN", 5_000):
@@ -142,7 +143,7 @@ def test_a_table_of_words_grows_and_forgets(index: Keywords) -> None:
     assert many._table.count < 9_000
 
 
-def test_the_word_list_finds_pieces_and_stays_short(tmp_path: Path) -> None:
+def test_the_word_list_finds_parts_of_words_and_stays_short(tmp_path: Path) -> None:
     words = WordList(str(tmp_path))
     assert words.holding("fig") == []
     words.add(["configure", "fig", "reconfigured"])
@@ -158,9 +159,9 @@ def test_the_word_list_finds_pieces_and_stays_short(tmp_path: Path) -> None:
 
 
 @given(st.text(max_size=600), st.sets(st.text(min_size=1, max_size=4)))
-def test_a_snippet_is_a_window_with_its_words_lit(text: str, lit: set[str]) -> None:
+def test_a_snippet_is_a_window_with_highlighted_words(text: str, lit: set[str]) -> None:
     def tokens(piece: str) -> list[tuple[str, int, int]]:
-        return [(sign, place, place + 1) for place, sign in enumerate(piece)]
+        return [(letter, offset, offset + 1) for offset, letter in enumerate(piece)]
 
     shown, spans = snippet(text, lit, tokens)
     assert len(shown) <= WIDTH + 2
@@ -174,24 +175,24 @@ def test_only_a_log_that_grew_is_read_from_its_tail() -> None:
     assert not only_grew("10.1.7 -", "20.2.7 5.5.5")  # messages moved to the archive
 
 
-def test_the_table_is_the_one_that_was_measured() -> None:
+def test_the_embedding_table_is_the_measured_one() -> None:
     assert build.changed() == []
 
 
 def test_one_text_and_many_have_the_same_vectors() -> None:
     model = StaticModel()
-    said = [
+    texts = [
         "The database connection failed",
         "cannot connect to postgres",
         "a sunrise was painted",
         "",
         "日本語",
         "Café",
-        "nest " * 300 + "sunrise",  # of a text, the first 256 words count
+        "nest " * 300 + "sunrise",  # only the first 256 words of a text count
         f"{'getDatabaseName' * 5} sunrise",  # too long for a word
     ]
-    one = np.concatenate([model.embed([text]) for text in said])
-    many = model.embed(said * 3)[: len(said)]
+    one = np.concatenate([model.embed([text]) for text in texts])
+    many = model.embed(texts * 3)[: len(texts)]
     assert float(np.abs(one - many).max()) < 1e-5
     near, far = float(one[0] @ one[1]), float(one[0] @ one[2])
     assert near > far + 0.3
@@ -200,21 +201,21 @@ def test_one_text_and_many_have_the_same_vectors() -> None:
 
 def test_several_threads_embed_at_once() -> None:
     model = StaticModel()
-    lots = [[f"the {word}{number} of lot {lot}" for number in range(300) for word in "ab"] for lot in range(4)]
-    alone = [StaticModel().embed(lot) for lot in lots]
+    batches = [[f"the {word}{number} of lot {batch}" for number in range(300) for word in "ab"] for batch in range(4)]
+    alone = [StaticModel().embed(batch) for batch in batches]
     with ThreadPoolExecutor(4) as pool:
-        together = list(pool.map(model.embed, lots))
+        together = list(pool.map(model.embed, batches))
     assert all(np.array_equal(one, other) for one, other in zip(alone, together, strict=True))
 
 
 def _random(count: int, seed: int = 0) -> np.ndarray[tuple[int, int], np.dtype[np.float32]]:
-    chance = np.random.default_rng(seed)
-    middles = chance.normal(size=(40, 32))
-    made = middles[chance.integers(0, 40, count)] + 0.5 * chance.normal(size=(count, 32))
+    random = np.random.default_rng(seed)
+    middles = random.normal(size=(40, 32))
+    made = middles[random.integers(0, 40, count)] + 0.5 * random.normal(size=(count, 32))
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
 
 
-def test_clusters_find_nearly_what_a_look_at_everything_finds(tmp_path: Path) -> None:
+def test_clusters_find_nearly_what_a_full_scan_finds(tmp_path: Path) -> None:
     vectors = _random(6_000)
     owners = np.array([owner(1 + row // 50, row % 50) for row in range(len(vectors))], dtype=np.uint64)
     packed, scales = pack(vectors)
@@ -243,14 +244,14 @@ def test_clusters_find_nearly_what_a_look_at_everything_finds(tmp_path: Path) ->
     assert sorted_set.mean(9_999) is None
 
 
-def test_a_file_that_is_no_file_of_vectors_is_refused(tmp_path: Path) -> None:
+def test_a_file_without_vectors_is_refused(tmp_path: Path) -> None:
     for damage in (b"", b"short", b"x" * 100):
         (tmp_path / "bad").write_bytes(damage)
-        with pytest.raises(ValueError, match="no file of vectors"):
+        with pytest.raises(ValueError, match="is not a vector file"):
             Segment(str(tmp_path / "bad"))
 
 
-def test_small_files_of_vectors_are_merged_and_the_dead_drop_out(tmp_path: Path) -> None:
+def test_small_vector_files_are_merged_without_removed_sessions(tmp_path: Path) -> None:
     world = World(tmp_path)
     with mock.patch.object(meaning, "MOST_FILES", 3), mock.patch.object(clusters, "WORTH", 20):
         for number in range(8):
@@ -267,16 +268,16 @@ def test_small_files_of_vectors_are_merged_and_the_dead_drop_out(tmp_path: Path)
     assert [set(world.find(text)) for text in ("bird nest", "song of a wing")] == before
 
 
-def test_vectors_are_made_and_merged_with_one_copy_of_them_in_memory(tmp_path: Path) -> None:
+def test_making_and_merging_vectors_keeps_one_copy_in_memory(tmp_path: Path) -> None:
     count = 16_384
     state = State(str(tmp_path))
     vectors = meaning.Meaning(str(tmp_path), state, "random")
     os.makedirs(vectors.folder)
     made = np.random.default_rng(0).standard_normal((count, 256), dtype=np.float32)
-    lots = iter([made[start : start + meaning.BATCH] for start in range(0, count, meaning.BATCH)])
-    model = mock.Mock(dimension=made.shape[1], embed=lambda texts: next(lots))
+    batches = iter([made[start : start + meaning.BATCH] for start in range(0, count, meaning.BATCH)])
+    model = mock.Mock(dimension=made.shape[1], embed=lambda texts: next(batches))
     packed = made.nbytes // 4
-    with mock.patch.object(meaning, "LOT", count // 4), mock.patch.object(meaning, "AT_RISK", 600.0):
+    with mock.patch.object(meaning, "FILE_SIZE", count // 4), mock.patch.object(meaning, "AT_RISK", 600.0):
         making = meaning._Making(vectors, model)
         keys = [state.new_key("store", str(number)) for number in range(8)]
         state.new_key("store", "without vectors")
@@ -287,7 +288,7 @@ def test_vectors_are_made_and_merged_with_one_copy_of_them_in_memory(tmp_path: P
                     making.add(owner(key, place), "")
                 making.reached(key, count // 8)
             making.write()
-            # A file's worth, twice while it is put together; its numbers as Python has them, and one batch at work.
+            # One file's vectors, doubled while they are concatenated, the owners as Python ints, and one batch.
             assert tracemalloc.get_traced_memory()[1] < made.nbytes
             assert len(state.segments("random")) == 4
             tracemalloc.reset_peak()
@@ -302,29 +303,29 @@ def test_vectors_are_made_and_merged_with_one_copy_of_them_in_memory(tmp_path: P
     state.close()
 
 
-def test_neighbours_and_sessions_count() -> None:
+def test_neighbours_and_sessions_add_to_the_score() -> None:
     words = {(1, 10): 4.0, (2, 10): 4.0, (2, 12): 2.0}
     scores = fused(words, {}, {})
-    assert scores[2, 5] > scores[1, 5]  # the session says more about it
-    assert scores[1, 6] > scores[1, 4] > 0  # what follows is nearer to it than what comes before
+    assert scores[2, 5] > scores[1, 5]  # the session has more about it
+    assert scores[1, 6] > scores[1, 4] > 0  # a message adds more to the one after it than to the one before
     assert fused(words, {}, {}, strict=True).keys() == {(1, 5), (2, 5), (2, 6)}
     assert fused({}, {}, {7: 1.0}) == {(7, 0): pytest.approx(0.3)}  # only the name matches
-    assert fused({(1, 11): 4.0}, {}, {})[1, 5] > scores[1, 5] - 0.31  # what the user said
+    assert fused({(1, 11): 4.0}, {}, {})[1, 5] > scores[1, 5] - 0.31  # written by the user
     meant = fused({(1, 10): 4.0}, {(1, 10): 0.5, (3, 10): 0.9}, {})
     assert meant[1, 5] > meant[3, 5] > 0
 
 
 class _Endpoint(BaseHTTPRequestHandler):
-    """OpenAI's /embeddings on loopback: a vector by the letters of the text."""
+    """OpenAI's /embeddings on loopback: the vector counts the letters of the text."""
 
-    asked: ClassVar[list[str]] = []
+    inputs: ClassVar[list[str]] = []
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        type(self).asked += body["input"]
+        type(self).inputs += body["input"]
         rows = [
-            {"index": place, "embedding": [text.count(letter) + 0.01 for letter in "abcdefgh"]}
-            for place, text in enumerate(body["input"])
+            {"index": index, "embedding": [text.count(letter) + 0.01 for letter in "abcdefgh"]}
+            for index, text in enumerate(body["input"])
         ]
         raw = json.dumps({"data": rows[::-1], "model": body["model"]}).encode()
         self.send_response(200)
@@ -338,7 +339,7 @@ class _Endpoint(BaseHTTPRequestHandler):
 
 @pytest.fixture
 def endpoint() -> Iterator[str]:
-    _Endpoint.asked = []
+    _Endpoint.inputs = []
     with HTTPServer(("127.0.0.1", 0), _Endpoint) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
@@ -348,7 +349,7 @@ def endpoint() -> Iterator[str]:
 
 
 @pytest.mark.req("FIND-02", "SAFE-02")
-def test_another_model_by_setting_reads_everything_anew(
+def test_a_configured_model_embeds_everything_again(
     tmp_path: Path, endpoint: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World(tmp_path)
@@ -357,33 +358,33 @@ def test_another_model_by_setting_reads_everything_anew(
     monkeypatch.setenv("CORTEXT_SEARCH_MODEL", "openai/letters")
     monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", endpoint)
     search = world.search()
-    assert search.search("aaaa")[0].session.id == "one"  # answered by the old model's vectors
+    assert search.search("aaaa")[0].session.id == "one"  # answered with the old model's vectors
     assert search.more_to_do
-    assert _Endpoint.asked == []
+    assert _Endpoint.inputs == []
     search.refresh(patient=True)
     assert (search.status().model, search.status().embedded) == ("openai/letters", 2)
-    assert "Zx9Zx9" not in " ".join(_Endpoint.asked)
+    assert "Zx9Zx9" not in " ".join(_Endpoint.inputs)
     assert search.search("aaaa")[0].session.id == "one"
-    assert _Endpoint.asked[-1] == "aaaa"
-    assert len(list(world.cache().glob("*/vectors/*"))) == 1  # the old model's are gone
+    assert _Endpoint.inputs[-1] == "aaaa"
+    assert len(list(world.cache().glob("*/vectors/*"))) == 1  # the old model's vectors are gone
     monkeypatch.setenv("CORTEXT_SEARCH_ADDRESS", "http://127.0.0.1:9/v1")
     world.talk("two", "cccc")
     with pytest.raises(ModelUnreachable):
         world.search().refresh(patient=True)
     search = world.search()
     assert search.search("cccc")[0].session.id == "two"  # by its words
-    assert "words alone" in search.trouble
+    assert "matched by keywords only" in search.trouble
 
 
-def test_a_model_that_is_none_is_told() -> None:
-    with pytest.raises(ConfigError, match="no model that reads meaning"):
+def test_an_unknown_model_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"unknown search\.model 'magic/thing'"):
         Models("magic/thing")
     with pytest.raises(ConfigError, match="sentence-transformers"):
         Models("sentence-transformers/all").model("sentence-transformers/all")
 
 
 class _Library:
-    """The two calls of sentence-transformers that we make; the library itself is gigabytes, too much for tests."""
+    """The two calls of sentence-transformers that we use; the library itself is gigabytes, too large for tests."""
 
     def __init__(self, name: str) -> None:
         if name == "nowhere":
@@ -395,7 +396,7 @@ class _Library:
         return rows / np.linalg.norm(rows, axis=1, keepdims=True)
 
 
-def test_a_model_of_the_library_is_used_by_its_name(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sentence_transformers_model_is_used_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
     module = types.ModuleType("sentence_transformers")
     module.SentenceTransformer = _Library  # type: ignore[attr-defined]
     monkeypatch.setitem(sys.modules, "sentence_transformers", module)
@@ -406,10 +407,10 @@ def test_a_model_of_the_library_is_used_by_its_name(monkeypatch: pytest.MonkeyPa
     assert found.dtype == np.float32 and np.allclose(np.linalg.norm(found, axis=1), 1)
     with pytest.raises(ConfigError, match="could not be loaded: nowhere is not a local folder") as caught:
         Models("sentence-transformers/nowhere").model("sentence-transformers/nowhere")
-    assert "and more" not in caught.value.message and "keywords go on" in caught.value.kept
+    assert "and more" not in caught.value.message and "keyword search still works" in caught.value.kept
 
 
-def test_a_database_is_closed_with_the_object_that_held_it(tmp_path: Path) -> None:
+def test_a_database_is_closed_when_its_owner_is_collected(tmp_path: Path) -> None:
     class Holder:
         def __init__(self) -> None:
             self.database = connect(str(tmp_path))
@@ -417,14 +418,14 @@ def test_a_database_is_closed_with_the_object_that_held_it(tmp_path: Path) -> No
     holder = Holder()
     assert _open_files(tmp_path) > 0
     holder.__dict__.clear()
-    thread = threading.Thread(target=gc.collect)  # whichever thread finds that nobody holds it
+    thread = threading.Thread(target=gc.collect)  # the collector may run in any thread
     thread.start()
     thread.join()
     assert _open_files(tmp_path) == 0
 
 
 def _open_files(folder: Path) -> int:
-    """How many descriptors of this process stand on a file of the folder."""
+    """Return how many descriptors of this process are open on files of the folder."""
     found = 0
     for link in Path("/dev/fd").iterdir():
         with contextlib.suppress(OSError):

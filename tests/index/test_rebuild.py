@@ -1,6 +1,6 @@
-"""A rebuild of the index that is interrupted, at whatever step, goes on where it was; the old index answers meanwhile.
+"""An index rebuild that is interrupted at any step continues where it stopped; the old index answers meanwhile.
 
-A step is what cannot be half done: a file put in place, a commit of tantivy's, one of the state's. A rebuild is
+A step is an atomic operation: a file replaced or removed, a tantivy commit, a commit of the state. A rebuild is
 interrupted before each of its steps in turn.
 """
 
@@ -33,7 +33,7 @@ STEPS = (
     (keyword_writer.KeywordWriter, "commit"),
     (state.State, "commit"),
 )
-# What a process of its own does: `cortext index rebuild`, with a signal to itself before one of the steps.
+# Runs `cortext index rebuild` in a process of its own, which sends itself a signal before one of the steps.
 CHILD = """
 import os, sys
 from cortext.faces.cortext.main import main
@@ -47,7 +47,7 @@ with test_rebuild.in_small_steps(), test_rebuild.at_step(step, lambda: os.kill(o
 
 @contextmanager
 def in_small_steps() -> Iterator[None]:
-    """Every session is committed by itself, and so few vectors are worth clusters."""
+    """Commit every session separately, and use clusters for even a few vectors."""
     with (
         mock.patch.object(update, "AT_RISK", -1.0),
         mock.patch.object(meaning, "AT_RISK", -1.0),
@@ -59,7 +59,7 @@ def in_small_steps() -> Iterator[None]:
 
 @contextmanager
 def at_step(wanted: int, do: Callable[[], None]) -> Iterator[list[str]]:
-    """Do something before the step of this number, from 0 on."""
+    """Call `do` before the step with this number, counted from 0."""
     seen: list[str] = []
 
     def counted(name: str, real: Callable[..., object]) -> Callable[..., object]:
@@ -99,7 +99,7 @@ def _next(world: World) -> str:
 
 
 @pytest.mark.req("FIND-03", "LOOK-02")
-def test_interrupted_before_any_of_its_steps_it_goes_on(world: World) -> None:
+def test_a_rebuild_interrupted_before_any_step_continues(world: World) -> None:
     before = answers(world.search(), *ASKED)
     assert all(before)
     done, step = False, 0
@@ -116,27 +116,25 @@ def test_interrupted_before_any_of_its_steps_it_goes_on(world: World) -> None:
                     done = True
                 except KeyboardInterrupt:
                     pass
-            place = f"{step}: {where[step] if step < len(where) else 'the end'}"
+            label = f"{step}: {where[step] if step < len(where) else 'the end'}"
             now = (world.cache() / "current").read_text(encoding="ascii").strip()
             begun = _next(world)
-            assert len(world.find("heron", exact=True)) == SESSIONS, place
+            assert len(world.find("heron", exact=True)) == SESSIONS, label
             if now == old and not done:
                 world.search().rebuild()
-                assert not begun or (world.cache() / "current").read_text(encoding="ascii").strip() == begun, place
-                # Only the session that it was at is read once more.
-                assert added.call_count <= (SESSIONS + 1 if begun else 2 * SESSIONS), place
-        assert answers(world.search(), *ASKED) == before, place
+                assert not begun or (world.cache() / "current").read_text(encoding="ascii").strip() == begun, label
+                # Only the session in progress is read again.
+                assert added.call_count <= (SESSIONS + 1 if begun else 2 * SESSIONS), label
+        assert answers(world.search(), *ASKED) == before, label
         current = world.cache() / (world.cache() / "current").read_text(encoding="ascii").strip()
-        assert len(list(current.glob("vectors/*/centroids-*.npy"))) == 1, place  # the last of its work
+        assert len(list(current.glob("vectors/*/centroids-*.npy"))) == 1, label  # the last thing that it writes
         step += 1
-    assert step > 20  # it was interrupted at all of them
+    assert step > 20  # it was interrupted at every one
 
 
 @pytest.mark.req("FIND-03", "LOOK-02")
 @pytest.mark.parametrize(("number", "step"), [(9, 3), (9, 10), (9, 19), (2, 7), (2, 15)])
-def test_a_process_that_is_killed_or_stopped_by_ctrl_c_leaves_what_goes_on(
-    world: World, number: int, step: int
-) -> None:
+def test_a_rebuild_killed_or_stopped_by_ctrl_c_is_continued(world: World, number: int, step: int) -> None:
     before = answers(world.search(), *ASKED)
     command = [sys.executable, "-c", CHILD, str(number), str(step)]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}"}
@@ -156,18 +154,18 @@ def test_a_process_that_is_killed_or_stopped_by_ctrl_c_leaves_what_goes_on(
 
 @pytest.mark.req("FIND-03", "LOOK-02")
 @pytest.mark.parametrize("most", [2_000, 60_000, 120_000])
-def test_a_disk_that_fills_up_is_told_and_the_rebuild_goes_on(world: World, most: int) -> None:
+def test_a_full_disk_is_reported_and_the_rebuild_continues(world: World, most: int) -> None:
     for number in range(40):
         world.talk(f"more-{number}", *(f"heron {number} word{number}x{line}" for line in range(10)))
     before = answers(world.search(), *ASKED)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (most, limits[1]))  # no file may grow beyond this
     try:
-        with pytest.raises(WriteFailed) as told:
+        with pytest.raises(WriteFailed) as caught:
             world.search().rebuild()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert told.value.kept
+    assert caught.value.kept
     begun = _next(world)
     assert answers(world.search(), *ASKED) == before
     world.search().rebuild()
@@ -179,7 +177,7 @@ def test_a_disk_that_fills_up_is_told_and_the_rebuild_goes_on(world: World, most
 
 @pytest.mark.req("FIND-03")
 @pytest.mark.parametrize("damaged", ["state.db", "keywords/meta.json", "vectors/*/*.vectors"])
-def test_a_half_made_index_that_was_damaged_meanwhile_is_made_anew(world: World, damaged: str) -> None:
+def test_a_half_built_index_that_was_damaged_is_recreated(world: World, damaged: str) -> None:
     before = answers(world.search(), *ASKED)
     with (
         in_small_steps(),
@@ -199,7 +197,7 @@ def test_a_half_made_index_that_was_damaged_meanwhile_is_made_anew(world: World,
 
 
 @pytest.mark.req("FIND-03")
-def test_what_changed_while_it_was_interrupted_is_taken_in_though_the_list_was_lost(world: World) -> None:
+def test_changes_during_an_interruption_are_indexed_without_the_list(world: World) -> None:
     with (
         mock.patch.object(meaning.Meaning, "update", side_effect=KeyboardInterrupt),
         pytest.raises(KeyboardInterrupt),
@@ -215,16 +213,16 @@ def test_what_changed_while_it_was_interrupted_is_taken_in_though_the_list_was_l
     assert set(world.find("heron", exact=True)) == {"s0"}
 
 
-def test_a_thread_that_died_on_a_full_disk_is_no_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_killed_by_a_full_disk_is_not_damage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     died = ValueError("An error occurred in a thread: 'An index writer was killed.'")
-    generation.check_space(died, str(tmp_path))  # there is room: something else is wrong
+    generation.check_space(died, str(tmp_path))  # there is free space: something else is wrong
     monkeypatch.setattr(generation, "ROOM", 1 << 62)
     with pytest.raises(WriteFailed):
         generation.check_space(died, str(tmp_path))
 
 
 @pytest.mark.req("FIND-03", "FIND-02")
-def test_without_a_model_there_is_nothing_left_to_do(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_model_there_is_nothing_left_to_embed(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     assert world.find("heron")  # with vectors
     monkeypatch.setenv("CORTEXT_SEARCH_MODEL", "none")
     search = world.search()

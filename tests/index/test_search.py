@@ -1,4 +1,4 @@
-"""What search finds: words, phrases, beginnings, pieces of words, signs, names, meaning; and what it leaves out."""
+"""What search finds: words, phrases, prefixes, parts of words, unspaced scripts, names, meaning; and what it omits."""
 
 from __future__ import annotations
 
@@ -53,11 +53,11 @@ CASES = [
 
 
 @pytest.mark.req("FIND-02")
-def test_it_finds_what_people_type(world: World) -> None:
+def test_queries_find_the_expected_session(world: World) -> None:
     search = world.search()
     wrong = []
     for text, best in CASES:
-        found = search.search(text, exact=best is None)  # nothing at all: the meaning of something is always near
+        found = search.search(text, exact=best is None)  # without `exact`, some meaning is always near
         first = found[0].session.id if found else None
         if first != best:
             wrong.append((text, first, best))
@@ -65,7 +65,7 @@ def test_it_finds_what_people_type(world: World) -> None:
 
 
 @pytest.mark.req("FIND-02")
-def test_it_finds_by_meaning_without_a_common_word(world: World) -> None:
+def test_a_session_is_found_by_meaning_without_a_common_word(world: World) -> None:
     world.talk("cars", "My automobile needs a new engine", "The garage can do that on Monday.")
     world.talk("food", "Bake the bread for forty minutes", "And let the dough rest.")
     assert world.find("repairing a vehicle motor")[0] == "cars"
@@ -73,7 +73,7 @@ def test_it_finds_by_meaning_without_a_common_word(world: World) -> None:
 
 
 @pytest.mark.req("FIND-02")
-def test_a_match_has_its_words_lit_and_its_neighbours(world: World) -> None:
+def test_a_match_has_highlights_and_neighbours(world: World) -> None:
     match = world.search().search("250 tries")[0].matches[0]
     assert (match.seq, match.role) == (1, "assistant")
     assert {match.snippet[start:end] for start, end in match.highlights} >= {"tries", "250"}
@@ -82,12 +82,12 @@ def test_a_match_has_its_words_lit_and_its_neighbours(world: World) -> None:
     assert match.id == list(world.store.read("retry"))[1].id
 
 
-def test_signs_are_lit_where_they_stand(world: World) -> None:
+def test_unspaced_characters_are_highlighted(world: World) -> None:
     match = world.search().search("全文検索")[0].matches[0]
     assert "全文検索" in {match.snippet[start:end] for start, end in match.highlights}
 
 
-def test_a_long_message_shows_the_window_with_the_words(world: World) -> None:
+def test_a_long_message_is_shown_around_the_match(world: World) -> None:
     world.talk("long", "filler words " * 4000 + "the zebra crossed here " + "more filler " * 4000)
     match = world.search().search("zebra crossed")[0].matches[0]
     assert "zebra crossed" in match.snippet
@@ -119,7 +119,7 @@ def test_filters_by_every_property(world: World) -> None:
     assert set(world.find("heron workspace:project")) == {"old", "birds"}
     assert world.find("heron workspace:elsewhere") == []
     assert world.find("heron role:user", exact=True) == ["old"]
-    assert world.find("heron after:nonsense") != []  # a word like any other
+    assert world.find("heron after:nonsense") != []  # an invalid filter is a word like any other
     with pytest.raises(UsageError, match="no time"):
         check_filters({"after": "nonsense"})
     with pytest.raises(UsageError, match="no filter"):
@@ -127,13 +127,13 @@ def test_filters_by_every_property(world: World) -> None:
 
 
 @pytest.mark.req("FIND-01", "FIND-03")
-def test_the_same_filters_again_see_what_changed(world: World) -> None:
+def test_repeated_filters_see_what_changed(world: World) -> None:
     search = world.search()
     assert [found.session.id for found in search.search("heron type:learn")] == ["birds"]
     world.talk("more", "One more heron", type="learn")
     assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
     assert search.search("heron type:debug") == []
-    world.search().rebuild()  # by another process: the keys are others
+    world.search().rebuild()  # by another process: the keys change
     assert {found.session.id for found in search.search("heron type:learn")} == {"birds", "more"}
     world.store.delete("birds")
     assert [found.session.id for found in search.search("heron type:learn")] == ["more"]
@@ -153,14 +153,14 @@ def test_the_current_session_and_copies_of_its_messages_are_left_out(world: Worl
     assert world.find("heron fish", leave_out={"birds"}) == []
 
 
-def test_messages_gives_one_match_each(world: World) -> None:
+def test_messages_returns_one_match_per_result(world: World) -> None:
     found = world.search().messages("retry payment status", limit=3)
     assert [len(item.matches) for item in found] == [1] * len(found)
     assert found[0].score == max(item.score for item in found)
 
 
 @pytest.mark.req("FIND-02")
-def test_similar_sessions(world: World) -> None:
+def test_similar_sessions_are_found_without_the_session_itself(world: World) -> None:
     world.talk("birds-too", "Does a stork catch fish in the river as a heron does?", "Yes, storks stand in rivers too.")
     search = world.search()
     search.refresh()
@@ -194,4 +194,4 @@ def test_hostile_contents_are_indexed_as_text(world: World) -> None:
     world.store.append("nasty", Message(role="user", content=nasty))
     match = world.search().search("wombat")[0].matches[0]
     assert "wombat" in match.snippet
-    match.snippet.encode("utf-8")  # a lone surrogate does not get this far
+    match.snippet.encode("utf-8")  # a lone surrogate would raise

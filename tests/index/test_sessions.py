@@ -1,4 +1,4 @@
-"""The list of sessions follows the files by itself, whoever changes them, and can be deleted at any time."""
+"""The session list follows the files, whoever changes them, and can be deleted at any time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KINDS = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
 
 
 class World:
-    """A store of some kind with its index."""
+    """A store of some layout, with its index."""
 
     def __init__(self, folder: Path, kind: str) -> None:
         self.folder, self.kind = folder, kind
@@ -50,7 +50,7 @@ class World:
         return store
 
     def rows(self) -> dict[str, tuple[str, int, str]]:
-        """What a new process would list: id, title, messages, status."""
+        """Return what a new process would list: title, message count and status by id."""
         index = SessionIndex(str(self.folder / "cache"))
         self.read.clear()
         index.refresh([self.source()])
@@ -61,7 +61,7 @@ class World:
 
 @pytest.fixture(params=list(KINDS))
 def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
-    """One of each layout with three sessions."""
+    """A store of each layout with three sessions."""
     made = World(tmp_path, request.param)
     for name in ("a", "b", "c"):
         made.store.create(Session(id=name, title=f"T {name}"))
@@ -70,7 +70,7 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
 
 
 @pytest.mark.req("STORE-01", "FIND-03")
-def test_it_lists_what_is_there_and_reads_nothing_twice(world: World) -> None:
+def test_sessions_are_listed_and_read_only_once(world: World) -> None:
     assert world.rows() == {name: (f"T {name}", 1, "active") for name in ("a", "b", "c")}
     assert sorted(world.read) == ["a", "b", "c"]
     world.rows()
@@ -78,7 +78,7 @@ def test_it_lists_what_is_there_and_reads_nothing_twice(world: World) -> None:
 
 
 @pytest.mark.req("FIND-03")
-def test_what_our_writers_change_is_read_again_and_nothing_else(world: World) -> None:
+def test_only_sessions_that_our_writers_changed_are_read_again(world: World) -> None:
     world.rows()
     world.store.append("b", Message(role="assistant", content="hi"))
     world.store.update("b", Change(status="paused", title="Other"))
@@ -87,7 +87,7 @@ def test_what_our_writers_change_is_read_again_and_nothing_else(world: World) ->
 
 
 @pytest.mark.req("FIND-03")
-def test_created_deleted_and_restored_sessions_come_and_go(world: World) -> None:
+def test_created_deleted_and_restored_sessions_appear_and_vanish(world: World) -> None:
     world.rows()
     world.store.create(Session(id="d"))
     trashed = world.store.delete("a")
@@ -97,7 +97,7 @@ def test_created_deleted_and_restored_sessions_come_and_go(world: World) -> None
 
 
 @pytest.mark.req("FIND-03")
-def test_a_line_that_another_program_appends_is_seen_at_the_next_query(world: World) -> None:
+def test_a_line_appended_by_another_program_is_seen(world: World) -> None:
     world.rows()
     log = next(
         path for path in world.root.rglob("*.jsonl") if "b" in (path.parent.parent.name, path.stem, path.parent.name)
@@ -108,7 +108,7 @@ def test_a_line_that_another_program_appends_is_seen_at_the_next_query(world: Wo
 
 
 @pytest.mark.req("FIND-03")
-def test_many_sessions_are_followed_by_their_signs_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_sessions_are_followed_by_fingerprints_alone(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     world.rows()
     world.store.append("c", Message(role="user", content="more"))
@@ -121,13 +121,11 @@ def test_many_sessions_are_followed_by_their_signs_alone(world: World, monkeypat
 
 
 @pytest.mark.req("FIND-03", "FLOW-08")
-def test_of_many_sessions_too_what_others_change_beside_the_log_is_seen(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_many_sessions_a_metadata_change_by_others_is_seen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     world.rows()
     file = next(path for path in world.root.rglob("*.json*") if '"T b"' in path.read_text(encoding="utf-8"))
-    file.write_text(file.read_text(encoding="utf-8").replace("T b", "T x"), encoding="utf-8")  # as long as before
+    file.write_text(file.read_text(encoding="utf-8").replace("T b", "T x"), encoding="utf-8")  # same length
     assert world.rows()["b"][0] == "T x"
     assert world.read == ["b"]
     world.rows()
@@ -135,7 +133,7 @@ def test_of_many_sessions_too_what_others_change_beside_the_log_is_seen(
 
 
 @pytest.mark.req("STORE-01")
-def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
+def test_a_deleted_or_damaged_index_comes_back_the_same(world: World) -> None:
     before = world.rows()
     database = world.folder / "cache" / "catalogue.db"
     for damage in (b"", b"not a database at all, only text" * 100):
@@ -147,16 +145,14 @@ def test_a_deleted_or_broken_index_comes_back_the_same(world: World) -> None:
 
 
 @pytest.mark.req("FIND-03")
-def test_a_store_that_went_away_leaves_the_list(world: World) -> None:
+def test_the_sessions_of_a_removed_store_leave_the_list(world: World) -> None:
     world.rows()
     os.rename(world.root, world.folder / "elsewhere")
     assert world.rows() == {}
 
 
 @pytest.mark.req("FIND-03")
-def test_the_notes_of_writers_stay_short_and_nothing_is_missed_when_they_begin_anew(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_writers_notes_stay_short_and_lose_nothing(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     monkeypatch.setattr(fsio, "HINTS", 20)
     for number in range(12):
@@ -168,7 +164,7 @@ def test_the_notes_of_writers_stay_short_and_nothing_is_missed_when_they_begin_a
 
 @pytest.mark.req("FIND-03")
 @pytest.mark.parametrize("folder", ['a "quoted" one', "back\\slash", "größer", "\udcff", "new\nline", "tab\there"])
-def test_a_folder_of_any_name_is_followed(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_with_any_name_is_followed(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     world = World(tmp_path, "workspace")
     world.store.create(Session(id="a"))
@@ -182,14 +178,14 @@ def test_a_folder_of_any_name_is_followed(folder: str, tmp_path: Path, monkeypat
     assert world.read == ["a"]
 
 
-def test_signs_made_by_hand_are_what_json_would_make_of_them() -> None:
+def test_a_fingerprint_is_encoded_as_json_would() -> None:
     for names in ([], ["."], ["conversations", "conversations/2026-01-01", "git:HEAD"], ['"'], ["\\"], ["ö", "\udcff"]):
-        signs = {name: 10**18 + place for place, name in enumerate(names)}
-        assert sessions_module._as_json(signs) == json.dumps(signs)
+        fingerprint = {name: 10**18 + index for index, name in enumerate(names)}
+        assert sessions_module._as_json(fingerprint) == json.dumps(fingerprint)
 
 
 @pytest.mark.req("STORE-01")
-def test_signs_that_cannot_be_read_are_no_signs(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_fingerprint_is_ignored(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sessions_module, "FEW", 0)
     before = world.rows()
     with sqlite3.connect(world.folder / "cache" / "catalogue.db") as database:
@@ -250,7 +246,7 @@ def _fits(row: Row, where: list[tuple[str, str]]) -> bool:
 
 
 @pytest.mark.req("FIND-03")
-def test_those_in_use_are_found_without_going_through_a_store(tmp_path: Path) -> None:
+def test_active_sessions_are_found_by_their_index(tmp_path: Path) -> None:
     database = connect(str(tmp_path))
     conditions, values = sessions_module._conditions(["/somewhere"], [sessions_module.IN_USE])
     plan = database.execute(f"EXPLAIN QUERY PLAN SELECT * FROM session WHERE {conditions}", values).fetchall()

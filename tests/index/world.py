@@ -1,4 +1,4 @@
-"""A workspace of this test's own, with a search over it."""
+"""A workspace for one test, with a search over it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cortext.wiring.app import Wiring, remember_workspace
 
 
 class World:
-    """A workspace with sessions, and what a new process would find in it."""
+    """A workspace with sessions, as a new process would see it."""
 
     def __init__(self, folder: Path) -> None:
         self.root = folder / "project"
@@ -22,7 +22,7 @@ class World:
         self.store = WorkspaceStore(str(self.root))
 
     def talk(self, session_id: str, *texts: str, title: str = "", type: str = "") -> None:
-        """A session in which the user and the assistant take turns; or more of it."""
+        """Append to a session, created if necessary, in which the user and the assistant take turns."""
         if session_id not in {session.id for session in self.store.sessions()}:
             self.store.create(Session(id=session_id, title=title, type=type))
         start = self.store.get(session_id).message_count
@@ -33,20 +33,20 @@ class World:
         )
 
     def search(self) -> Search:
-        """As a new process has it."""
+        """Return the search of a new process."""
         return Wiring(str(self.root)).search()
 
     def find(self, text: str, **how: object) -> list[str]:
-        """The ids of the sessions that are found."""
+        """Return the ids of the sessions found."""
         return [found.session.id for found in self.search().search(text, **how)]  # type: ignore[arg-type]
 
     def cache(self) -> Path:
-        """Where the index lies."""
+        """Return the folder of the index."""
         return Path(os.environ["HOME"]) / ".cache" / "cortext" / "search"
 
 
 def answers(search: Search, *questions: str) -> list[list[tuple[str, float, list[tuple[int, str, float]]]]]:
-    """Everything that was found, comparable."""
+    """Return everything that was found, in comparable form."""
     return [[_plain(found) for found in search.search(question)] for question in questions]
 
 

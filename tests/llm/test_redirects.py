@@ -79,7 +79,7 @@ def test_a_key_does_not_follow_a_redirect(elsewhere: Server, sends_on: Server, m
     assert models(f"{sends_on.url}/v1/models", KEY) == []
     with pytest.raises(ModelRefused) as caught:
         EndpointModel("endpoint", "vectors", f"{sends_on.url}/v1").embed(["words"])
-    assert "a key does not follow" in caught.value.hint
+    assert "the API key is not sent along" in caught.value.hint
     for provider in PROVIDERS:
         assert Outcome(model(provider, sends_on.url), ask("hello")).error is not None
     assert elsewhere.heard == []

@@ -46,7 +46,7 @@ from cortext.store.files.new_lines import NewLines
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.tools.base import Counts, Tool
+from cortext.tools.base import Counts, Hooks, NativeWriter, TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
@@ -178,7 +178,7 @@ class Subject:
 
 # ── the AI tools ─────────────────────────────────────────────────────────────────────────────────────
 
-_downstream: list[Tool] = []
+_downstream: list[NativeWriter] = []
 
 
 def show(store: FileStore, root: Path, session: Session, messages: list[Message]) -> None:
@@ -211,7 +211,7 @@ def _not_json(name: str) -> None:
 class ToolSubject(Subject):
     """A transcript of JSON Lines."""
 
-    def __init__(self, name: str, home: Path, tool: Tool, path: Path, lines: list[bytes]) -> None:
+    def __init__(self, name: str, home: Path, tool: TranscriptSource, path: Path, lines: list[bytes]) -> None:
         super().__init__()
         self.name, self.tool, self.path, self.lines = name, tool, path, lines
         self.home = home
@@ -460,7 +460,7 @@ def _as_toml(raw: bytes) -> bytes:
 class PayloadSubject(Subject):
     """What a tool hands to our hook."""
 
-    def __init__(self, name: str, tool: Tool, payloads: list[dict[str, Any]]) -> None:
+    def __init__(self, name: str, tool: Hooks, payloads: list[dict[str, Any]]) -> None:
         super().__init__()
         self.name, self.tool, self.records = f"hook of {name}", tool, payloads
 
@@ -489,7 +489,7 @@ def subjects(folder: Path) -> list[Subject]:
     projects.mkdir(parents=True)
     script = a_whole_life()
     path = Path(script.save(projects).path)
-    claude: Tool = ClaudeCode(str(homes["claude"]), {})
+    claude = ClaudeCode(str(homes["claude"]), {})
     made.append(ToolSubject("claude", homes["claude"], claude, path, script.lines))
     rollout = codex.everyday()
     path = rollout.save(homes["codex"])
@@ -498,7 +498,7 @@ def subjects(folder: Path) -> list[Subject]:
     path = homes["gemini"] / ".gemini" / "tmp" / "p" / "chats" / f"session-2026-11-15T02-00-{gemini.KEY[:8]}.jsonl"
     path.parent.mkdir(parents=True)
     path.write_bytes(b"\n".join(chat.lines) + b"\n")
-    gemini_cli: Tool = GeminiCli(str(homes["gemini"]), {})
+    gemini_cli = GeminiCli(str(homes["gemini"]), {})
     made.append(ToolSubject("gemini", homes["gemini"], gemini_cli, path, chat.lines))
     made.append(OpenCodeSubject(homes["opencode"]))
     layouts: tuple[tuple[type[FileStore], str], ...] = (

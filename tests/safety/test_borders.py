@@ -21,7 +21,9 @@ from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.talk.context import View
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.tools.registry import BUILT_IN
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext
@@ -152,13 +154,11 @@ def test_a_marker_in_every_field_works_in_no_answer_of_the_server(workspace: Pat
     assert found >= 7
 
 
-@pytest.mark.parametrize("name", list(TOOLS))
+@pytest.mark.parametrize("name", list(BUILT_IN))
 def test_a_marker_in_every_field_works_in_no_native_session(
     workspace: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plan = make_plan(
-        _found(workspace), Wiring(str(workspace)).tool(name), command="Go on with {arguments}.", budget=900
-    )
+    plan = make_plan(_found(workspace), tools.native_writer(name), command="Go on with {arguments}.", budget=900)
     assert plan.receipt.left_out and "herons" in plan.prompt
     assert _working(plan.prompt) == ["resumedconversation", "endresumedcontext"]
     assert plan.prompt.splitlines()[-1] == framing.END

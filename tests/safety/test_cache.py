@@ -38,7 +38,7 @@ def test_a_locked_database_is_not_called_a_full_disk(home: Path, tmp_path: Path)
             other.execute("BEGIN IMMEDIATE")
         with pytest.raises(SessionBusy) as told:
             check_space(met.value, str(tmp_path))
-    assert "another process is holding" in told.value.message and "try again" in told.value.hint
+    assert "another process is using" in told.value.message and "try again" in told.value.hint
     assert "disk" not in told.value.message + told.value.hint
 
 

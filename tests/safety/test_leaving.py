@@ -18,6 +18,7 @@ from cortext.services.resume.handover import carry_out, make_plan
 from cortext.services.talk.context import View
 from cortext.services.talk.models import Masked
 from cortext.store.files.workspace import WorkspaceStore
+from cortext.wiring import tools
 from cortext.wiring.app import Wiring
 from tests.alfred.kit import Bot, Parrot, alfred, environment
 from tests.faces.pond import Pond, served
@@ -123,7 +124,7 @@ def test_a_native_session_holds_no_secret(
     written = Path(done.out.strip()).read_text(encoding="utf-8")
     assert "herons" in written and planted.leaks(written) == []
     wiring = Wiring(str(workspace))
-    tool = wiring.tool(name)
+    tool = tools.native_writer(name)
     plan = make_plan(_found(workspace), tool, command="Go on.")
     assert "herons" in plan.prompt and planted.leaks(plan.prompt) == []
     if tool.detect() is not None or name == "claude":

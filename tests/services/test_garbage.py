@@ -13,7 +13,7 @@ import pytest
 from cortext.model.message import Message
 from cortext.services.capture.storable import storable
 from cortext.store.files.new_lines import NewLines
-from cortext.tools.base import Tool
+from cortext.tools.base import TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
@@ -77,7 +77,7 @@ def pieces(message: Message) -> list[str]:
     return [text for text in [message.content, *inner] if text]
 
 
-def read(tool: Tool, home: Path) -> list[Message]:
+def read(tool: TranscriptSource, home: Path) -> list[Message]:
     """What can be stored of the only transcript there is: the store's own encoder takes every line of it."""
     found = [message for transcript in tool.transcripts() for message in storable(tool.read(transcript))]
     NewLines().lines(found)
@@ -96,19 +96,19 @@ def lost(before: list[Message], after: list[Message], record: str) -> list[str]:
     return [text for text in said if text not in there and not in_record(text)]
 
 
-def claude(home: Path) -> tuple[Tool, Path, list[bytes]]:
+def claude(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
     folder = home / ".claude" / "projects" / "p"
     folder.mkdir(parents=True)
     script = a_whole_life()
     return ClaudeCode(str(home), {}), Path(script.save(folder).path), script.lines
 
 
-def codex_(home: Path) -> tuple[Tool, Path, list[bytes]]:
+def codex_(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
     rollout = codex.everyday()
     return Codex(home=str(home)), rollout.save(home), rollout.lines
 
 
-def gemini_(home: Path) -> tuple[Tool, Path, list[bytes]]:
+def gemini_(home: Path) -> tuple[TranscriptSource, Path, list[bytes]]:
     chat = gemini.everyday()
     path = home / ".gemini" / "tmp" / "p" / "chats" / f"session-2026-11-15T02-00-{gemini.KEY[:8]}.jsonl"
     path.parent.mkdir(parents=True)

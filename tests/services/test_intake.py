@@ -21,7 +21,7 @@ from cortext.services.capture.capture import BATCH_MESSAGES, Capture, ToolReport
 from cortext.services.capture.intake import capture_all
 from cortext.services.library.stores import NamedStore
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.tools.base import Tool, Transcript
+from cortext.tools.base import Transcript, TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
@@ -32,7 +32,7 @@ from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
 
 ROOT = Path(__file__).parents[2]
-Work = list[tuple[Tool, Transcript]]
+Work = list[tuple[TranscriptSource, Transcript]]
 
 
 def key(number: int) -> str:
@@ -80,7 +80,11 @@ def fill(home: Path) -> Path:
 
 
 def work_in(home: Path) -> Work:
-    tools: list[Tool] = [ClaudeCode(str(home), {}), Codex(home=str(home)), OpenCode(str(home), {"PATH": ""})]
+    tools: list[TranscriptSource] = [
+        ClaudeCode(str(home), {}),
+        Codex(home=str(home)),
+        OpenCode(str(home), {"PATH": ""}),
+    ]
     work = [(tool, transcript) for tool in tools for transcript in tool.transcripts()]
     chat = gemini.everyday().save(home)
     reader = GeminiCli(str(home), {})
@@ -229,6 +233,7 @@ _CREW = """
 import json, os, signal, sys
 from cortext.services.capture import workers as crew
 from cortext.wiring.app import Wiring
+from cortext.wiring.tools import tool
 from cortext.services.capture.intake import capture_all
 from cortext.services.capture.transcripts import work_for
 crew.WORTH_IT = 0
@@ -246,7 +251,7 @@ capture.remember_all()
 reports = {{}}
 from contextlib import closing
 try:
-    with closing(capture_all(capture, work_for([wiring.tool("claude")]), reports)) as captured:
+    with closing(capture_all(capture, work_for([tool("claude")]), reports)) as captured:
         for number, done in enumerate(captured):
             if {how!r} in ("interrupt", "told") and not number:
                 os.kill(os.getpid(), signal.SIGINT)
@@ -257,7 +262,7 @@ except KeyboardInterrupt:
     if {how!r} != "told":
         raise
 print(json.dumps({{"created": reports["claude"].created, "messages": reports["claude"].messages,
-                  "again": all(map(capture.unchanged, [t for _, t in work_for([wiring.tool("claude")])]))}}))
+                  "again": all(map(capture.unchanged, [t for _, t in work_for([tool("claude")])]))}}))
 """
 
 

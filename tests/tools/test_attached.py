@@ -11,6 +11,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer
 
 from cortext.model.message import plain
+from cortext.wiring import tools
 from cortext.wiring.app import Wiring
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -53,7 +54,7 @@ def test_attached_files_of_claude_code_reach_the_model_in_codex(desk: Desk, monk
     world = Wiring(str(folder))
     found = next(place for place in world.stores() if place.kind == "home")
     words = [plain(message) for message in found.store.read(session)]
-    written = world.tool("codex").write(words, project=str(folder), title="Herons")
+    written = tools.native_writer("codex").write(words, project=str(folder), title="Herons")
     desk.server.push("Still there.")
     assert desk.tools["codex"].run("And now?", cwd=folder, resume=written.key).returncode == 0
     body = str(desk.server.turns[-1].body)

@@ -16,6 +16,7 @@ from cortext.safety.framing import GO_ON
 from cortext.services.library.resolve import exact
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
+from cortext.wiring import tools
 from cortext.wiring.app import Wiring
 
 COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
@@ -90,7 +91,7 @@ def test_begun_in_one_continued_in_another(
 ) -> None:
     project, said = held[source]
     found = _copy(world, _session_of(desk, world, source, project), target)
-    tool = world.tool(target)
+    tool = tools.native_writer(target)
     plan = make_plan(found, tool, command=COMMAND, project=str(project))
     carry_out(plan, found, tool, world.capture(), force=True)
     assert plan.how == NEW
@@ -202,7 +203,7 @@ def test_there_and_back_again_every_id_word_and_call_stays(
     before = _essence(thread(store.read(name)))
     for target in (abroad, home):
         found = Found(found.place, store.get(name))
-        tool = world.tool(target)
+        tool = tools.native_writer(target)
         plan = make_plan(found, tool, command=COMMAND, project=str(project))
         assert plan.how == NEW
         carry_out(plan, found, tool, world.capture(), force=True)
@@ -228,7 +229,7 @@ def test_back_in_its_own_tool_it_is_the_same_session(
 ) -> None:
     project, _ = held[name]
     found = _session_of(desk, world, name, project)
-    plan = make_plan(found, world.tool(name), command=COMMAND, project=str(project))
+    plan = make_plan(found, tools.native_writer(name), command=COMMAND, project=str(project))
     assert plan.how == OWN
     assert plan.key == found.session.origin.session_id
 

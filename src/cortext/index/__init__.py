@@ -1,1 +1,4 @@
-"""What is derived from the stores and can be deleted: the catalogue (and, later, search)."""
+"""Everything derived from the stores that can be deleted and rebuilt: the catalogue, the session list and search.
+
+Nothing here is the only copy of anything; what must survive belongs in `store`.
+"""

@@ -1,7 +1,7 @@
-"""Which sessions were looked after, and in which state they were then: nothing is looked at twice for nothing.
+"""Which sessions each background chore has processed, and the state they were in, so that no work is repeated.
 
-A table beside the list of sessions. If it is lost, everything is looked at once more, and nothing is done twice: what
-was done is in the sessions themselves.
+A table next to the session list. If it is lost, every session is checked once more, but no work is repeated: the
+results are in the sessions themselves.
 """
 
 from __future__ import annotations
@@ -13,8 +13,7 @@ from cortext.index.database import connect
 
 EMBED, SUMMARISE = "embed", "summarise"
 
-# One row a session, one column a chore: what a chore last found done is compared with `session` in the order of both
-# keys, which costs a quarter of looking each up.
+# One row per session, one column per chore: joining with `session` in key order costs a quarter of separate lookups.
 _TABLE = """
 CREATE TABLE IF NOT EXISTS care (root TEXT, id TEXT, embed TEXT, summarise TEXT, PRIMARY KEY (root, id)) WITHOUT ROWID
 """
@@ -29,7 +28,7 @@ INSERT INTO care (root, id, {chore}) VALUES (?, ?, ?) ON CONFLICT (root, id) DO 
 
 
 class Due(NamedTuple):
-    """A session that has to be looked at, and the signs of its files now."""
+    """A session that a chore has to check, with the current fingerprint of its files."""
 
     id: str
     signs: str
@@ -37,7 +36,7 @@ class Due(NamedTuple):
 
 
 class Chores:
-    """What is to be looked at in the sessions of one store."""
+    """The chores that are due in the sessions of one store."""
 
     def __init__(self, folder: str, root: str) -> None:
         self._database: sqlite3.Connection = connect(folder)
@@ -45,21 +44,21 @@ class Chores:
         self._root = root
 
     def due(self, chore: str) -> list[Due]:
-        """The sessions whose files changed since this chore was found done, the oldest first."""
+        """Return the sessions whose files changed since this chore was last recorded as done, the oldest first."""
         found = map(Due._make, self._database.execute(_DUE.format(chore=_checked(chore)), (self._root,)))
         return sorted(found, key=lambda due: due.last_active)
 
     def settled(self, chore: str, session: Due) -> None:
-        """Nothing is left to do, as long as its files stay as they were when they were looked at."""
+        """Record that this chore is done, for as long as the session's files keep this fingerprint."""
         self._database.execute(_SETTLED.format(chore=_checked(chore)), (self._root, session.id, session.signs))
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
 
 def _checked(chore: str) -> str:
-    """The name of a column: nothing else gets into a query."""
+    """Return a valid column name; nothing else is ever put into a query."""
     if chore not in (EMBED, SUMMARISE):
         raise ValueError(chore)
     return chore

@@ -1,4 +1,4 @@
-"""The catalogue's database: SQLite in WAL mode, one per user, in the cache folder; it can be deleted at any time."""
+"""The catalogue's database: SQLite in WAL mode, one per user, in the cache folder. It can be deleted at any time."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _REFUSED = (
 )  # fmt: skip
 
 _TABLES = """
--- Which transcript of which tool is kept in which session, and how far it was read.
+-- Which tool transcript belongs to which session, and how far it has been read.
 CREATE TABLE IF NOT EXISTS transcript (
     tool TEXT, key TEXT, root TEXT, session_id TEXT, size INTEGER, changed INTEGER, cursor TEXT,
     PRIMARY KEY (tool, key)
 ) WITHOUT ROWID;
--- Every session of every known store, as lists show it; `signs` are sizes and times of its files; `changed` counts up
--- with every lot of sessions that were read again (see `counter`), so that search finds what is new to it; `asked` is 1
--- for a chat that only ran our own commands (`model/asking`).
+-- Every session of every known store, as lists show it. `signs` is the fingerprint (sizes and times) of its files;
+-- `changed` is the number of the batch in which it was last read (see `counter`), so that search finds what is new;
+-- `asked` is 1 for a chat that only ran our own commands (`model/asking`).
 CREATE TABLE IF NOT EXISTS session (
     root TEXT, id TEXT, kind TEXT, type TEXT, title TEXT, status TEXT, tool TEXT, agent TEXT, created_at TEXT,
     last_active TEXT, message_count INTEGER, token_count INTEGER, summary TEXT, path TEXT, damage INTEGER,
@@ -36,12 +36,12 @@ CREATE INDEX IF NOT EXISTS session_by_time ON session (last_active DESC);
 CREATE INDEX IF NOT EXISTS session_of_store_by_time ON session (root, last_active DESC);
 CREATE INDEX IF NOT EXISTS session_by_change ON session (changed);
 CREATE INDEX IF NOT EXISTS session_in_use ON session (root) WHERE status = 'active';
--- Sessions that went away since.
+-- Sessions that have been removed.
 CREATE TABLE IF NOT EXISTS gone (root TEXT, id TEXT, changed INTEGER, PRIMARY KEY (root, id)) WITHOUT ROWID;
--- One row: how many lots there were, and which database this is (a deleted one comes back as another).
+-- One row: the number of batches so far, and the identity of this database (a recreated one gets another).
 CREATE TABLE IF NOT EXISTS counter (changed INTEGER, name TEXT);
 INSERT INTO counter SELECT 0, lower(hex(randomblob(8))) WHERE NOT EXISTS (SELECT 1 FROM counter);
--- How far each store was looked through.
+-- How far each store has been scanned.
 CREATE TABLE IF NOT EXISTS store (
     root TEXT PRIMARY KEY, kind TEXT, noted INTEGER, signs TEXT, scanned REAL
 ) WITHOUT ROWID;
@@ -49,23 +49,23 @@ CREATE TABLE IF NOT EXISTS store (
 
 
 class Database(sqlite3.Connection):
-    """A connection that is closed, at the latest, when the collector finds that nobody holds it.
+    """A connection that is closed at the latest when it is garbage-collected.
 
-    Most are held by a list or a search that was made for one question and ends with it. The collector runs in any
-    thread, so the connection is not tied to one.
+    Most connections belong to a list or a search made for a single query. The collector can run in any thread, so the
+    connection is not tied to one.
     """
 
     def __del__(self) -> None:
         try:
             self.close()
         except sqlite3.ProgrammingError:
-            pass  # it could not even be opened
+            pass  # it was never opened
 
 
 def open_database(path: str) -> Database:
-    """Connect to a database file; every statement is a transaction of its own unless one is begun.
+    """Connect to a database file in autocommit mode.
 
-    The file is the user's alone, whatever the umask; SQLite gives the files beside it the same mode.
+    The file is readable by the user alone, whatever the umask; SQLite gives the files next to it the same mode.
     """
     if path != ":memory:":
         make_private(path)
@@ -73,9 +73,9 @@ def open_database(path: str) -> Database:
 
 
 def connect(folder: str) -> Database:
-    """The database in this folder, made or made anew where it is missing, broken or of another version.
+    """Open the database in this folder, creating it if it is missing and recreating it if damaged or incompatible.
 
-    Where the folder cannot be written to (a full disk, a home that is read-only) it is one in memory, for this once.
+    If the folder cannot be written to (a full disk, a read-only home), return a temporary database in memory.
     """
     path = os.path.join(folder, "catalogue.db")
     try:
@@ -84,7 +84,7 @@ def connect(folder: str) -> Database:
             return _open(path)
         except sqlite3.DatabaseError as error:
             if unwritable(error):
-                raise  # nothing is wrong with the database: it must not be thrown away
+                raise  # the database itself is intact and must be kept
             _remove(path)
             return _open(path)
     except (sqlite3.DatabaseError, WriteFailed) as error:
@@ -94,39 +94,39 @@ def connect(folder: str) -> Database:
 
 
 def make_private(path: str) -> None:
-    """Make the file where there is none, and shut it to others where an older version left it open.
+    """Create the file if it is missing, and remove the access that an older version gave to other users.
 
-    What is no file (a folder in the place of one) is damage: sqlite3.DatabaseError, and the database is made anew.
+    Raises sqlite3.DatabaseError if the path is not a file (a folder, for example), so that it is recreated.
 
-    Never by opening one that is there: closing it again would let go of the locks that SQLite has on it.
+    An existing file is never opened here: closing it would drop SQLite's POSIX locks on it.
     """
-    for place in (path, f"{path}-wal", f"{path}-shm"):
+    for name in (path, f"{path}-wal", f"{path}-shm"):
         try:
-            mode = os.lstat(place).st_mode
+            mode = os.lstat(name).st_mode
             if not stat.S_ISREG(mode) and not stat.S_ISLNK(mode):  # SQLite would only say that it cannot open it
-                raise sqlite3.DatabaseError(f"{place} is not a file")
+                raise sqlite3.DatabaseError(f"{name} is not a file")
             if mode & 0o077:
-                os.chmod(place, fsio.FILE_MODE)
+                os.chmod(name, fsio.FILE_MODE)
         except FileNotFoundError:
-            if place == path:
+            if name == path:
                 _make_empty(path)
         except OSError:
-            return  # not ours, or on a disk that is read-only: SQLite says what it cannot do
+            return  # not ours, or on a read-only disk: SQLite reports what it cannot do
 
 
 def _make_empty(path: str) -> None:
     try:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, fsio.FILE_MODE)
     except OSError:
-        return  # another process was faster, or it cannot be made: SQLite says so
+        return  # another process was faster, or it cannot be created: SQLite reports that
     try:
-        os.fchmod(descriptor, fsio.FILE_MODE)  # the umask may have cut it
+        os.fchmod(descriptor, fsio.FILE_MODE)  # the umask may have removed bits
     finally:
         os.close(descriptor)
 
 
 def remade(folder: str) -> Database:
-    """The database anew, in the place of one that turned out to be damaged: all that is in it comes back from files."""
+    """Delete a damaged database and return a new one; its content is rebuilt from the files."""
     path = os.path.join(folder, "catalogue.db")
     try:
         _remove(path)
@@ -144,17 +144,17 @@ def _remove(path: str) -> None:
 
 
 def unwritable(error: sqlite3.DatabaseError) -> bool:
-    """Whether the disk refuses (full, read-only, failing), or somebody does not let go of the database."""
+    """Whether the disk refuses writes (full, read-only, failing) or another process holds the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
 
 
 def locked(error: sqlite3.DatabaseError) -> bool:
-    """Whether somebody does not let go of the database."""
+    """Whether another process holds the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def in_memory() -> Database:
-    """The same database, empty, for where none can be kept."""
+    """Return an empty database in memory, for when none can be kept on disk."""
     connection = open_database(":memory:")
     connection.executescript(_TABLES)
     return connection
@@ -165,14 +165,14 @@ def _open(path: str) -> Database:
     try:
         version = connection.execute("PRAGMA user_version").fetchone()[0]
         if version == 8:
-            version = _without_asked(connection)
+            version = _migrate_from_8(connection)
         if version not in (0, SCHEMA):
-            raise sqlite3.DatabaseError("of another version")
+            raise sqlite3.DatabaseError("unsupported schema version")
         if version == 0:
             connection.execute("PRAGMA journal_mode = WAL")
         connection.execute("PRAGMA synchronous = NORMAL")
         if version == 0:
-            # All at once: one by one they would be flushed a dozen times.
+            # In one transaction: separate statements would be flushed a dozen times.
             connection.executescript(f"BEGIN IMMEDIATE;{_TABLES}PRAGMA user_version = {SCHEMA};COMMIT;")
     except BaseException:
         connection.close()
@@ -180,13 +180,13 @@ def _open(path: str) -> Database:
     return connection
 
 
-def _without_asked(connection: Database) -> int:
-    """Bring the database of the version before up to date: what it knows of transcripts is worth keeping."""
+def _migrate_from_8(connection: Database) -> int:
+    """Migrate schema 8 to the current one, to keep what it knows about transcripts. Return the version now in use."""
     connection.execute("BEGIN IMMEDIATE")
     version: int = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version == 8:  # nobody was quicker
+    if version == 8:  # no other process was faster
         connection.execute("ALTER TABLE session ADD COLUMN asked INTEGER DEFAULT 0")
-        connection.execute("UPDATE session SET signs = '' WHERE kind = 'home'")  # these are read again
+        connection.execute("UPDATE session SET signs = '' WHERE kind = 'home'")  # forces these to be read again
         connection.execute("UPDATE store SET signs = '{}'")
         connection.execute(f"PRAGMA user_version = {SCHEMA}")
         version = SCHEMA

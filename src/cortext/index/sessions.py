@@ -1,11 +1,11 @@
-"""The list of all sessions, kept up to date by itself: what a list costs does not depend on how much there is.
+"""The list of all sessions, kept up to date incrementally: the cost of a list does not depend on how much is stored.
 
-Our own writers note in their store which session they changed. What others change (git, an editor, a tool) is seen
-by cheap signs: the times of folders (also of conversations that have no session yet), git's own files, and those of
-every session (a look at all of one's takes ten millionths of a second: `bench/noticing`). Only what changed is read
-again. Where there are many sessions, everything is compared now and then too, by a process that nobody waits for.
+Our own writers note in their store which session they changed. Changes by others (git, an editor, a tool) show in cheap
+fingerprints: mtimes of folders (including conversations without a session yet), git's own files, and the files of every
+session (10 µs per session: `bench/noticing`). Only what changed is read again. Where there are many sessions, a
+background process also compares everything from time to time.
 
-This module imports nothing heavy: a list that finds nothing changed answers from the database alone.
+This module imports nothing heavy: if nothing has changed, a list is answered from the database alone.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ if TYPE_CHECKING:
     from cortext.model.session import Session
     from cortext.store.base import Store
 
-    Changed = tuple["Row", str, int]  # a session, the signs of its files, the number of its lot
+    Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
-FEW = 400  # of so many sessions all folders are gone through every time; of more, those whose times changed
-MOST = 2**53  # the largest count that is kept
-AT_ONCE = 500  # sessions that are asked for by name
-PATIENCE = 600.0  # seconds until a look at all of very many is due again
+FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
+MOST = 2**53  # the largest count that is stored
+AT_ONCE = 500  # sessions per query by id
+PATIENCE = 600.0  # seconds between full scans of a large store
 IN_USE = ("status", "active")
-PLAIN = "plain:"  # before the name of a folder without a session, among the signs
+PLAIN = "plain:"  # prefix, in a store's fingerprint, of a folder without a session
 
 COLUMNS = (
     "id", "type", "title", "status", "tool", "agent", "root", "created_at", "last_active", "message_count",
@@ -41,7 +41,7 @@ COLUMNS = (
     "straight",
 )  # fmt: skip
 
-# What a table shows in place of what is missing; `Row` says the same of one session.
+# What a table shows if the column is empty; the properties of `Row` do the same for one session.
 _SHOWN = {
     "shown_type": "CASE type WHEN '' THEN kind ELSE type END",
     "shown_title": "CASE title WHEN '' THEN summary ELSE title END",
@@ -74,22 +74,22 @@ class Row(_Fields):
 
     @property
     def name(self) -> str:
-        """What people call it: its title, else its id."""
+        """Its title, or its id if it has none."""
         return self.title or self.id
 
     @property
     def shown_type(self) -> str:
-        """Its type, else the kind of store that it is in."""
+        """Its type, or the kind of store it is in if it has none."""
         return self.type or self.kind
 
     @property
     def shown_title(self) -> str:
-        """Its title, else its summary."""
+        """Its title, or its summary if it has none."""
         return self.title or self.summary
 
 
 class StoreSource:
-    """A store as the index sees it: where it is, and how to open it when something has to be read."""
+    """A store as the index sees it: where it is, and how to open it when something must be read."""
 
     def __init__(self, root: str, kind: str, control: str, opened: Callable[[], Store]) -> None:
         self.root, self.kind, self.control, self._opened = root, kind, control, opened
@@ -97,7 +97,7 @@ class StoreSource:
 
     @property
     def store(self) -> Store:
-        """The store itself, opened (and its modules imported) at the first use."""
+        """The store itself; opened (and its modules imported) on first use."""
         if self._store is None:
             self._store = self._opened()
         return self._store
@@ -117,13 +117,13 @@ class SessionIndex:
         *,
         everything: bool = False,
     ) -> bool:
-        """Bring the list up to date; whether a full look at some store is due (and was left for later)."""
+        """Bring the list up to date. Return whether a full scan of some store is due and was left for later."""
         sources = list(sources)
         try:
             return self._refresh(sources, progress, everything=everything)
         except sqlite3.DatabaseError as error:
             self._database.close()
-            # Damaged: it is made anew. It cannot be kept: it is made in memory, for this once.
+            # A damaged database is recreated on disk; if the disk refuses writes, a temporary one is made in memory.
             self._database = in_memory() if unwritable(error) else remade(self._folder)
             return self._refresh(sources, progress, everything=everything)
 
@@ -143,9 +143,9 @@ class SessionIndex:
         limit: int = 0,
         order: str = "last_active",
     ) -> list[Row]:
-        """Sessions of these stores, the last active first; `where` are columns and the values that they must have."""
+        """Return sessions of these stores, last active first; `where` pairs columns with the values they must have."""
         found = self.cells(COLUMNS, roots, where, limit=limit, order=order)
-        return list(map(partial(tuple.__new__, Row), found))  # what Row._make does, without calling Python for each
+        return list(map(partial(tuple.__new__, Row), found))  # like Row._make, without a Python call per row
 
     def cells(
         self,
@@ -156,39 +156,39 @@ class SessionIndex:
         limit: int = 0,
         order: str = "last_active",
     ) -> list[tuple[Any, ...]]:
-        """The same sessions, of each these columns only; `order` is one of them. Half the time where there are many."""
+        """Return only these columns of the same sessions, ordered by one of them: twice as fast for a long list."""
         conditions, values = _conditions(roots, where)
         names = ", ".join([_SHOWN.get(column, column) for column in columns])
         query = f"SELECT {names} FROM session WHERE {conditions}"
         if limit > 0:
             return self._database.execute(f"{query} ORDER BY {order} DESC, id DESC LIMIT {limit}", values).fetchall()
         found = self._database.execute(query, values).fetchall()
-        # Quicker than SQLite sorts whole rows. They come by id: turned round, ties are in the order of a limited list.
+        # Faster than letting SQLite sort whole rows. Rows arrive by id; reversing gives ties the same order as LIMIT.
         found.reverse()
         found.sort(key=itemgetter(columns.index(order)), reverse=True)
         return found
 
     def pairs(self, roots: Sequence[str], where: Sequence[tuple[str, str]] = ()) -> list[tuple[str, str]]:
-        """(store, id) alone, in no order."""
+        """Return (store, id) of the matching sessions, unordered."""
         conditions, values = _conditions(roots, where)
         return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
 
     def unspoken(self, root: str) -> list[tuple[str, int]]:
-        """The active sessions of a store in which nothing was said yet; and how many damages each has."""
+        """Return the active sessions of a store that have no messages yet, each with its damage count."""
         nothing = "root = ? AND status = 'active' AND message_count = 0"
         return self._database.execute(f"SELECT id, damage FROM session WHERE {nothing}", (root,)).fetchall()
 
     def asking(self, roots: Sequence[str]) -> list[tuple[str, str]]:
-        """(store, id) of chats that only ran our own commands."""
+        """Return (store, id) of chats that only ran our own commands."""
         return self.pairs(roots, [("asked", "1")])
 
     def counter(self) -> tuple[str, int]:
-        """Which database this is, and how many lots of changes it has seen."""
+        """Return the identity of this database and the number of change batches it has seen."""
         changed, name = self._database.execute("SELECT changed, name FROM counter").fetchone()
         return name, changed
 
     def changes(self, since: int) -> tuple[list[Changed], list[tuple[str, str]]]:
-        """Sessions that changed after that many lots, in order, and (store, id) of those that went away."""
+        """Return the sessions changed after batch `since`, in order, and (store, id) of those removed after it."""
         rows = self._database.execute(
             f"SELECT {', '.join(COLUMNS)}, signs, changed FROM session WHERE changed > ? ORDER BY changed", (since,)
         )
@@ -196,20 +196,22 @@ class SessionIndex:
         return [(Row._make(row[:-2]), row[-2], row[-1]) for row in rows], gone
 
     def known(self) -> set[tuple[str, str]]:
-        """(store, id) of every session."""
+        """Return (store, id) of every session."""
         return set(self._database.execute("SELECT root, id FROM session"))
 
     def named(self, pairs: Iterable[tuple[str, str]]) -> dict[tuple[str, str], Row]:
-        """The sessions with these (store, id); those that are gone are left out."""
+        """Return the sessions with these (store, id); sessions that no longer exist are left out."""
         wanted: dict[str, list[str]] = {}
         for root, name in pairs:
             wanted.setdefault(root, []).append(name)
         found: dict[tuple[str, str], Row] = {}
-        for root, names in wanted.items():  # a store at a time: SQLite looks at every row for a list of pairs
+        for root, names in wanted.items():  # one store at a time: for a list of pairs SQLite scans every row
             for start in range(0, len(names), AT_ONCE):
-                lot = names[start : start + AT_ONCE]
-                asked = f"root = ? AND id IN ({','.join('?' * len(lot))})"
-                rows = self._database.execute(f"SELECT {', '.join(COLUMNS)} FROM session WHERE {asked}", (root, *lot))
+                batch = names[start : start + AT_ONCE]
+                condition = f"root = ? AND id IN ({','.join('?' * len(batch))})"
+                rows = self._database.execute(
+                    f"SELECT {', '.join(COLUMNS)} FROM session WHERE {condition}", (root, *batch)
+                )
                 found.update(((row.root, row.id), row) for row in map(Row._make, rows))
         return found
 
@@ -218,7 +220,7 @@ class SessionIndex:
 
 
 class _Refresh:
-    """One look at one store."""
+    """One refresh of one store."""
 
     def __init__(
         self, database: sqlite3.Connection, source: StoreSource, progress: Callable[[int, int], None] | None
@@ -235,9 +237,9 @@ class _Refresh:
             return False
         noted, old, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
-        signs = self._signs() | self._plain_signs(_plain(old))
-        same = (text := _as_json(signs)) == old
-        # Not how many there are, only whether they are few: that costs the same however many there are.
+        fingerprint = self._store_fingerprint() | self._plain_fingerprints(_plain_folders(old))
+        same = (text := _as_json(fingerprint)) == old
+        # Only whether there are few: the cost does not grow with the number of sessions.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
         everything |= known is None or now_noted < 0 or count <= FEW or (not same and _git(text) != _git(old))
@@ -246,12 +248,12 @@ class _Refresh:
         if everything or not same:
             came, plain = self._new_and_gone()
             changed |= came
-            signs = {name: sign for name, sign in signs.items() if not name.startswith(PLAIN)} | plain
+            fingerprint = {name: value for name, value in fingerprint.items() if not name.startswith(PLAIN)} | plain
             scanned = time.time() if everything else scanned
         lost = self._read_again(sorted(changed)) if changed else 0
-        if lost and not everything and same:  # their folders may be there still, without a session
-            signs |= self._new_and_gone()[1]
-        text = _as_json(signs)
+        if lost and not everything and same:  # their folders may still exist, without a session
+            fingerprint |= self._new_and_gone()[1]
+        text = _as_json(fingerprint)
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
             self.database.execute(
                 "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
@@ -260,7 +262,7 @@ class _Refresh:
         return due
 
     def _notes(self, offset: int) -> tuple[int, set[str]]:
-        """What our own writers noted since: the new end of their notes (-1: they are not what we knew), and the ids."""
+        """Return the new end of our writers' notes (-1 if the file was replaced), and the ids noted since `offset`."""
         path = os.path.join(self.source.control, shapes.CHANGES)
         nothing = (-1 if offset else 0), set[str]()
         try:
@@ -274,7 +276,7 @@ class _Refresh:
         from cortext.model.ids import is_id
 
         try:
-            # A workspace may be a stranger's: what a link leads to is none of our notes.
+            # The workspace may be a stranger's: never follow a link out of it.
             descriptor = fsio.open_file(inside(self.source.root, path), os.O_RDONLY)
         except (FileNotFoundError, UnsafePath):
             return nothing
@@ -284,8 +286,8 @@ class _Refresh:
         whole = raw.rfind(b"\n") + 1
         return offset + whole, set(filter(is_id, raw[:whole].decode("ascii", "replace").split("\n")))
 
-    def _signs(self) -> dict[str, int]:
-        """Times of the folders in which sessions come and go, and of git's own files."""
+    def _store_fingerprint(self) -> dict[str, int]:
+        """Return the mtimes of the folders in which sessions are created and removed, and of git's own files."""
         root = self.source.root
         folders = [root]
         if self.source.kind in ("workspace", "home"):
@@ -295,28 +297,28 @@ class _Refresh:
                     folders = [top, *sorted([entry.path for entry in entries if entry.is_dir(follow_symlinks=False)])]
             except FileNotFoundError:
                 folders = [root]
-        begin = len(root) + 1  # every one of them lies below the root: no need for relpath, which costs a stat
-        signs = {path[begin:] or ".": os.stat(path).st_mtime_ns for path in folders}
+        begin = len(root) + 1  # all of them are below the root; relpath would cost a stat
+        fingerprint = {path[begin:] or ".": os.stat(path).st_mtime_ns for path in folders}
         for name in ("HEAD", "index", "ORIG_HEAD", "logs/HEAD"):
             try:
-                signs[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
+                fingerprint[f"git:{name}"] = os.stat(os.path.join(root, ".git", name)).st_mtime_ns
             except OSError:
                 continue
-        return signs
+        return fingerprint
 
-    def _plain_signs(self, folders: Iterable[str]) -> dict[str, int]:
-        """Times of these folders, and of what is in them where a session would be."""
-        signs = {}
+    def _plain_fingerprints(self, folders: Iterable[str]) -> dict[str, int]:
+        """Return the mtimes of these folders and of the `.session` folder in each."""
+        fingerprint = {}
         for folder in folders:
             for name in (folder, f"{folder}/.session"):
                 try:
-                    signs[f"{PLAIN}{name}"] = os.stat(os.path.join(self.source.root, name)).st_mtime_ns
+                    fingerprint[f"{PLAIN}{name}"] = os.stat(os.path.join(self.source.root, name)).st_mtime_ns
                 except OSError:
                     continue
-        return signs
+        return fingerprint
 
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
-        """Sessions that came or went; and the signs of conversations without one, in which somebody may begin it."""
+        """Return the sessions that appeared or disappeared, and the fingerprints of conversations without a session."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
         there = set(shapes.session_ids(self.source.kind, self.source.root))
         plain: dict[str, int] = {}
@@ -325,21 +327,21 @@ class _Refresh:
                 name = os.path.basename(path)
                 if name in there:
                     continue
-                signs = self._plain_signs([path[len(self.source.root) + 1 :]])
-                if shapes.is_workspace_session(path):  # since the look: the signs do not tell of it any more
+                fingerprint = self._plain_fingerprints([path[len(self.source.root) + 1 :]])
+                if shapes.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
                     there.add(name)
                 else:
-                    plain |= signs
+                    plain |= fingerprint
         return (known - there) | (there - known), plain
 
     def _files_changed(self) -> set[str]:
-        """Every session whose files are not as they were: a look at each, no reading."""
+        """Return the sessions whose files changed; this calls stat on each file but reads none."""
         rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
         files = shapes.FILES[self.source.kind]
-        return {name for name, path, signs in rows if not _as_before(files, path, signs)}
+        return {name for name, path, fingerprint in rows if not _is_unchanged(files, path, fingerprint)}
 
     def _read_again(self, ids: Sequence[str]) -> int:
-        """Read these sessions and put them into the list; in lots, so that others need not wait. How many are gone."""
+        """Read these sessions into the list, in batches so that others need not wait. Return how many are gone."""
         from cortext.errors import CortextError, UnsafePath
 
         kind, root = self.source.kind, self.source.root
@@ -347,7 +349,7 @@ class _Refresh:
         for start in range(0, len(ids), 200):
             rows = []
             gone = []
-            for place, session_id in enumerate(ids[start : start + 200], start + 1):
+            for done, session_id in enumerate(ids[start : start + 200], start + 1):
                 try:
                     session = self.source.store.get(session_id)
                     rows.append((*_row(root, kind, session), self._only_asks(session)))
@@ -356,13 +358,13 @@ class _Refresh:
                 except CortextError:
                     gone.append((root, session_id))
                 if self.progress:
-                    self.progress(place, len(ids))
+                    self.progress(done, len(ids))
             self._put(rows, gone)
             lost += len(gone)
         return lost
 
     def _only_asks(self, session: Session) -> int:
-        """1 for a chat in which our own commands were used and nothing else was said."""
+        """Return 1 for a chat in which only our own commands were used."""
         from cortext.model import asking
 
         if session.agent_config.command not in asking.COMMANDS or session.message_count > asking.LONGEST:
@@ -370,7 +372,7 @@ class _Refresh:
         return int(self.source.kind == "home" and asking.only_asks(self.source.store.read(session.id)))
 
     def _put(self, rows: Sequence[tuple[object, ...]], gone: Sequence[tuple[str, str]]) -> None:
-        """One lot, at once: with the number that tells search what is new."""
+        """Store one batch in one transaction, with the number that tells search what is new."""
         self.database.execute("BEGIN IMMEDIATE")
         changed = self.database.execute("UPDATE counter SET changed = changed + 1 RETURNING changed").fetchone()[0]
         self.database.executemany("DELETE FROM session WHERE root = ? AND id = ?", gone)
@@ -389,8 +391,8 @@ class _Refresh:
 
 
 def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple[str, list[object]]:
-    """What SQL asks for, and the values in it; the columns are ours, never the user's."""
-    # The plus keeps SQLite from going through a whole store where a filter names its rows at once.
+    """Return the SQL condition and its values; column names are ours, never the user's."""
+    # The unary plus keeps SQLite from using the index by store where a filter is far more selective.
     plus = "+" if any(column in ("tool", "type") or (column, value) == IN_USE for column, value in where) else ""
     conditions = [f"{plus}root IN ({','.join('?' * len(roots))})"]
     values: list[object] = list(roots)
@@ -398,62 +400,62 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
         if column == "damage":
             conditions.append("damage > 0")
         elif (column, value) == IN_USE:
-            conditions.append("status = 'active'")  # in the words of the index of these, or SQLite would not use it
+            conditions.append("status = 'active'")  # spelt as in the partial index, or SQLite would not use it
         else:
             conditions.append({"after": "last_active >= ?", "before": "last_active <= ?"}.get(column, f"{column} = ?"))
             values.append(value)
     return " AND ".join(conditions), values
 
 
-def _as_json(signs: dict[str, int]) -> str:
-    """What json.dumps makes of it; by hand where that is safe, for importing json is a twentieth of a short list."""
-    names = "".join(signs)
+def _as_json(fingerprint: dict[str, int]) -> str:
+    """Return what json.dumps would; built by hand where that is safe, as importing json is 5% of a short list."""
+    names = "".join(fingerprint)
     if names.isascii() and names.isprintable() and not {'"', "\\"}.intersection(names):
-        return "{" + ", ".join([f'"{name}": {value}' for name, value in signs.items()]) + "}"
+        return "{" + ", ".join([f'"{name}": {value}' for name, value in fingerprint.items()]) + "}"
     import json
 
-    return json.dumps(signs)
+    return json.dumps(fingerprint)
 
 
-def _plain(signs: str) -> list[str]:
-    """Of these signs, the folders that had no session."""
-    if f'"{PLAIN}' not in signs:
+def _plain_folders(fingerprint: str) -> list[str]:
+    """Return the folders in this store fingerprint that had no session."""
+    if f'"{PLAIN}' not in fingerprint:
         return []
     import json
 
-    names = [name.removeprefix(PLAIN) for name in json.loads(signs) if name.startswith(PLAIN)]
+    names = [name.removeprefix(PLAIN) for name in json.loads(fingerprint) if name.startswith(PLAIN)]
     return [name for name in names if not name.endswith("/.session")]
 
 
-def _git(signs: str) -> dict[str, int]:
-    """Of these signs, those of git's files; none of what another version wrote in its own way."""
+def _git(fingerprint: str) -> dict[str, int]:
+    """Return git's files in this store fingerprint; nothing if another version wrote it in its own format."""
     import json
 
     try:
-        return {name: value for name, value in json.loads(signs).items() if name.startswith("git:")}
+        return {name: value for name, value in json.loads(fingerprint).items() if name.startswith("git:")}
     except ValueError:
         return {}
 
 
-def _signs_of(kind: str, path: str) -> str:
-    """Size, time and inode of a session's files."""
-    return " ".join([_sign_of(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+def _fingerprint(kind: str, path: str) -> str:
+    """Return the size, mtime and inode of each of a session's files."""
+    return " ".join([_file_fingerprint(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
 
 
-def _as_before(files: Sequence[str], path: str, signs: str) -> bool:
-    """Whether the files of a session still have these signs."""
-    before = signs.split(" ")
+def _is_unchanged(files: Sequence[str], path: str, fingerprint: str) -> bool:
+    """Whether the files of a session still have this fingerprint."""
+    before = fingerprint.split(" ")
     if len(before) != len(files):
         return False
-    for name, sign in zip(files, before, strict=True):
+    for name, value in zip(files, before, strict=True):
         file = f"{path}/{name}" if name else path
-        # That a file is still missing costs half as much to ask in this way.
-        if os.access(file, os.F_OK) if sign == "-" else _sign_of(file) != sign:
+        # For a file that was missing, access costs half as much as stat.
+        if os.access(file, os.F_OK) if value == "-" else _file_fingerprint(file) != value:
             return False
     return True
 
 
-def _sign_of(path: str) -> str:
+def _file_fingerprint(path: str) -> str:
     try:
         status = os.stat(path)
     except OSError:
@@ -462,17 +464,17 @@ def _sign_of(path: str) -> str:
 
 
 def _text(text: str) -> str:
-    """As SQLite takes it: half a surrogate pair, which a file may hold, becomes a question mark."""
+    """Return text that SQLite accepts: a lone surrogate, which a file may contain, becomes a question mark."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _count(number: int) -> int:
-    """As SQLite takes it: what a file says is never trusted to fit."""
+    """Return a number that fits into SQLite: what a file says is not trusted."""
     return min(max(0, number), MOST)
 
 
 def _unreadable(root: str, kind: str, session_id: str) -> tuple[object, ...]:
-    """A session that is there and not ours to read: the list says so. Its signs are none, so it is tried again."""
+    """Return the row of a session that exists but cannot be read. Its fingerprint is empty, so it is retried."""
     return (root, session_id, kind, *[""] * 7, 0, 0, "", root, 1, 0, "")
 
 
@@ -494,5 +496,5 @@ def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
         _text(session.path),
         _count(session.damage),
         int(session.straight),
-        _signs_of(kind, session.path),
+        _fingerprint(kind, session.path),
     )

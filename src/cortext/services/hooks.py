@@ -21,7 +21,7 @@ from cortext.model import clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.services.library.stores import Found, NamedStore
-from cortext.tools.base import HookEvent, Tool, Transcript
+from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
 
 # The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ class World(Protocol):
     workspace: str
     settings: Any
 
-    def tool(self, name: str) -> Tool: ...
-
     def capture(self) -> Capture: ...
 
     def caught_up(self, found: Found) -> Found: ...
@@ -51,17 +49,16 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
+def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"the event of {name} is not JSON: {error}") from error
+        raise UsageError(f"the event of {tool.name} is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError(f"the event of {name} is not an object")
+        raise UsageError(f"the event of {tool.name} is not an object")
     project = fields.get("cwd")
     world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
-    tool = world.tool(name)
     event = tool.hook_event(fields)
     if event is None:
         return ""
@@ -71,7 +68,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
 
-        uncaptured.failed(name, event.key, event.path, reason_of(error), hook=True)
+        uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(TOLD)
         raise
     return tool.hook_answer(fields, context) if context else ""
@@ -80,7 +77,7 @@ def handle(wiring: Callable[[str], World], name: str, payload: bytes) -> str:
 class Hook:
     """One event on its way through."""
 
-    def __init__(self, world: World, tool: Tool, event: HookEvent) -> None:
+    def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
 
@@ -221,7 +218,7 @@ class Hook:
                 kind,
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
-                servers=self.tool.mcp_servers(self.world.workspace),
+                servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
                 begun_by=wanted,
             )
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
@@ -298,7 +295,7 @@ def _told(text: str) -> str:
     return disarmed(mask(text).text)
 
 
-def find_transcript(tool: Tool, event: HookEvent) -> Transcript | None:
+def find_transcript(tool: TranscriptSource, event: HookEvent) -> Transcript | None:
     """The transcript that an event is about: where it says, else where the tool keeps it."""
     if event.path:
         found = tool.transcript_at(event.path)

@@ -1,22 +1,28 @@
 """What an adapter does for one AI tool, on one page.
 
+`TranscriptSource` is required: it is enough for import, list, search, show, sync, sweep, doctor and tools. The others
+are optional, and services ask with `isinstance`:
+
+    NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
+    Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
+    Hooks          understands what the tool reports while it runs
+    Headless       answers without a screen: `cli/NAME` as a model (see `model.headless`)
+
 An adapter reads leniently (formats belong to the tools, and change) and writes strictly (what it wrote it
-reads back). It never writes to a file that the tool wrote. Everything it touches lies under `Homes` or the
-project folder that it is given, so a test can point it anywhere.
+reads back). It never writes to a file that the tool wrote. Everything it touches lies in the user's home or the
+project folder that it is given, so a test can point it anywhere. `cortext.testing` checks all of that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
 from cortext.io.batch import Later
 from cortext.model.message import Message
 from cortext.model.turns import Turns
-
-TITLES = {"claude": "Claude Code", "gemini": "Gemini CLI", "opencode": "OpenCode", "codex": "Codex"}
 
 
 class Detected(msgspec.Struct, kw_only=True):
@@ -131,18 +137,13 @@ class CommandFile(msgspec.Struct, kw_only=True):
     run: Sequence[str] = ()
 
 
-class Tool(Protocol):
-    """One AI tool."""
+@runtime_checkable
+class TranscriptSource(Protocol):
+    """One AI tool whose conversations can be read. The class is called without arguments."""
 
-    name: str  # claude, gemini, opencode, codex
-    title: str  # Claude Code
-    tested_version: str
-    commands_run: bool  # whether its command files see to it that what we print reaches the model
-    # Whether a hook's words beside a prompt would be a developer's: then a record of the past goes to the model with
-    # the end of its answer, where such words are a user's message.
-    records_after_answer: bool
-    # Whether a first prompt has to be an argument of the program: everybody on the machine can read those.
-    prompt_is_public: bool
+    name: str  # what the user types: claude, gemini, opencode, codex
+    title: str  # what the user reads: Claude Code
+    tested_version: str  # the version that the adapter's tests ran against
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
@@ -151,7 +152,7 @@ class Tool(Protocol):
         """Its conversations on this machine (of one project, if given), in no order."""
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """A transcript given by its file: a copy that lies somewhere else. None where it is not one of ours."""
+        """The transcript in this file, which may lie anywhere; None where the file is not one of this tool."""
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
         """The messages; with a cursor only those since."""
@@ -159,9 +160,17 @@ class Tool(Protocol):
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
         """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
 
-        A second copy of one that grew costs only what is new (see `newfiles`). With `later` it is the
-        first, and flushed then.
+        A second copy of one that grew costs only what is new (see `io.batch`). With `later` it is the first, and
+        flushed then.
         """
+
+
+@runtime_checkable
+class NativeWriter(TranscriptSource, Protocol):
+    """A tool that a conversation can be resumed in: we write its sessions, and know how to open one."""
+
+    # Whether a first prompt has to be an argument of the program: everybody on the machine can read those.
+    prompt_is_public: bool
 
     def put_back(self, copy: str, *, project: str) -> str:
         """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
@@ -205,6 +214,15 @@ class Tool(Protocol):
     def discard(self, written: Written, *, project: str) -> None:
         """Take away a session that `write` or `launch_new` made and nobody used."""
 
+
+@runtime_checkable
+class Installer(TranscriptSource, Protocol):
+    """A tool whose settings in a project can hold our commands, hooks and MCP entry."""
+
+    @property
+    def first_steps(self) -> Sequence[str]:
+        """How a conversation is begun in it after `cortext init`, a line each."""
+
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
 
@@ -221,6 +239,18 @@ class Tool(Protocol):
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that this tool would have in this project."""
+
+
+@runtime_checkable
+class Hooks(TranscriptSource, Protocol):
+    """A tool that calls us while it runs."""
+
+    commands_run: bool  # whether its command files see to it that what we print reaches the model
+    # Whether a hook's words beside a prompt would be a developer's: then a record of the past goes to the model with
+    # the end of its answer, where such words are a user's message.
+    records_after_answer: bool
+    started_by: str  # the environment variable that programs started by the tool see
+    session_variable: str  # the one that says which of its sessions started them; empty where there is none
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Why the tool would not run our hooks in this project although they are in place, and what to do, each."""

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.config import settings as config
-from cortext.errors import ConfigError, CortextError, NotFound, UsageError
+from cortext.errors import ConfigError, CortextError, NotFound
 from cortext.io import files as fsio
 
 if TYPE_CHECKING:
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from cortext.store.files.assistant import FileUpdates
     from cortext.store.postgres.store import PostgresStore
     from cortext.store.postgres.updates import ServerUpdates
-    from cortext.tools.base import Tool
-
-    ToolAdapter = Tool
 
 WORKSPACE = "workspace"
 HOME = "home"
@@ -41,14 +38,6 @@ CHAT = "chat"
 
 # How the AI tools are to call us: found on PATH, so that it works on every machine that shares the repository.
 PROGRAM = ("cortext",)
-
-# The AI tools that we know: name, module and class of the adapter.
-TOOLS = {
-    "claude": ("claude_code.adapter", "ClaudeCode"),
-    "gemini": ("gemini_cli.adapter", "GeminiCli"),
-    "opencode": ("opencode.adapter", "OpenCode"),
-    "codex": ("codex.adapter", "Codex"),
-}
 
 # The providers of models, in the order in which they are tried where none is named: name, module and class.
 MODELS = {
@@ -245,23 +234,14 @@ class Wiring:
     def caught_up(self, found: Found) -> Found:
         """The session with everything that its AI tool has written, also where no hook told us."""
         origin = found.session.origin
-        if origin.tool not in TOOLS or not origin.session_id:
+        if not origin.session_id:
             return found
         from cortext.services.capture.capture import caught_up
+        from cortext.wiring import tools
 
-        return caught_up(self.capture(), self.tool(origin.tool), found)
-
-    def tool(self, name: str) -> Tool:
-        """The adapter of one AI tool."""
-        if name not in TOOLS:
-            raise UsageError(f"unknown AI tool {name!r}", hint=f"one of {', '.join(TOOLS)}")
-        module, cls = TOOLS[name]
-        made: Tool = getattr(__import__(f"cortext.tools.{module}", fromlist=[cls]), cls)()
-        return made
-
-    def tools(self) -> list[Tool]:
-        """Every adapter."""
-        return [self.tool(name) for name in TOOLS]
+        if not tools.is_known(origin.tool):
+            return found
+        return caught_up(self.capture(), tools.tool(origin.tool), found)
 
     def model(self, name: str = "") -> Model:
         """The model of that name; else the one of the settings; else the first that is usable here."""

@@ -10,7 +10,7 @@ import pytest
 from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
 
 from cortext.errors import NotFound, UsageError
-from cortext.tools.base import HookEvent, Tool
+from cortext.tools.base import HookEvent, TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 
 OTHER = "7d3f5b1e-0000-4000-8000-00000000000a"
@@ -38,7 +38,7 @@ def side_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
 
 @pytest.mark.req("TOOL-01")
 def test_the_adapter_is_a_tool() -> None:
-    tool: Tool = ClaudeCode()
+    tool: TranscriptSource = ClaudeCode()
     assert (tool.name, tool.title) == ("claude", "Claude Code")
 
 

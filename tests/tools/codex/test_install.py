@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.errors import ConfigError, NotFound, UnsafePath, UsageError
-from cortext.tools.base import CommandFile, Tool
+from cortext.tools.base import CommandFile, Installer
 from cortext.tools.codex.adapter import Codex
 
 PROGRAM = ["cortext"]
@@ -23,7 +23,7 @@ EVENTS = ["SessionStart", "UserPromptSubmit", "PostCompact", "Stop", "SessionEnd
 USERS = {"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "say done"}]}]}, "description": "mine"}
 
 
-TOOL: Tool = Codex(home="/nowhere")
+TOOL: Installer = Codex(home="/nowhere")
 
 
 def merge(project: Path, program: list[str] = PROGRAM) -> list[str]:

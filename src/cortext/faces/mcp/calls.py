@@ -72,7 +72,7 @@ class ListSessions(Call, frozen=True):
 
     type: Type = ""
     status: Annotated[str, Meta(description="only sessions that are active, paused, completed or interrupted")] = ""
-    tool: Annotated[str, Meta(description="only those held in this AI tool: claude, gemini, opencode, codex")] = ""
+    tool: Annotated[str, Meta(description="only those held in this AI tool, by its short name, such as claude")] = ""
     limit: Annotated[int, Meta(description="how many", ge=1, le=100)] = 20
     cursor: Page = ""
 

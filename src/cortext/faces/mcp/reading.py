@@ -29,6 +29,7 @@ from cortext.services.text.masking import mask_session
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.lifecycle import pause
 from cortext.services.workspace.registry import command_text
+from cortext.wiring import tools
 
 
 def get_session(world: World, given: GetSession) -> Answer:
@@ -130,10 +131,10 @@ def resume_session(world: World, given: ResumeSession) -> Answer:
 def _desk(world: World) -> Desk:
     """The list as the chat that asks is to see it, if we can tell which that is."""
     wiring = world.wiring
-    chat = chats.asking(os.environ, wiring.workspace, long_lived=True)
+    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks(), long_lived=True)
     capture = wiring.capture()
     if chat is not None:  # what was said before belongs to what was going on before
-        catch_up(capture, wiring.tool(chat.tool), chat.key)
+        catch_up(capture, tools.tool(chat.tool), chat.key)
         world.listing.refresh()
     commit = wiring.settings["workspace.commit"]
     return Desk(

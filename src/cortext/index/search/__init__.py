@@ -1,1 +1,1 @@
-"""Search: words, meaning, ranking, and keeping both up to date. Disposable, like all of the index."""
+"""Search by words and by meaning: indexing, querying and ranking. Disposable, like all of the index."""

@@ -1,7 +1,7 @@
-"""numpy, with one thread for its products of matrices.
+"""numpy, limited to one thread for matrix products.
 
-Its library would start a thread a core, and they wait for each other by spinning: on a machine that does something
-else too, ten times slower than one thread alone. It asks the environment once, when it is loaded.
+OpenBLAS would start one thread per core, and they wait for each other by spinning: on a busy machine that is ten times
+slower than a single thread. It reads the environment once, when it is loaded.
 """
 
 from __future__ import annotations
@@ -15,6 +15,6 @@ try:
     import numpy as np
 finally:
     if _before is None:
-        del os.environ[_NAME]  # programs that we start are to decide for themselves
+        del os.environ[_NAME]  # must not leak into programs that we start
 
 __all__ = ["np"]

@@ -1,7 +1,7 @@
-"""A query as tantivy is asked it: every word a term, or what the words of the index make of it.
+"""Translate a parsed query into a tantivy query.
 
-All words are looked for, and messages with more and rarer ones come first. A word that is rare or unknown is also
-looked for inside longer words, and, if even that finds nothing, with a letter wrong.
+Every word is a term of its own, and messages with more and rarer terms rank first. A rare or unknown word also matches
+inside longer words and, if that finds nothing, with one letter wrong.
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ if TYPE_CHECKING:
     from cortext.index.search.query import Query, Word
     from cortext.index.search.wordlist import WordList
 
-RARE = 1_000  # a word in so many messages is not looked for inside others
-INSIDE = 0.4  # how much a word counts that only holds the one looked for
-PIECE = 0.5  # and a piece of an identifier beside the whole of it
-WRONG = 0.3  # and a word with a letter wrong
-NAME = 1.2  # and a word in a session's title or summary
+RARE = 1_000  # a word in more messages than this is not matched inside longer words
+INSIDE = 0.4  # weight of a longer word that contains the one asked for
+PIECE = 0.5  # weight of a piece of an identifier, relative to the whole
+WRONG = 0.3  # weight of a word with one letter wrong
+NAME = 1.2  # weight of a word in a session's title or summary
 MOST_INSIDE = 24
 FIELDS = ("body", "name")
-LONGEST_ROW = 24  # signs of one row that are looked for together
+LONGEST_ROW = 24  # characters of an unspaced run that are matched together
 
 Should, Must, MustNot = tantivy.Occur.Should, tantivy.Occur.Must, tantivy.Occur.MustNot
 
 
 class Asking:
-    """One query against one state of the index."""
+    """Builds one query against one state of the index."""
 
     def __init__(self, keywords: Keywords, words: WordList, *, exact: bool) -> None:
         self._keywords, self._words, self._exact = keywords, words, exact
         self._schema = keywords.schema
         self._searcher = keywords.searcher()
-        self.lit: set[str] = set()  # the terms that a snippet shows lit
+        self.lit: set[str] = set()  # the terms to highlight in a snippet
 
     def build(self, query: Query, restrictions: Sequence[tuple[tantivy.Occur, tantivy.Query]]) -> tantivy.Query | None:
-        """The whole query; None where it has no words and no restrictions."""
+        """Return the whole query, or None if it has neither words nor restrictions."""
         should: list[tantivy.Query] = []
         clauses: list[tuple[tantivy.Occur, tantivy.Query]] = []
         for word in query.words:
@@ -65,11 +65,11 @@ class Asking:
         return tantivy.Query.boolean_query(clauses)
 
     def occurs(self, query: Query) -> bool:
-        """Whether a word of the query that says something was ever said; `in` and `the` say nothing beside others."""
-        telling = [word for word in query.wanted if word.text.lower() not in STOP]
-        if not telling or len(telling) == len(query.wanted):
+        """Whether any significant word of the query occurs; stop words count only if there are no others."""
+        significant = [word for word in query.wanted if word.text.lower() not in STOP]
+        if not significant or len(significant) == len(query.wanted):
             return True
-        for word in telling:
+        for word in significant:
             text = clean(word.text)
             terms = self._keywords.stems(SIGNS.sub(" ", text))
             if SIGNS.search(text) or any(self._searcher.doc_freq(name, term) for term in terms for name in FIELDS):
@@ -100,11 +100,11 @@ class Asking:
             whole = self._both(terms)
             if word.phrase or word.excluded or word.must:
                 return whole
-            # An identifier or a path: the pieces side by side, or at least some of them. Those that are everywhere
-            # (`src`, `py`) say nothing by themselves, and cost most.
+            # An identifier or a path: its pieces next to each other, or at least some of them. Pieces that are
+            # everywhere (`src`, `py`) carry no information by themselves and cost the most.
             often = self._searcher.num_docs // 50 + RARE
-            telling = [term for term in dict.fromkeys(terms) if self._searcher.doc_freq("body", term) <= often]
-            pieces = [self._boosted(self._both([term]), PIECE) for term in telling]
+            significant = [term for term in dict.fromkeys(terms) if self._searcher.doc_freq("body", term) <= often]
+            pieces = [self._boosted(self._both([term]), PIECE) for term in significant]
             return any_of([whole, *pieces])
         plain = text.strip().lower()
         if word.begins:
@@ -130,14 +130,14 @@ class Asking:
         return list(dict.fromkeys(stem for word in words for stem in self._keywords.stems(word)))
 
     def _one_of(self, terms: Sequence[str], weight: float) -> tantivy.Query:
-        """Any of several words that stand for one: the best counts, not their sum."""
+        """Match any of several spellings of one word: the best one counts, not their sum."""
         self.lit.update(terms)
         queries = [self._term("body", term) for term in terms] + [self._term("name", term) for term in terms]
         found = tantivy.Query.disjunction_max_query(queries) if len(queries) > 1 else queries[0]
         return self._boosted(found, weight)
 
     def _both(self, terms: Sequence[str]) -> tantivy.Query:
-        """In a message, or in the name of a session."""
+        """Match in a message or in a session's name."""
         if len(terms) == 1:
             return any_of([self._term("body", terms[0]), self._boosted(self._term("name", terms[0]), NAME)])
         phrase = tantivy.Query.phrase_query
@@ -147,14 +147,14 @@ class Asking:
         ])  # fmt: skip
 
     def _row(self, row: str, *, whole: bool) -> tantivy.Query:
-        """Signs that stand side by side: all of them in a row, and (unless only that counts) each two."""
+        """Match a run of unspaced characters: all in order and, unless `whole`, every adjacent pair."""
         signs: list[str | tuple[int, str]] = list(row[:LONGEST_ROW])
         self.lit.add(row)
         if len(signs) == 1:
             return self._term("signs", row)
         asked = [tantivy.Query.phrase_query(self._schema, "signs", signs)]
         if len(signs) > 2 and not whole:
-            pairs = dict.fromkeys(row[place : place + 2] for place in range(min(len(row), LONGEST_ROW) - 1))
+            pairs = dict.fromkeys(row[start : start + 2] for start in range(min(len(row), LONGEST_ROW) - 1))
             asked += [
                 self._boosted(tantivy.Query.phrase_query(self._schema, "signs", list(two)), PIECE) for two in pairs
             ]
@@ -169,13 +169,13 @@ class Asking:
 
 
 def restricted_to(keywords: Keywords, field: str, values: Sequence[object]) -> tantivy.Query:
-    """Documents with one of these values; it does not count for the score."""
+    """Match documents with one of these values, without affecting the score."""
     query = tantivy.Query.term_set_query(keywords.schema, field, values)
     return tantivy.Query.const_score_query(query, 0.0)
 
 
 def between(keywords: Keywords, first: int, last: int) -> tantivy.Query:
-    """Documents of a time."""
+    """Match documents in a range of times, without affecting the score."""
     query = tantivy.Query.range_query(
         keywords.schema, "time", tantivy.FieldType.Unsigned, lower_bound=max(0, first), upper_bound=last
     )

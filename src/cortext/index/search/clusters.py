@@ -1,4 +1,4 @@
-"""Training centroids: k-means over a sample, by the cosine."""
+"""Training centroids: k-means over a sample, by cosine."""
 
 from __future__ import annotations
 
@@ -16,47 +16,47 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float32]
 
-WORTH = 40_000  # fewer vectors are looked at one by one
-SAMPLE = 64  # vectors of the sample a centroid
+WORTH = 40_000  # fewer vectors are compared one by one
+SAMPLE = 64  # sample vectors per centroid
 ROUNDS = 6
 BLOCK = 1 << 13
 
 
 def how_many(vectors: int) -> int:
-    """How many clusters for so many vectors: about half the root, a power of two."""
+    """Return the number of clusters for this many vectors: about half the square root, a power of two."""
     return min(1 << max(6, round(math.log2(math.sqrt(vectors) / 2))), max(1, vectors // 4))
 
 
 def train(vectors: Floats, count: int) -> Floats:
-    """So many centroids of a sample."""
-    chance = np.random.default_rng(0)  # the same sample gives the same centroids
-    centroids = vectors[chance.choice(len(vectors), count, replace=False)].copy()
+    """Return `count` centroids of a sample."""
+    random = np.random.default_rng(0)  # the same sample gives the same centroids
+    centroids = vectors[random.choice(len(vectors), count, replace=False)].copy()
     for _ in range(ROUNDS):
         nearest = assign(vectors, centroids)
         order = np.argsort(nearest, kind="stable")
         starts = np.searchsorted(nearest[order], np.arange(count))
         sizes = np.bincount(nearest, minlength=count)
-        there = sizes > 0
-        sums = np.add.reduceat(vectors[order], starts[there], axis=0)
-        centroids[there] = sums
-        lost = np.flatnonzero(~there)
-        centroids[lost] = vectors[chance.choice(len(vectors), len(lost))]
+        used = sizes > 0
+        sums = np.add.reduceat(vectors[order], starts[used], axis=0)
+        centroids[used] = sums
+        empty = np.flatnonzero(~used)
+        centroids[empty] = vectors[random.choice(len(vectors), len(empty))]
         centroids /= np.maximum(np.linalg.norm(centroids, axis=1, keepdims=True), 1e-9)
     return centroids
 
 
 def assign(vectors: NDArray[np.generic], centroids: Floats) -> NDArray[np.int64]:
-    """The nearest centroid of each vector; the scale of a vector does not matter."""
-    turned = np.ascontiguousarray(centroids.T)
+    """Return the nearest centroid of each vector; the scale of a vector does not matter."""
+    transposed = np.ascontiguousarray(centroids.T)
     parts = [
-        np.argmax(vectors[start : start + BLOCK].astype(np.float32) @ turned, axis=1)
+        np.argmax(vectors[start : start + BLOCK].astype(np.float32) @ transposed, axis=1)
         for start in range(0, len(vectors), BLOCK)
     ]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
 
 
 def save(folder: str, centroids: Floats) -> int:
-    """Keep centroids; their number."""
+    """Write the centroids to a new file and return its number."""
     number = int.from_bytes(os.urandom(6), "big")
     raw = io.BytesIO()
     np.save(raw, centroids)

@@ -1,7 +1,7 @@
-"""The meaning of a text as a vector: our own static table, shipped with the package; no network, no set-up.
+"""The meaning of a text as a vector, from a static table shipped with the package: no network and no setup.
 
-A text's vector is the sum of the vectors of its word pieces, at length 1. Words outside the vocabulary of pieces
-(CJK, long identifiers) have none; they are left to the keywords. `embedding/README.md` says how the table was made.
+A text's vector is the normalised sum of the vectors of its word pieces. Words outside the vocabulary (CJK, long
+identifiers) have no vector; keyword search covers them. `embedding/README.md` describes how the table was made.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     Vectors = NDArray[np.float32]
 
     class Model(Protocol):
-        """What turns texts into vectors of length 1 (or 0, where a text says nothing to it)."""
+        """Turns texts into vectors of length 1, or 0 if the model knows nothing in a text."""
 
         name: str
         dimension: int
-        quick: bool  # whether a query may wait for it
+        quick: bool  # whether it is fast enough for a query to wait for
 
         def embed(self, texts: Sequence[str]) -> Vectors: ...
 
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "embedding")
-WORDS = 256  # of a text that count; what a message is about is said at its beginning
-LOT = 1_024  # texts whose words are looked up together
-TOGETHER = 64  # texts whose rows of the table are fetched together
-MOST_KNOWN = 500_000  # words whose pieces are remembered
-CRUMB = 3  # letters that the pieces of a word have on average: less, and it is no word
-LONGEST = 48  # letters of a word that is taken apart
+WORDS = 256  # words of a text that count; a message states its subject at the beginning
+BATCH = 1_024  # texts whose words are looked up together
+TOGETHER = 64  # texts whose table rows are fetched together
+MOST_KNOWN = 500_000  # words whose pieces are cached
+CRUMB = 3  # a word whose pieces are shorter than this on average is noise
+LONGEST = 48  # letters of the longest word that is split into pieces
 
 
 class StaticModel:
-    """The table in the package."""
+    """The embedding table in the package."""
 
     name = "built-in/static-256-1"
     dimension = 256
@@ -59,21 +59,21 @@ class StaticModel:
     def _begin(self) -> None:
         self._words = WordTable(self._meet)
         self._rows: Rows[np.int32] = Rows(np.int32)  # the pieces of each word
-        self._rows.keep(np.zeros(0, dtype=np.int32), [0])  # of a word that is too long, whose number is 0
+        self._rows.keep(np.zeros(0, dtype=np.int32), [0])  # number 0 stands for every word that is too long
 
     def _meet(self, words: list[str]) -> None:
         pieces = [self._pieces(word) for word in words]
         flat = np.fromiter(chain.from_iterable(pieces), dtype=np.int32)
-        self._rows.keep(flat, [len(several) for several in pieces])
+        self._rows.keep(flat, [len(ids) for ids in pieces])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A vector a text."""
+        """Return one vector per text."""
         if len(texts) < 8:
             return np.stack([self._one(text) for text in texts])
-        return np.concatenate([self._many(texts[start : start + LOT]) for start in range(0, len(texts), LOT)])
+        return np.concatenate([self._many(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)])
 
     def known(self, text: str) -> str:
-        """The words of a text that have a meaning here; one that falls into crumbs (`zzzzqqq`) has none."""
+        """Return the words of a text that have a meaning; a word that falls into tiny pieces (`zzzzqqq`) has none."""
         words = [word for word in words_of(text)[:WORDS] if self._is_word(word)]
         return " ".join(words) if any(word.lower() not in STOP for word in words) else ""
 
@@ -82,7 +82,7 @@ class StaticModel:
         return pieces == 1 or len(word) >= CRUMB * pieces > 0
 
     def _many(self, texts: Sequence[str]) -> Vectors:
-        """All words are looked up at once, and the rows of the table are fetched for some texts at a time."""
+        """Look all words up at once, and fetch the table rows for a few texts at a time."""
         begins = [text[: WORDS * 12] for text in texts]
         raw = [text.encode("ascii") if text.isascii() else " ".join(WORD.findall(text)).encode() for text in begins]
         with self._lock:
@@ -92,26 +92,26 @@ class StaticModel:
             first = np.arange(len(numbers)) - np.repeat(bounds[:-1], np.diff(bounds)) < WORDS
             pieces, cuts = self._rows.joined(numbers[first], np.concatenate(([0], np.cumsum(first)))[bounds])
         added = np.zeros((len(texts), self.dimension), dtype=np.float32)
-        places = cuts.tolist()
+        offsets = cuts.tolist()
         for start in range(0, len(texts), TOGETHER):
             end = min(start + TOGETHER, len(texts))
-            taken = pieces[places[start] : places[end]]
+            taken = pieces[offsets[start] : offsets[end]]
             rows, scales = self._table.take(taken, axis=0).astype(np.float32), self._scale[taken]
             for text in range(start, end):
-                here = slice(places[text] - places[start], places[text + 1] - places[start])
+                here = slice(offsets[text] - offsets[start], offsets[text + 1] - offsets[start])
                 np.dot(scales[here], rows[here], out=added[text])
-        return _of_length_one(added)
+        return _normalised(added)
 
     def _one(self, text: str) -> Vectors:
         ids = [piece for word in words_of(text)[:WORDS] for piece in self._pieces(word)]
         if not ids:
             return np.zeros(self.dimension, dtype=np.float32)
         whole = self._scale[ids] @ self._table[ids].astype(np.float32)
-        found: Vectors = _of_length_one(whole[None, :])[0]
+        found: Vectors = _normalised(whole[None, :])[0]
         return found
 
     def _pieces(self, word: str) -> list[int]:
-        """The pieces of a word: the longest that the vocabulary has, from left to right; none where one is missing."""
+        """Split a word into the longest pieces of the vocabulary, left to right; empty if some part has none."""
         if len(word.encode()) >= LONGEST_WORD:
             return []
         parts = camel_pieces(word) or [word]
@@ -144,7 +144,7 @@ class StaticModel:
         return found
 
 
-def _of_length_one(vectors: Vectors) -> Vectors:
+def _normalised(vectors: Vectors) -> Vectors:
     lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
     lengths[lengths == 0] = 1.0
     return np.asarray(vectors / lengths[:, None], dtype=np.float32)

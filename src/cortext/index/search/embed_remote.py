@@ -1,7 +1,7 @@
-"""Other models that read meaning: an endpoint that speaks OpenAI's /embeddings, or sentence-transformers.
+"""Other embedding models: an OpenAI-compatible /embeddings endpoint, or sentence-transformers.
 
-Both are a setting, slower than the built-in table, and never waited for by a query: until they have read everything,
-the vectors of the model before answer.
+Both are chosen by a setting and are slower than the built-in table. A query never waits for them: until they have
+embedded everything, the vectors of the previous model are used.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from cortext.safety.secrets.masking import mask
 if TYPE_CHECKING:
     from cortext.index.search.embed import Vectors
 
-LOT = 64  # texts of one request
-LONGEST = 8_000  # characters of a text that is sent
+BATCH = 64  # texts per request
+LONGEST = 8_000  # characters of a text that are sent
 TIMEOUT = 60.0
 
 
 class EndpointModel:
-    """A model behind `POST …/embeddings`; the key is that of OPENAI_API_KEY."""
+    """A model behind `POST …/embeddings`, authenticated with OPENAI_API_KEY."""
 
     quick = False
 
@@ -35,20 +35,20 @@ class EndpointModel:
         self.name, self._model = name, model
         base = address or os.environ.get("OPENAI_BASE_URL") or "https://api.openai.com/v1"
         self._address = base.rstrip("/") + "/embeddings"
-        self.dimension = 0  # as the first answer says
+        self.dimension = 0  # known from the first reply
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A vector a text, in requests of a few dozen."""
-        parts = [self._ask(texts[start : start + LOT]) for start in range(0, len(texts), LOT)]
+        """Return one vector per text, in batched requests."""
+        parts = [self._ask(texts[start : start + BATCH]) for start in range(0, len(texts), BATCH)]
         vectors: Vectors = np.concatenate(parts)
         self.dimension = vectors.shape[1]
         lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
         return np.asarray(vectors / np.where(lengths == 0, 1.0, lengths), dtype=np.float32)
 
     def _ask(self, texts: Sequence[str]) -> Vectors:
-        # Secrets stay here. An empty text is refused by most; a blank one is not, and is as far from everything.
-        said = [mask(text[:LONGEST]).text.strip() or " " for text in texts]
-        body = {"model": self._model, "input": said}
+        # Mask secrets before anything is sent. Most endpoints reject an empty text but accept a blank one.
+        inputs = [mask(text[:LONGEST]).text.strip() or " " for text in texts]
+        body = {"model": self._model, "input": inputs}
         request = urllib.request.Request(
             self._address,
             data=json.dumps(body).encode("utf-8", "replace"),
@@ -64,10 +64,10 @@ class EndpointModel:
             vectors = np.array(rows, dtype=np.float32)
         except urllib.error.HTTPError as error:
             kind = ModelBusy if error.code in (429, 500, 502, 503, 529) else ModelRefused
-            hint = "check search.model and the key"
+            hint = "check search.model and the API key"
             if 300 <= error.code < 400:
-                hint = "it sends elsewhere, and a key does not follow: set search.address to where it really is"
-            raise kind(f"the model for search answered {error.code}", kept=_KEPT, hint=hint) from error
+                hint = "it redirects, and the API key is not sent along: set search.address to the final address"
+            raise kind(f"the embedding endpoint answered {error.code}", kept=_KEPT, hint=hint) from error
         except (urllib.error.URLError, OSError) as error:
             raise ModelUnreachable(
                 f"no answer from {self._address}: {error}",
@@ -75,13 +75,13 @@ class EndpointModel:
                 hint="check search.address, or set search.model to built-in",
             ) from error
         except (ValueError, KeyError, TypeError) as error:
-            raise ModelRefused(f"{self._address} does not answer as an embeddings endpoint", kept=_KEPT) from error
+            raise ModelRefused(f"{self._address} is not an embeddings endpoint", kept=_KEPT) from error
         if vectors.ndim != 2 or len(vectors) != len(texts):
-            raise ModelRefused(f"{self._address} answered with another number of vectors than asked", kept=_KEPT)
+            raise ModelRefused(f"{self._address} returned a different number of vectors than requested", kept=_KEPT)
         return vectors
 
 
-_KEPT = "the index as it is; keywords go on working"
+_KEPT = "the index as it is; keyword search still works"
 
 
 class TransformerModel:
@@ -101,16 +101,16 @@ class TransformerModel:
         self.name = name
         try:
             self._model: Any = SentenceTransformer(model)
-        except (OSError, ValueError, RuntimeError) as error:  # no such model, no way to it, or not one of this library
+        except (OSError, ValueError, RuntimeError) as error:  # unknown, unreachable, or not a model of this library
             raise ConfigError(
                 f"search.model = {name!r} could not be loaded: {str(error).splitlines()[0][:200]}",
                 kept=_KEPT,
-                hint="the name is one of a model on the library's hub, or a folder",
+                hint="use the name of a model on the Hugging Face hub, or a folder",
             ) from error
         self.dimension = int(self._encode(["a"]).shape[1])
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """A vector a text."""
+        """Return one vector per text."""
         return self._encode(list(texts)) if texts else np.zeros((0, self.dimension), np.float32)
 
     def _encode(self, texts: list[str]) -> Vectors:

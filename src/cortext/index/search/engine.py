@@ -1,8 +1,8 @@
-"""The search index of one user: where it lies, who may write it, and what it finds.
+"""One user's search index: where it is kept, who may write it, and what it finds.
 
-It lies in a folder of its own in the cache folder, named by `current`. A rebuild makes a new folder beside it and
-switches the name at the end, so the old one answers meanwhile; until then `next` names it, and who interrupts a rebuild
-loses a few seconds of it. One process at a time writes, under a lock; readers take no lock and never wait.
+The index is a folder inside the cache folder, named by the file `current`. A rebuild creates a new folder next to it,
+named by `next`, and switches `current` at the end, so the old index answers meanwhile; an interrupted rebuild is
+continued and loses a few seconds of work. One process at a time writes, under a lock. Readers take no lock.
 """
 
 from __future__ import annotations
@@ -32,53 +32,53 @@ if TYPE_CHECKING:
     from cortext.index.search.query import Query
     from cortext.index.sessions import SessionIndex, StoreSource
 
-    Progress = Callable[[str, int, int], None]  # what is being done, how much of it is done, how much there is
+    Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
-SCHEMA = 1  # of everything in the folder
-FEW_KEYS = 1_500  # sessions that a query can be restricted to; of more, the results are sorted out afterwards
+SCHEMA = 1  # version of everything in the folder
+FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond it, results are filtered afterwards
 CANDIDATES = 300
-AT_ONCE = 20_000  # vectors that a query waits for
+AT_ONCE = 20_000  # missing vectors that a query waits for
 MOST = 20_000
-FAR = 0.25  # a cosine below this says nothing
+FAR = 0.25  # a lower cosine means nothing
 
 
-def _place(cache: str) -> str:
-    """Where the index lies: in the cache folder; where that is read-only, in a folder of ours among temporary files."""
-    usual = there = os.path.join(cache, "search")
-    while not os.path.exists(there) and os.path.dirname(there) != there:
-        there = os.path.dirname(there)
-    if os.access(there, os.W_OK):
+def _index_folder(cache: str) -> str:
+    """Return the folder of the index: in the cache folder or, if that is read-only, among the temporary files."""
+    usual = existing = os.path.join(cache, "search")
+    while not os.path.exists(existing) and os.path.dirname(existing) != existing:
+        existing = os.path.dirname(existing)
+    if os.access(existing, os.W_OK):
         return usual
     import stat
     import tempfile
 
     try:
-        aside = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
-        fsio.ensure_folder(aside)
-        status = os.lstat(aside)
+        fallback = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
+        fsio.ensure_folder(fallback)
+        status = os.lstat(fallback)
     except (OSError, WriteFailed):
-        return usual  # and whoever has to write there says why it cannot
-    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
-    return os.path.join(aside, "search") if ours else usual
+        return usual  # the first write reports why it is impossible
+    is_ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077
+    return os.path.join(fallback, "search") if is_ours else usual
 
 
 class Engine:
     """The index in the cache folder."""
 
     def __init__(self, cache: str, sources: Mapping[str, StoreSource], models: Models) -> None:
-        self.folder = _place(cache)
+        self.folder = _index_folder(cache)
         self.sources = sources
         self.models = models
         self.trouble = ""  # why the last query was answered without meaning
-        self.worded = True  # whether its words were found, not only their meaning
-        self.more_to_do = False  # whether the last update left something for a process that nobody waits for
+        self.worded = True  # whether the last query's words were found, not only their meaning
+        self.more_to_do = False  # whether the last update left work for a background process
         self._generation: Generation | None = None
         self._keys: tuple[str, dict[tuple[str, str], int]] = ("", {})
 
-    # ── which folder ─────────────────────────────────────────────────────────────────────────────────
+    # ── folders ──────────────────────────────────────────────────────────────────────────────────────
 
     def _current(self) -> str:
-        """The folder that `current` names; empty where there is none of our schema."""
+        """Return the folder named by `current`; empty if there is none with our schema."""
         return self._named("current")
 
     def _named(self, pointer: str) -> str:
@@ -97,7 +97,7 @@ class Engine:
         return os.path.join(self.folder, f"{SCHEMA}-{os.urandom(6).hex()}")
 
     def generation(self) -> Generation | None:
-        """The index that answers now; None where there is none yet."""
+        """Return the index in use, or None if there is none yet."""
         folder = self._current()
         if self._generation is not None and self._generation.folder != folder:
             self._generation.close()
@@ -113,7 +113,7 @@ class Engine:
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
     def behind(self, listed: SessionIndex, *, meaning: bool = True) -> bool:
-        """Whether the list of sessions holds something that the index has not seen."""
+        """Whether the session list has changes that the index does not have."""
         there = self.generation()
         try:
             if there is None or seen(there.state) != listed.counter() or there.state.pending():
@@ -124,7 +124,7 @@ class Engine:
             return any(root in self.sources for root in skipped(there.state))
         except BROKEN as error:
             check_space(error, self.folder)
-            return True  # it is made anew by who brings it up to date
+            return True  # the next update recreates it
 
     def update(
         self,
@@ -135,9 +135,9 @@ class Engine:
         patient: bool = False,
         wait: float = 0.0,
     ) -> bool:
-        """Take in what changed. False where another process is at it: then the answers are as new as it got.
+        """Index what changed. Return False if another process is already doing so; results are as new as it got.
 
-        Very many vectors, or those of a slow model, are made only by who is `patient`.
+        A large number of vectors, or those of a slow model, are only made if the caller is `patient`.
         """
         self.more_to_do = False
         if not self.behind(listed, meaning=meaning):
@@ -146,12 +146,12 @@ class Engine:
         if lock is None:
             return False
         with lock:
-            self._mended("current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient))
+            self._retry_once("current", lambda: self._bring_up(listed, progress, meaning=meaning, patient=patient))
             self._sweep()
         return True
 
-    def _mended(self, pointer: str, make: Callable[[], None]) -> None:
-        """Write an index; one that cannot be read is given up and made anew, once. A full disk is no damage."""
+    def _retry_once(self, pointer: str, make: Callable[[], None]) -> None:
+        """Write an index; a damaged one is discarded and recreated once. A full disk does not count as damage."""
         try:
             make()
         except BROKEN as error:
@@ -169,7 +169,7 @@ class Engine:
             fresh = self._new_folder()
             there = self._generation = Generation(fresh)
             self._point("current", fresh)
-        self._take_in(there, listed, progress)
+        self._index_changes(there, listed, progress)
         if meaning:
             self._embed(there, listed, progress, patient=patient)
 
@@ -183,7 +183,7 @@ class Engine:
                 fsio.remove(path)
 
     def rebuild(self, listed: SessionIndex, progress: Progress | None = None, *, wait: float = 5.0) -> None:
-        """Make the index anew beside the old one, then switch. One that was interrupted is gone on with."""
+        """Build a new index next to the old one, then switch to it. An interrupted rebuild is continued."""
         lock = self._lock(wait)
         if lock is None:
             raise SessionBusy(
@@ -192,19 +192,19 @@ class Engine:
                 hint="try again when it is done; `cortext index status` shows how far it is",
             )
         with lock:
-            self._sweep()  # what an interrupted one left and nothing names: its space is needed
-            self._mended("next", lambda: self._make_next(listed, progress))
+            self._sweep()  # free the space of abandoned folders: it is needed
+            self._retry_once("next", lambda: self._make_next(listed, progress))
             self._sweep()
 
     def _make_next(self, listed: SessionIndex, progress: Progress | None) -> None:
         folder = self._named("next")
-        if folder == self._current():  # the one before was switched to, and killed before it could say so
+        if folder == self._current():  # the previous rebuild was killed between the switch and removing `next`
             folder = ""
         made = Generation(folder or self._new_folder())
         try:
             if not folder:
                 self._point("next", made.folder)
-            self._take_in(made, listed, progress)
+            self._index_changes(made, listed, progress)
             self._embed(made, listed, progress, patient=True)
         finally:
             made.close()
@@ -212,7 +212,7 @@ class Engine:
         fsio.remove(os.path.join(self.folder, "next"))
 
     def clear(self) -> None:
-        """Delete the index; the next query makes it anew."""
+        """Delete the index; the next query recreates it."""
         lock = self._lock(5.0)
         if lock is None:
             raise SessionBusy("the search index is being written by another process", kept="the index as it is")
@@ -221,14 +221,14 @@ class Engine:
             self._sweep()
 
     def discard(self) -> None:
-        """Give up an index that cannot be read. Where another process is writing, it finds out by itself."""
+        """Discard an index that cannot be read. If another process is writing, it will notice the damage itself."""
         self._let_go()
         lock = self._lock(5.0)
         if lock is not None:
             with lock:
                 self._let_go("current")
 
-    def _take_in(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
+    def _index_changes(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
         import json
 
         name, number = listed.counter()
@@ -237,10 +237,10 @@ class Engine:
             there.state.another_list(name)
             known_number = -1
         left_out = set(skipped(there.state))
-        anew = known_number < 0 or any(root in self.sources for root in left_out)
-        changed, gone = listed.changes(-1 if anew else known_number)
+        from_start = known_number < 0 or any(root in self.sources for root in left_out)
+        changed, gone = listed.changes(-1 if from_start else known_number)
         if known_number < 0:
-            # Another list than we knew: everything is compared, and what it does not have is gone.
+            # A different session list: compare everything, and drop what it does not have.
             gone = sorted(set(there.state.all()) - listed.known())
         step = (lambda done, total: progress("Indexing messages", done, total)) if progress else None
         update = KeywordUpdate(there.keywords, there.words, there.state, self.sources)
@@ -266,13 +266,13 @@ class Engine:
             if not patient and (missing > AT_ONCE or not self.models.quick):
                 self.more_to_do = True
                 return
-            step = (lambda done, total: progress("Reading their meaning", done, total)) if progress else None
+            step = (lambda done, total: progress("Embedding messages", done, total)) if progress else None
             meaning.update(self.models.model(name), listed, self.sources, step)
         else:
-            meaning.merge()  # where the one that made the last of them was killed before it could
+            meaning.merge()  # an earlier process may have been killed before merging
         there.state.set_facts(**{f"seen {name}": mark})
         for old in there.state.models():
-            if old != name:  # every message has a vector of the new model: the old ones are done with
+            if old != name:  # every message has a vector of the new model: the old ones are obsolete
                 there.state.forget_model(old)
                 fsio.remove_tree(there.meaning(old).folder)
 
@@ -286,14 +286,14 @@ class Engine:
         return lock
 
     def _sweep(self) -> None:
-        """Take away folders that nothing names. Who still reads one keeps its open files."""
+        """Remove folders that no pointer names. Processes still reading one keep their open files."""
         kept = {os.path.basename(self._named(pointer)) for pointer in ("current", "next")}
         with os.scandir(self.folder) as entries:
             for entry in list(entries):
                 if entry.is_dir(follow_symlinks=False) and entry.name not in kept:
                     fsio.remove_tree(entry.path)
 
-    # ── asking ───────────────────────────────────────────────────────────────────────────────────────
+    # ── queries ──────────────────────────────────────────────────────────────────────────────────────
 
     def find(
         self,
@@ -305,10 +305,10 @@ class Engine:
         exact: bool = False,
         like: int = 0,
     ) -> tuple[Scores, set[str]]:
-        """Scores of messages by (key, number), and the terms that a snippet shows lit.
+        """Return message scores by (key, number), and the terms to highlight in snippets.
 
-        `keys` are the sessions to look in (None: all of them). `like` is the key of a session whose meaning is looked
-        for instead of the query's.
+        `keys` are the sessions to search (None: all). `like` is the key of a session whose meaning is used instead of
+        the query's.
         """
         there = self.generation()
         self.trouble, self.worded = "", False
@@ -333,11 +333,11 @@ class Engine:
         names = {key: score for key, place, score in hits if place >= NAME_PLACE}
         found = {(key, place): score for key, place, score in hits if place < NAME_PLACE}
         self.worded = newest or (bool(found or names) and asking.occurs(query))
-        if not self.worded:  # at most a small word of the query was said: that is no answer to it
+        if not self.worded:  # only stop words of the query matched, which does not answer it
             found, names = {}, {}
         if newest:
             return in_order(found), asking.lit
-        # Where a word must or must not be there, only what the words found is shown; meaning then only orders it.
+        # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
         near = {} if exact else self._near(there, query.said, like, found, keys, 0 if strict else limit)
         return fused(found, near, names, strict=strict), asking.lit
@@ -351,7 +351,7 @@ class Engine:
         keys: Collection[int] | None,
         limit: int,
     ) -> dict[tuple[int, int], float]:
-        """How near messages are in meaning: the nearest of all, and those that the words found."""
+        """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
         name = self.models.usable(there.state)
         if not name or not said.strip():
             return {}
@@ -361,13 +361,13 @@ class Engine:
         mean = vectors.mean(like) if like else None
         try:
             model = self.models.model(name)
-            # Of words that nobody said, those that are no words at all would find anything.
+            # If no word matched, drop those that are no words at all: their vectors would match anything.
             said = said if self.worded else _known(model, said)
             if mean is None and not said:
                 return {}
             query = model.embed([said])[0] if mean is None else mean
         except (ModelError, ConfigError) as error:
-            self.trouble = f"found by words alone: {error.message}"
+            self.trouble = f"matched by keywords only: {error.message}"
             return {}
         few = keys if keys is not None and len(keys) <= FEW_KEYS else None
         nearest = vectors.search(query, limit, few) if limit and (keys is None or few is not None) else []
@@ -398,15 +398,15 @@ class Engine:
             found.append((Occur.Must, between(there.keywords, first, last)))
         return found
 
-    # ── for those who show what was found ────────────────────────────────────────────────────────────
+    # ── presenting results ───────────────────────────────────────────────────────────────────────────
 
     def sessions(self, keys: Collection[int]) -> dict[int, tuple[str, str, int]]:
-        """(store, id, number of messages) of each key that was found."""
-        there = self._generation  # the one that was just asked: another may have other keys
+        """Return (store, id, number of messages) of each key."""
+        there = self._generation  # the one that was just queried: another may have other keys
         return there.state.by_key(keys) if there else {}
 
     def keys_of(self, pairs: Collection[tuple[str, str]]) -> list[int]:
-        """The keys of sessions, by (store, id)."""
+        """Return the keys of sessions given by (store, id)."""
         there = self.generation()
         if there is None:
             return []
@@ -418,27 +418,27 @@ class Engine:
         return list(filter(None, map(self._keys[1].get, pairs)))  # no key is 0
 
     def version(self) -> str:
-        """Which index this is, and what it has seen: as long as it stays the same, so do the keys."""
+        """Return a name for this index and its content; keys stay valid as long as it does not change."""
         there = self._generation or self.generation()
         return f"{there.folder} {mark_of(there.state)}" if there else ""
 
     def strangers(self) -> bool:
-        """Whether the index holds sessions of stores that are not ours to show."""
+        """Whether the index holds sessions of stores outside `sources`."""
         there = self.generation()
         return there is not None and not there.state.roots() <= self.sources.keys()
 
     def tokens(self, text: str) -> list[tuple[str, int, int]]:
-        """The terms of a text as the index has them, with their places; rows of signs as they stand."""
-        there = self._generation  # the one that was just asked
+        """Return the terms of a text as indexed, with start and end offsets; unspaced runs as they are."""
+        there = self._generation  # the one that was just queried
         return there.keywords.tokens(text) if there else []
 
     def stems(self, text: str) -> list[str]:
-        """The terms of a text, in order."""
+        """Return the terms of a text, in order."""
         there = self._generation or self.generation()
         return there.keywords.stems(text) if there else []
 
     def rarest(self, text: str, most: int) -> list[str]:
-        """The words of a text that say most about it: said in few messages, and often in the text."""
+        """Return the most characteristic words of a text: rare in the index and frequent in the text."""
         there = self.generation()
         if there is None:
             return []
@@ -456,7 +456,7 @@ class Engine:
         return sorted(worth, key=lambda word: (-worth[word], word))[:most]
 
     def status(self, listed: SessionIndex) -> Status:
-        """What there is."""
+        """Return the size and state of the index."""
         there = self.generation()
         if there is None:
             return Status(self.folder, 0, 0, {}, self.models.wanted, 0, True)
@@ -469,7 +469,7 @@ class Engine:
 
 
 def _known(model: Model, said: str) -> str:
-    """What a model knows of some words; another one than ours does not tell, so that is all of them."""
+    """Return the words that a model knows; only our own model can tell, so for others all of them."""
     from cortext.index.search.embed import StaticModel
 
     return model.known(said) if isinstance(model, StaticModel) else said

@@ -1,7 +1,7 @@
-"""One score from several: by words, by meaning, by the session's name, and by what stands beside a message.
+"""Combine scores by words, by meaning, by session name and by neighbouring messages into one.
 
-Measured on long conversations (bench/quality.py): normalised scores, weighted, are better than ranks, which are worse
-than words alone; what the neighbours say, and how much of the session is about it, is worth more than meaning itself.
+Measured on long conversations (bench/quality.py): normalised, weighted scores beat rank fusion, which is worse than
+words alone; neighbours, and how much of the session is about the query, are worth more than meaning itself.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    Place = tuple[int, int]  # session key, and twice the number of the message (plus 1 where the user said it)
+    Place = tuple[int, int]  # session key, and twice the message number (plus 1 if the user wrote it)
     Scores = dict[tuple[int, int], float]  # by session key and number of the message
 
-MEANING = 0.3  # the weight of meaning; the words have the rest
-WORDS_POWER = 1.2  # a good match counts more than two poor ones
+MEANING = 0.3  # weight of meaning; words have the rest
+WORDS_POWER = 1.2  # one good match counts more than two poor ones
 MEANING_POWER = 1.5
-NEAR = 0.1  # a cosine that any two texts have
-USER = 1.15  # what the user said counts a little more
-BESIDE = ((1, 0.5), (-1, 0.25), (2, 0.1), (-2, 0.1))  # how much a message adds to those after and before it
-LITTLE = 0.1  # of the best score: what has less adds nothing to its neighbours
-SESSION = 0.3  # for every message of the session that says most about it
-SAYING = 3  # messages that a session is judged by
-NAMED = 0.3  # for every message of a session whose name matches
+NEAR = 0.1  # a cosine that any two texts reach
+USER = 1.15  # messages by the user count a little more
+BESIDE = ((1, 0.5), (-1, 0.25), (2, 0.1), (-2, 0.1))  # what a message adds to its neighbours: (distance, share)
+LITTLE = 0.1  # fraction of the best score below which a message adds nothing to its neighbours
+SESSION = 0.3  # bonus for every message of the most relevant session
+SAYING = 3  # a session is judged by this many of its messages
+NAMED = 0.3  # bonus for every message of a session whose name matches
 
 
 def fused(
     words: Mapping[Place, float], meaning: Mapping[Place, float], names: Mapping[int, float], *, strict: bool = False
 ) -> Scores:
-    """The scores of all messages that have one; those of the best are about 1 to 2.
+    """Return the scores of all messages that have one; the best are about 1 to 2.
 
-    `strict` leaves out those that only stand beside one that was found.
+    `strict` leaves out messages that did not match themselves and only neighbour a match.
     """
     own = _own(words, meaning)
     whole = dict(own)
@@ -49,12 +49,12 @@ def fused(
     for place in whole:
         whole[place] += bonus.get(place[0], 0.0)
     for key in names.keys() - {key for key, _ in own}:
-        whole[key, 0] = bonus[key]  # only the name matches: the session is shown by its beginning
+        whole[key, 0] = bonus[key]  # only the name matches: show the session by its first message
     return {place: score for place, score in whole.items() if place[1] >= 0}
 
 
 def _own(words: Mapping[Place, float], meaning: Mapping[Place, float]) -> Scores:
-    """What each message says itself."""
+    """Return each message's own score, without its neighbours'."""
     best = max(words.values(), default=0.0) or 1.0
     nearest = max(max(meaning.values(), default=0.0) - NEAR, 0.05)
     weight = MEANING if meaning else 0.0
@@ -67,7 +67,7 @@ def _own(words: Mapping[Place, float], meaning: Mapping[Place, float]) -> Scores
 
 
 def _sessions(own: Scores) -> dict[int, float]:
-    """How much each session is about it: by its best messages, beside the best session."""
+    """Return each session's bonus: the sum of its best messages relative to the best session."""
     said: dict[int, list[float]] = {}
     for (key, _), score in own.items():
         said.setdefault(key, []).append(score)
@@ -77,5 +77,5 @@ def _sessions(own: Scores) -> dict[int, float]:
 
 
 def in_order(words: Mapping[Place, float]) -> Scores:
-    """For a query without words: the messages in the order they came in, the newest first."""
+    """Return scores for a query without words: the order of the hits, newest first."""
     return {(key, place >> 1): 1.0 / (rank + 1) for rank, (key, place) in enumerate(words)}

@@ -1,4 +1,4 @@
-"""One folder with a search index in it: keywords, word list, vectors, and how far they are."""
+"""One search index in one folder: keywords, word list, vectors, and the state that says how far they are."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Status(NamedTuple):
-    """What the index holds; `bytes` by what they are for."""
+    """What the index holds; `bytes` maps each part to its size."""
 
     folder: str
     sessions: int
@@ -31,13 +31,13 @@ class Status(NamedTuple):
     behind: bool
 
 
-ROOM = 16 << 20  # bytes that are free on a disk that is not full
+ROOM = 16 << 20  # a disk with less free space than this counts as full
 _REFUSED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM)
-BROKEN = (ValueError, OSError, sqlite3.DatabaseError)  # what a damaged index is met with
+BROKEN = (ValueError, OSError, sqlite3.DatabaseError)  # what reading a damaged index raises
 
 
 class Generation:
-    """One folder with an index in it."""
+    """A search index in its own folder."""
 
     def __init__(self, folder: str) -> None:
         fsio.ensure_folder(folder)
@@ -48,7 +48,7 @@ class Generation:
         self._meanings: dict[str, Meaning] = {}
 
     def meaning(self, model: str) -> Meaning:
-        """The vectors of a model."""
+        """Return the vectors of a model."""
         from cortext.index.search.meaning import Meaning
 
         if model not in self._meanings:
@@ -60,7 +60,7 @@ class Generation:
 
 
 def skipped(state: State) -> list[str]:
-    """Stores whose sessions were seen in the list and not taken in, because they were not known here then."""
+    """Return stores whose sessions were listed but not indexed, because the store was not configured at that time."""
     import json
 
     found: list[str] = json.loads(state.fact("skipped", "[]"))
@@ -68,24 +68,24 @@ def skipped(state: State) -> list[str]:
 
 
 def check_space(error: Exception, folder: str) -> None:
-    """A full disk, one that is read-only, or a lock is no damage: the index is kept as it is, and the user told."""
+    """Raise if the disk is full or read-only, or the database locked. That is not damage: the index is kept."""
     if isinstance(error, sqlite3.DatabaseError):
         if locked(error):
             raise SessionBusy(
-                "another process is holding the database of the search index",
+                "another process is using the search index database",
                 kept="every session, and the index as it was",
                 hint="try again; `cortext list` and `cortext show` still work",
             ) from error
         refused = unwritable(error)
     else:
-        # tantivy says it in words: by its number, or only that its thread came to an end.
+        # tantivy reports it in text only: an OS error number, or just that its thread was killed.
         number = re.search(r"os error (\d+)", str(error))
         refused = (int(number[1]) if number else getattr(error, "errno", 0)) in _REFUSED
         refused = refused or "No space" in str(error) or ("killed" in str(error) and _full(folder))
     if refused:
         raise WriteFailed(
-            "could not write the search index: the disk is full, or not ours to write to",
-            kept="every session, and the index as it was; a rebuild goes on where it was",
+            "could not write the search index: the disk is full or not writable",
+            kept="every session, and the index as it was; a rebuild continues where it stopped",
             hint="free some space and try again; `cortext list` and `cortext show` still work",
         ) from error
 
@@ -96,10 +96,10 @@ def _full(folder: str) -> bool:
 
 
 def mark_of(state: State) -> str:
-    """What the vectors of a model have seen, if they have seen all of the keywords."""
+    """Return the mark that a model's vectors carry once they cover all keywords."""
     return ":".join(map(str, seen(state)))
 
 
 def seen(state: State) -> tuple[str, int]:
-    """Which list of sessions was taken in, and up to which lot."""
+    """Return the identity of the indexed session list, and the number of the last batch indexed."""
     return state.fact("list"), int(state.fact("changed", "-1"))

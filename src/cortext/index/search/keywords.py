@@ -1,7 +1,7 @@
-"""Finding messages by their words: one tantivy index, a document a message, nothing stored but what names it.
+"""Finding messages by their words: one tantivy index with one document per message, which stores only its address.
 
-A document is (session key, place, time); the text itself stays in the log. A session's name (its title and summary)
-is a document of its own. Scores are BM25.
+A document is (session key, place, time); the text itself stays in the log. A session's name (title and summary) is a
+document of its own. Scores are BM25.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from cortext.io import files as fsio
 if TYPE_CHECKING:
     from cortext.model.message import Message
 
-NAME_PLACE = 1 << 40  # the place of a session's name, far behind every message
+NAME_PLACE = 1 << 40  # the place of a session's name, far beyond every message
 
 Hit = tuple[int, int, float]  # session key, place, score
 
 
 def place_of(message: Message) -> int:
-    """Where a message stands in its session, and (the last bit) whether the user said it."""
+    """Return a message's number, shifted left by one bit; the lowest bit says whether the user wrote it."""
     return message.seq * 2 + (message.role == "user")
 
 
@@ -42,7 +42,7 @@ def _schema() -> tantivy.Schema:
 
 
 def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer, tantivy.TextAnalyzer]:
-    """What makes terms of a text, what only takes it apart, and what takes terms as they are."""
+    """Return the analyzers that make terms of a text, that only split it, and that take terms as they are."""
     tokenizer, filters = tantivy.Tokenizer, tantivy.Filter
     words = tantivy.TextAnalyzerBuilder(tokenizer.simple())
     for step in (
@@ -56,11 +56,11 @@ def _analyzers() -> tuple[tantivy.TextAnalyzer, tantivy.TextAnalyzer, tantivy.Te
     return words.build(), tantivy.TextAnalyzerBuilder(tokenizer.simple()).build(), ready.build()
 
 
-PRIVATE = 0o077  # what others must not be allowed
+PRIVATE = 0o077  # permission bits of other users
 
 
 class Keywords:
-    """The index in this folder; it is made where there is none."""
+    """The index in this folder, created if there is none."""
 
     def __init__(self, folder: str) -> None:
         fsio.ensure_folder(folder)
@@ -72,7 +72,7 @@ class Keywords:
             self.index = tantivy.Index(self.schema, path=folder)
         finally:
             os.umask(before)
-        # Texts are handed over as terms: a word is stemmed when it is new, not each time that it is said.
+        # Texts arrive as terms: a word is stemmed when it is first seen, not every time it occurs.
         self.index.register_tokenizer("words", ready)
         self.index.register_tokenizer("signs", tantivy.TextAnalyzerBuilder(tantivy.Tokenizer.regex(r"\S")).build())
         self.index.config_reader("manual")
@@ -80,7 +80,7 @@ class Keywords:
         self._searcher = self.index.searcher()
 
     def searcher(self) -> tantivy.Searcher:
-        """A view of the last commit, whoever made it."""
+        """Return a searcher of the last commit, whichever process made it."""
         now = self._meta()
         if now != self._seen:
             self.index.reload()
@@ -89,34 +89,34 @@ class Keywords:
         return self._searcher
 
     def _meta(self) -> tuple[int, int]:
-        # tantivy puts a new meta.json in place at every commit: its inode and time tell one from another.
+        # tantivy replaces meta.json at every commit: its inode and mtime tell commits apart.
         status = os.stat(os.path.join(self.folder, "meta.json"))
         return status.st_ino, status.st_mtime_ns
 
     def stems(self, text: str) -> list[str]:
-        """The terms of a text, as the index holds them."""
+        """Return the terms of a text, as the index holds them."""
         return self.words.analyze(clean(text))
 
     def tokens(self, text: str) -> list[tuple[str, int, int]]:
-        """The terms of a text with their places in it; signs are given as each one and each two."""
+        """Return the terms of a text with start and end offsets; unspaced runs as every 1 to 4 adjacent characters."""
         found = [
             (token.text, token.char_offset_from, token.char_offset_to) for token in self.words.pre_tokenize(text).tokens
         ]
         for row in SIGNS.finditer(text):
             signs, start = row.group(), row.start()
             found += [
-                (signs[place : place + size], start + place, start + place + size)
+                (signs[first : first + size], start + first, start + first + size)
                 for size in (1, 2, 3, 4)
-                for place in range(len(signs) - size + 1)
+                for first in range(len(signs) - size + 1)
             ]
         return sorted(found, key=lambda item: item[1:])
 
     def search(self, query: tantivy.Query, limit: int, *, newest: bool = False) -> list[Hit]:
-        """The best documents for a query (or the newest, where there are no words to be good at), best first."""
+        """Return the best documents for a query, or the newest if it has no words to rank by."""
         searcher = self.searcher()
         found = searcher.search(query, limit, count=False, order_by_field="time" if newest else None).hits
         if len(found) == limit and found[0][0] > found[-1][0]:
-            # Which of those with the same last score came in depends on how the index came about: none of them does.
+            # Which of several documents with the lowest score made the cut depends on segment order: drop them all.
             found = [hit for hit in found if hit[0] > found[-1][0]]
         addresses = [address for _, address in found]
         sessions = searcher.fast_field_values("session", addresses)
@@ -127,7 +127,7 @@ class Keywords:
         ]
 
     def shut(self) -> None:
-        """Shut the files that an older version left open to others."""
+        """Remove the access that an older version gave to other users."""
         for entry in os.scandir(self.folder):
             try:
                 if entry.stat(follow_symlinks=False).st_mode & PRIVATE:
@@ -136,18 +136,18 @@ class Keywords:
                 continue  # merged away meanwhile, or not ours
 
     def stamp(self) -> str:
-        """tantivy's count of operations at its last commit: it tells whether a commit was made."""
+        """Return tantivy's operation counter at its last commit, which shows whether a commit was made."""
         import json
 
         return str(json.loads(fsio.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
 
     def size(self) -> int:
-        """Bytes on disk."""
+        """Return the size on disk in bytes."""
         return folder_size(self.folder)
 
 
 def folder_size(folder: str) -> int:
-    """The bytes of all files below a folder."""
+    """Return the total size of all files below a folder in bytes."""
     total = 0
     for path, _, names in os.walk(folder):
         for name in names:
@@ -159,7 +159,7 @@ def folder_size(folder: str) -> int:
 
 
 def any_of(queries: Sequence[tantivy.Query]) -> tantivy.Query:
-    """At least one of them; the scores add up."""
+    """Match at least one of the queries; their scores add up."""
     if len(queries) == 1:
         return queries[0]
     return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])

@@ -1,7 +1,7 @@
-"""The vectors of one model over one index: which files they are in, and keeping them up to date.
+"""The vectors of one model over one index: which files hold them, and how they are kept up to date.
 
-A new file is written whole, then named in the state together with how far each session is: a kill leaves either both
-or a file that nothing names, which is swept away.
+A new file is written completely and then recorded in the state together with the progress of each session. A kill
+leaves either both, or a file without a record, which is removed later.
 """
 
 from __future__ import annotations
@@ -30,42 +30,42 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
     Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
 
-BATCH = 2_048  # texts that a model gets at once
-LOT = 1 << 16  # vectors of a file, while very many are made
-AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
+BATCH = 2_048  # texts per call of a model
+FILE_SIZE = 1 << 16  # vectors per file during a large update
+AT_RISK = 5.0  # seconds of work that a kill may cost, unless a single session takes longer
 MOST_FILES = 8
-GROWN = 6  # times as many vectors as when the centroids were trained: train anew
+GROWN = 6  # retrain the centroids when there are this many times as many vectors
 
 
 class Meaning:
-    """The vectors of a model in the folder of an index."""
+    """The vectors of one model in the folder of an index."""
 
     def __init__(self, folder: str, state: State, model: str) -> None:
         self.model = model
-        # A model's name may hold anything; its folder is named by a hash of it.
+        # A model's name may contain any character; its folder is named by a hash.
         self.folder = os.path.join(folder, "vectors", hashlib.sha256(model.encode()).hexdigest()[:12])
         self._state = state
         self._files: tuple[str, ...] = ()
         self._set: VectorSet | None = None
 
     def vectors(self) -> VectorSet:
-        """All vectors that there are now."""
+        """Return all vectors that exist now."""
         files = tuple(item.file for item in self._state.segments(self.model))
         if self._set is None or files != self._files:
             try:
                 self._set = VectorSet(self.folder, files)
-            except FileNotFoundError:  # merged between the question and the opening
+            except FileNotFoundError:  # merged between the query and the open
                 files = tuple(item.file for item in self._state.segments(self.model))
                 self._set = VectorSet(self.folder, files)
             self._files = files
         return self._set
 
     def count(self) -> int:
-        """How many vectors there are."""
+        """Return the number of vectors."""
         return sum(item.vectors for item in self._state.segments(self.model))
 
     def missing(self) -> int:
-        """How many messages have none yet."""
+        """Return the number of messages without a vector."""
         return sum(end - first for _, _, _, first, end in self._state.to_embed(self.model))
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
@@ -77,7 +77,7 @@ class Meaning:
         sources: Mapping[str, StoreSource],
         progress: Progress | None = None,
     ) -> None:
-        """Make what is missing; the caller holds the lock."""
+        """Make the missing vectors; the caller holds the lock."""
         fsio.ensure_folder(self.folder)
         self._sweep()
         missing = self._state.to_embed(self.model)
@@ -102,12 +102,12 @@ class Meaning:
         made.write()
         self.merge()
 
-    def save(self, owners: list[int], lots: Sequence[Packed], reached: Sequence[tuple[int, int]]) -> None:
-        """One new file of vectors, and how far the sessions in it are."""
+    def save(self, owners: list[int], batches: Sequence[Packed], reached: Sequence[tuple[int, int]]) -> None:
+        """Write one new file of vectors, and record how far its sessions are."""
         state = self._state
         name = ""
         if owners:
-            packed, scales = (np.concatenate(part) for part in zip(*lots, strict=True))
+            packed, scales = (np.concatenate(part) for part in zip(*batches, strict=True))
             name = f"{os.urandom(8).hex()}.vectors"
             number, count, nearest = self._sorted_by(packed)
             path = os.path.join(self.folder, name)
@@ -119,7 +119,7 @@ class Meaning:
         state.commit()
 
     def _sorted_by(self, packed: NDArray[np.int8]) -> tuple[int, int, NDArray[np.int64] | None]:
-        """The centroids in use, where the vectors are worth sorting by them."""
+        """Return the current centroids and each vector's cluster, if there are enough vectors to sort."""
         number = int(self._state.fact(f"centroids {self.model}", "0"))
         if not number or len(packed) < 1_000:
             return 0, 0, None
@@ -127,7 +127,7 @@ class Meaning:
         return number, len(centroids), clusters.assign(packed, centroids)
 
     def merge(self) -> None:
-        """Merge small files; train centroids when there are enough vectors, and anew when there are many more."""
+        """Merge small files; train centroids once there are enough vectors, and again when there are many more."""
         there = self._state.segments(self.model)
         total = sum(item.vectors for item in there)
         trained = int(self._state.fact(f"trained {self.model}", "0"))
@@ -144,7 +144,7 @@ class Meaning:
             self._rewrite(small, train=False)
 
     def _rewrite(self, files: Sequence[str], *, train: bool) -> None:
-        """Several files as one, without the vectors of sessions that are gone."""
+        """Merge several files into one, without the vectors of removed sessions."""
         state = self._state
         segments = [Segment(os.path.join(self.folder, name)) for name in files]
         alive = np.array(sorted(state.in_use()), dtype=np.uint64)
@@ -153,7 +153,7 @@ class Meaning:
         scales = np.concatenate([segment.scales[rows] for segment, rows in zip(segments, kept, strict=True)])
         packed = np.empty((len(owners), segments[0].vectors.shape[1]), dtype=np.int8)
         end = 0
-        for segment, rows in zip(segments, kept, strict=True):  # one copy of them all: they are most of what there is
+        for segment, rows in zip(segments, kept, strict=True):  # a single copy of the vectors: they dominate memory
             np.take(segment.vectors, rows, axis=0, out=packed[end : end + len(rows)], mode="clip")
             end += len(rows)
         facts: dict[str, str] = {}
@@ -176,7 +176,7 @@ class Meaning:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Take away files that nothing names: of a kill, or merged. Who still reads one keeps it open."""
+        """Remove files without a record: left by a kill, or merged. Processes still reading one keep it open."""
         named = {item.file for item in self._state.segments(self.model)}
         current = self._state.fact(f"centroids {self.model}", "0")
         with os.scandir(self.folder) as entries:
@@ -186,40 +186,40 @@ class Meaning:
 
 
 class _Making:
-    """Texts on their way to becoming vectors. A lot is packed as soon as it is made: that is a quarter of its size."""
+    """Embeds texts in batches. Each batch is packed at once, which takes a quarter of the memory."""
 
     def __init__(self, meaning: Meaning, model: Model) -> None:
         self._meaning, self._model = meaning, model
         self._texts: list[str] = []
-        self._waiting: list[int] = []  # whose texts these are
+        self._waiting: list[int] = []  # the owner of each text
         self._owners: list[int] = []
         self._done: list[Packed] = []
         self._reached: list[tuple[int, int]] = []
         self._written = time.monotonic()
 
-    def add(self, whose: int, text: str) -> None:
-        self._waiting.append(whose)
+    def add(self, owner_number: int, text: str) -> None:
+        self._waiting.append(owner_number)
         self._texts.append(text)
         if len(self._texts) == BATCH:
             self._embed()
 
     def reached(self, key: int, end: int) -> None:
-        """All of a session's messages before `end` were added."""
+        """Record that all of a session's messages before `end` were added."""
         self._reached.append((key, end))
-        if len(self._owners) + len(self._waiting) >= LOT or time.monotonic() - self._written > AT_RISK:
+        if len(self._owners) + len(self._waiting) >= FILE_SIZE or time.monotonic() - self._written > AT_RISK:
             self.write()
 
     def _embed(self) -> None:
         if not self._texts:
             return
         vectors = self._model.embed(self._texts)
-        says: NDArray[np.bool_] = np.any(vectors != 0, axis=1)  # a text without a known word has no meaning to compare
-        self._owners += [whose for whose, there in zip(self._waiting, says.tolist(), strict=True) if there]
-        self._done.append(pack(vectors[says]))
+        has_meaning: NDArray[np.bool_] = np.any(vectors != 0, axis=1)  # false if the text has no known word
+        self._owners += [one for one, known in zip(self._waiting, has_meaning.tolist(), strict=True) if known]
+        self._done.append(pack(vectors[has_meaning]))
         self._texts, self._waiting = [], []
 
     def write(self) -> None:
-        """What there is becomes a file."""
+        """Write what has been collected to a file."""
         self._embed()
         if not self._reached:
             return

@@ -1,9 +1,9 @@
-"""Which model reads meaning: the built-in one, or another by setting. Vectors carry the name of theirs.
+"""Which embedding model is used: the built-in one, or another by setting. Vectors are stored under their model's name.
 
 `built-in`                         our own static table
-`openai/NAME` (or `openai/NAME@URL`)   an endpoint that speaks OpenAI's /embeddings
-`sentence-transformers/NAME`       a model of that library, which is an extra to install
-`none`                             keywords alone
+`openai/NAME` (or `openai/NAME@URL`)   an OpenAI-compatible /embeddings endpoint
+`sentence-transformers/NAME`       a model of that library, an optional dependency
+`none`                             keywords only
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUILT_IN = "built-in/static-256-1"
 
 
 class Models:
-    """The model that is wanted, and those that vectors are there for."""
+    """The configured model, and the ones that vectors exist for."""
 
     def __init__(self, setting: str, address: str = "") -> None:
         self.wanted = BUILT_IN if setting in ("", "built-in") else setting
@@ -29,22 +29,22 @@ class Models:
         kind = self.wanted.partition("/")[0]
         if kind not in ("built-in", "openai", "sentence-transformers", "none"):
             raise ConfigError(
-                f"search.model = {setting!r} is no model that reads meaning",
-                hint="built-in, openai/NAME, sentence-transformers/NAME or none",
+                f"unknown search.model {setting!r}",
+                hint="use built-in, openai/NAME, sentence-transformers/NAME or none",
             )
 
     @property
     def none(self) -> bool:
-        """Whether meaning is not read at all."""
+        """Whether search by meaning is switched off."""
         return self.wanted == "none"
 
     @property
     def quick(self) -> bool:
-        """Whether a query may wait for vectors of the model that is wanted."""
+        """Whether the configured model is fast enough for a query to wait for its vectors."""
         return self.wanted == BUILT_IN
 
     def usable(self, state: State) -> str:
-        """The model whose vectors answer: the one that is wanted, or, until it has read everything, the one before."""
+        """Return the model whose vectors are used: the configured one or, until it is complete, the previous one."""
         if self.none:
             return ""
         there = state.models()
@@ -55,7 +55,7 @@ class Models:
         return others[0] if others else ""
 
     def model(self, name: str) -> Model:
-        """A model by its name."""
+        """Return a model by name."""
         if name not in self._made:
             self._made[name] = self._make(name)
         return self._made[name]
@@ -74,4 +74,4 @@ class Models:
             from cortext.index.search.embed_remote import TransformerModel
 
             return TransformerModel(name, rest)
-        raise ConfigError(f"no model {name!r}", hint="see `search.model` in docs/search.md")
+        raise ConfigError(f"unknown model {name!r}", hint="see `search.model` in docs/search.md")

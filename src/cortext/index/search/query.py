@@ -1,6 +1,6 @@
-"""A query as people type it: words, "a phrase", begin*, +must, -not, and filters such as `tool:claude`.
+"""A query as people type it: words, "a phrase", prefix*, +required, -excluded, and filters such as `tool:claude`.
 
-Nothing in it is an error. What does not make sense as syntax is a word.
+No query is an error: what is not valid syntax is treated as a word.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from cortext.index.search.words import STOP, WORD
 from cortext.model import clock
 
 FILTERS = ("tool", "type", "status", "agent", "role", "workspace", "after", "before")
-LONGEST = 4_000  # characters that are looked at: more is a text to compare with, not a question
+LONGEST = 4_000  # characters that are parsed: anything longer is a text to compare with, not a query
 MOST_WORDS = 64
 
-# A sign counts only right before a word: `--amend` is no exclusion.
+# A sign counts only directly before a word: `--amend` excludes nothing.
 _PIECE = re.compile(r'((?:[+-](?=["\w]))?)(?:([a-z]+):)?(?:"([^"]*)"?|(\S+))')
 _RELATIVE = re.compile(r"(\d{1,4})([hdwmy])")
 _DAYS = {"h": 1 / 24, "d": 1.0, "w": 7.0, "m": 30.0, "y": 365.0}
 
 
 class Word:
-    """One thing to look for. `must` and `excluded` are what + and - say; a phrase must be there too."""
+    """One word or phrase of a query. `must` and `excluded` stand for + and -; a phrase is always required."""
 
     __slots__ = ("begins", "excluded", "must", "phrase", "text")
 
@@ -35,30 +35,30 @@ class Word:
 
 
 class Query:
-    """A query taken apart; `said` is its text for the comparison by meaning."""
+    """A parsed query; `said` is its text for the comparison by meaning."""
 
     def __init__(self, words: list[Word], filters: dict[str, str], said: str) -> None:
         self.words, self.filters, self.said = words, filters, said
 
     @property
     def demands(self) -> bool:
-        """Whether some word must or must not be there."""
+        """Whether some word is required or excluded."""
         return any(word.must or word.phrase or word.excluded for word in self.words)
 
     @property
     def wanted(self) -> list[Word]:
-        """What is looked for, without what must not be there."""
+        """The words that are not excluded."""
         return [word for word in self.words if not word.excluded]
 
 
 def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
-    """Take a query apart; filters given beside it win over those in it."""
+    """Parse a query; filters passed in `filters` override those in the text."""
     found: dict[str, str] = {}
     words: list[Word] = []
     said: list[str] = []
     for sign, name, quoted, bare in _PIECE.findall(text[:LONGEST]):
         value = bare or quoted
-        if name in FILTERS and not sign and value and _makes_sense(name, value):
+        if name in FILTERS and not sign and value and _is_valid_filter(name, value):
             found[name] = value
             continue
         begins = bare.endswith("*") and len(bare) > 1
@@ -75,11 +75,11 @@ def parse(text: str, filters: Mapping[str, str] | None = None) -> Query:
         if not word.excluded:
             said.append(word.text)
         words.append(word)
-    telling = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
-    if not any(not word.excluded for word in telling):
-        telling = words
+    significant = [word for word in words if word.phrase or word.must or word.excluded or not _is_stop(word)]
+    if not any(not word.excluded for word in significant):
+        significant = words
     given = {name: value for name, value in (filters or {}).items() if value}
-    return Query(telling[:MOST_WORDS], found | given, " ".join(said))
+    return Query(significant[:MOST_WORDS], found | given, " ".join(said))
 
 
 def _is_stop(word: Word) -> bool:
@@ -87,15 +87,15 @@ def _is_stop(word: Word) -> bool:
     return not word.begins and all(piece in STOP for piece in pieces)
 
 
-def _makes_sense(name: str, value: str) -> bool:
+def _is_valid_filter(name: str, value: str) -> bool:
     return name not in ("after", "before") or moment(value) > 0
 
 
 def moment(text: str, *, end: bool = False) -> int:
-    """A day or a time as a number that sorts (20261115093000); -1 where it is none.
+    """Return a date or time as a sortable number (20261115093000), or -1 if it is not one.
 
-    A year, a month, a day, a whole timestamp, `today`, `yesterday`, or how long ago: 12h, 7d, 2w, 3m, 1y.
-    `end` means the last second of a year, month or day that is not said more closely.
+    Accepts a year, a month, a day, a full timestamp, `today`, `yesterday`, or an age: 12h, 7d, 2w, 3m, 1y.
+    With `end`, a year, month or day stands for its last second.
     """
     import time
 
@@ -116,7 +116,7 @@ def moment(text: str, *, end: bool = False) -> int:
 
 
 def timestamp(text: str, *, end: bool = False) -> str:
-    """The same as a timestamp; empty where it is none."""
+    """Like `moment`, but return a timestamp, or an empty string if it is not one."""
     found = moment(text, end=end)
     if found < 0:
         return ""
@@ -126,7 +126,7 @@ def timestamp(text: str, *, end: bool = False) -> str:
 
 
 def number(timestamp: str) -> int:
-    """A timestamp of ours as a number that sorts; 0 where it is none."""
+    """Return one of our timestamps as a sortable number, or 0 if it is not one."""
     try:
         return _digits(timestamp)
     except ValueError:

@@ -1,6 +1,6 @@
-"""Messages of a session for the index: straight from its files where it has some, else through its store.
+"""Reading messages for the index: directly from the session's files if it has any, else through its store.
 
-The list of sessions says where the files lie; a store would have to look for them first, session by session.
+The session list knows where the files are; a store would have to look them up for every session.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ if TYPE_CHECKING:
     from cortext.model.message import Message
 
 
-AT_A_TIME = 500  # messages of a store that has no files
+AT_A_TIME = 500  # messages per batch from a store without files
 
 
 def messages(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[Message]:
-    """The messages from a number on. A session that went away has none."""
+    """Yield the messages from number `start` on; none if the session is gone."""
     for batch in batches(source, session_id, path, start):
         yield from batch
 
 
 def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[list[Message]]:
-    """The same, many at a time: the quick way to take in a whole session."""
+    """Yield the same messages in batches: the fast way to read a whole session."""
     from cortext.errors import CortextError
 
     try:
@@ -36,7 +36,7 @@ def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> 
         else:
             yield from _gathered(source.store.read(session_id, start))
     except (CortextError, OSError):
-        return  # gone, or a link that is not followed: what cannot be read is not found
+        return  # gone, or behind a link that must not be followed
 
 
 def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Message]]:
@@ -68,7 +68,7 @@ def _gathered(reading: Iterable[Message]) -> Iterator[list[Message]]:
 
 
 def around(source: StoreSource, session_id: str, path: str, seq: int) -> dict[int, Message]:
-    """A message and those beside it, by their numbers; empty where there is none."""
+    """Return a message and its neighbours by number; empty if it does not exist."""
     found = _picked(source, path, seq)
     if found:
         return found
@@ -80,9 +80,9 @@ def around(source: StoreSource, session_id: str, path: str, seq: int) -> dict[in
 
 
 def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
-    """The same in a log of ours by looking for the number alone: three lines are decoded, not a megabyte of them.
+    """Return the same from one of our logs by searching for the number, which decodes three lines instead of 1 MB.
 
-    Empty where anything is not as we write it; then the slow way tells.
+    Empty if the log differs in any way from what we write; the caller then reads it normally.
     """
     from cortext.errors import CortextError
     from cortext.io import files as fsio
@@ -110,10 +110,10 @@ def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
     from cortext.store.files.lines import BadLine, decode_line
 
     mark = b'"seq": %d' % seq
-    place = piece.find(mark)
-    while place >= 0:
-        begin = piece.rfind(b"\n", 0, place) + 1
-        end = piece.find(b"\n", place)
+    at = piece.find(mark)
+    while at >= 0:
+        begin = piece.rfind(b"\n", 0, at) + 1
+        end = piece.find(b"\n", at)
         if end < 0:
             return {}
         found: dict[int, Message] = {}
@@ -130,21 +130,21 @@ def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
                 found[message.seq] = message
         if seq in found:
             return found
-        place = piece.find(mark, place + 1)
+        at = piece.find(mark, at + 1)
     return {}
 
 
-def log_signs(kind: str, signs: str) -> str:
-    """Of the signs of a session's files those of its messages: the log's and the archive's."""
+def log_fingerprint(kind: str, fingerprint: str) -> str:
+    """Return the part of a session's fingerprint that covers its messages: the log and the archive."""
     files = shapes.FILES.get(kind)
     if files is None:
-        return signs
-    pieces = signs.split(" ")
+        return fingerprint
+    pieces = fingerprint.split(" ")
     return pieces[0] if len(files) == 1 else f"{pieces[0]} {pieces[-1]}"
 
 
 def only_grew(old: str, new: str) -> bool:
-    """Whether a log is the same file as before and longer, and its archive untouched: then only its tail is new."""
+    """Whether a log is the same file as before, only longer, and its archive unchanged: then only the tail is new."""
     before, now = old.split(" "), new.split(" ")
     if len(before) != len(now) or before[1:] != now[1:] or "-" in (before[0], now[0]):
         return False

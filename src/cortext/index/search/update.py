@@ -1,7 +1,7 @@
-"""Bringing the keywords up to date with the list of sessions: only what changed is read, only what is new is added.
+"""Bringing the keywords up to date with the session list: only what changed is read, and only what is new is added.
 
-The order makes a kill harmless: first it is announced what will be true after the commit, then the index commits, then
-the announcement comes true. After a kill in between, the index's own stamp tells whether its commit was made.
+The order makes a kill harmless: announce what will be true after the commit, commit the index, then apply the
+announcement. After a kill in between, the index's own stamp shows whether its commit was made.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from cortext.index.search.reading import batches, log_signs, only_grew
+from cortext.index.search.reading import batches, log_fingerprint, only_grew
 from cortext.index.search.words import searchable
 
 if TYPE_CHECKING:
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-LOT = 150_000  # messages between two commits of a long update
-AT_RISK = 5.0  # seconds of work that a kill may cost, where a session does not take longer
-SMALL = 2_000  # up to so many messages the writer takes little memory, and starts quickly
+BATCH = 150_000  # messages between two commits of a long update
+AT_RISK = 5.0  # seconds of work that a kill may cost, unless a single session takes longer
+SMALL = 2_000  # up to this many messages, the writer uses little memory and starts quickly
 MANY_SEGMENTS = 12
-VERIFIED = 2_000  # messages of a session that are compared with what is in the index, however it changed
+VERIFIED = 2_000  # a changed session of up to this many messages is always compared with the index
 
 
 class KeywordUpdate:
@@ -39,14 +39,14 @@ class KeywordUpdate:
         self._keywords, self._words, self._state, self._sources = keywords, words, state, sources
         self._made: KeywordWriter | None = None
         self._small = True
-        self._done: list[tuple[int, int, str, int, str, int]] = []  # what `session` will say after the next commit
+        self._done: list[tuple[int, int, str, int, str, int]] = []  # rows of `session` after the next commit
         self._added = 0
         self._committed = time.monotonic()
 
     def run(
         self, changed: Sequence[Changed], gone: Iterable[tuple[str, str]], progress: Progress | None = None
     ) -> None:
-        """Take in these changes; what was committed stays where the user interrupts."""
+        """Index these changes. What was committed before an interruption stays."""
         self._state.settle(self._keywords.stamp())
         try:
             self._run(changed, gone, progress)
@@ -67,21 +67,21 @@ class KeywordUpdate:
         for key in self._state.retired():
             self._writer.forget(key)
         done = 0
-        for row, signs, number in changed:
+        for row, fingerprint, number in changed:
             if row.root in self._sources:
-                self._take(row, signs, number, known.get((row.root, row.id)))
+                self._update_session(row, fingerprint, number, known.get((row.root, row.id)))
             done += row.message_count
             if progress:
                 progress(done, total)
-            if self._added >= LOT or (self._done and time.monotonic() - self._committed > AT_RISK):
+            if self._added >= BATCH or (self._done and time.monotonic() - self._committed > AT_RISK):
                 self._commit()
         self._commit()
 
-    def _take(self, row: Row, signs: str, number: int, known: Known | None) -> None:
+    def _update_session(self, row: Row, fingerprint: str, number: int, known: Known | None) -> None:
         if known is not None and known.changed == number:
             return
         name = f"{row.title}\n{row.summary}".strip()
-        log = log_signs(row.kind, signs)
+        log = log_fingerprint(row.kind, fingerprint)
         if known is None:
             self._index(row, log, number, name)
             return
@@ -96,7 +96,7 @@ class KeywordUpdate:
             self._compare(row, log, number, name, known)
 
     def _compare(self, row: Row, log: str, number: int, name: str, known: Known) -> None:
-        """Read the session whole: what is in the index must be its beginning, else it is indexed anew."""
+        """Read the whole session: what is indexed must be its beginning, otherwise it is indexed again."""
         reading = self._read(row, 0)
         digest = 0
         last = -1
@@ -141,7 +141,7 @@ class KeywordUpdate:
     @property
     def _writer(self) -> KeywordWriter:
         if self._made is None:
-            from cortext.index.search.keyword_writer import KeywordWriter  # what only asks has no use for it
+            from cortext.index.search.keyword_writer import KeywordWriter  # not needed for queries
 
             self._made = KeywordWriter(self._keywords, small=self._small)
         return self._made
@@ -153,7 +153,7 @@ class KeywordUpdate:
         self._state.announce(self._done, self._keywords.stamp() if self._made is not None else "")
         self._state.commit()
         if self._made is not None:
-            # Words before the index: one too many is nobody's loss, one too few would not be found by its pieces.
+            # Words before the index: a surplus word is harmless, a missing one would not be found by its pieces.
             self._words.add(self._made.new_words())
             self._made.commit()
         self._state.settle(self._keywords.stamp())
@@ -161,7 +161,7 @@ class KeywordUpdate:
         self._committed = time.monotonic()
 
     def merge(self) -> None:
-        """Wait for the merging of small pieces of the index, where there are many."""
+        """Wait for small index segments to be merged, if there are many."""
         if self._made is not None and self._keywords.searcher().num_segments > MANY_SEGMENTS:
             self._made.merged()
             self._made = None

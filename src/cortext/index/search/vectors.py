@@ -1,8 +1,8 @@
-"""Vectors of messages in files that are written once: int8, sorted by cluster, searched where it pays.
+"""Vectors of messages in write-once files: int8, sorted by cluster if there are many.
 
-A segment is one file: who each vector belongs to, its scale, and the vectors. Very many are sorted by the nearest of
-some hundred centroids; a query looks only into the nearest clusters. Segments are merged now and then, and vectors of
-sessions that are gone drop out then. (MEASURED: a plain look at all of a million takes 100 ms, this 10.)
+A segment is one file: the owner of each vector, its scale, and the vectors. Large segments are sorted by the nearest of
+a few hundred centroids, and a query looks only into the nearest clusters. Segments are merged from time to time, which
+drops the vectors of removed sessions. (MEASURED: comparing with all of a million takes 100 ms, this takes 10.)
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float32]
     Owners = NDArray[np.uint64]
 
-    Near = tuple[int, int, float]  # session key, place, how near (the cosine)
+    Near = tuple[int, int, float]  # session key, place, cosine
 
 _HEAD = struct.Struct("<8sQIIQ")  # magic, vectors, dimension, clusters, which centroids
 _MAGIC = b"ctxvec1\n"
-LOOKED_AT = 24_000  # vectors that a query compares with, about
-WRITTEN = 1 << 12  # vectors that are written at a time
-SHARE = 1 << 11  # vectors that are turned into floats at a time: so many stay in the processor's own memory
+LOOKED_AT = 24_000  # vectors that a query is compared with, approximately
+WRITTEN = 1 << 12  # vectors written at a time
+SHARE = 1 << 11  # vectors converted to floats at a time: they fit into the processor's cache
 
 
 def pack(vectors: Floats) -> tuple[NDArray[np.int8], Floats]:
-    """Vectors as int8 with a scale each."""
+    """Return vectors as int8, each with a scale."""
     scales = np.abs(vectors).max(axis=1) / 127.0
     scales[scales == 0] = 1.0
     return np.round(vectors / scales[:, None]).astype(np.int8), scales.astype(np.float32)
 
 
 def owner(key: int, place: int) -> int:
-    """Whose vector it is, as one number that sorts by session and place."""
+    """Return the owner of a vector as one number that sorts by session and place."""
     return (key << 32) | place
 
 
@@ -47,7 +47,7 @@ def write(
     path: str, owners: Owners, scales: Floats, packed: NDArray[np.int8], clusters: NDArray[np.int64] | None,
     count: int, centroids: int,
 ) -> None:  # fmt: skip
-    """Write a segment: in the order of its clusters, where it has some."""
+    """Write a segment, sorted by cluster if it has clusters."""
     order = np.arange(len(owners)) if clusters is None else np.argsort(clusters, kind="stable")
     if clusters is not None:
         starts = np.searchsorted(clusters[order], np.arange(count + 1)).astype(np.uint32)
@@ -63,7 +63,7 @@ def write(
         yield by_owner.astype(np.uint32).tobytes()
         yield scales.tobytes()
         yield starts.tobytes()
-        # The vectors are nearly all there is: they are put in order a few at a time, never all of them once more.
+        # The vectors dominate memory: they are reordered a few at a time, never copied as a whole.
         for start in range(0, len(order), WRITTEN):
             yield packed[order[start : start + WRITTEN]].tobytes()
 
@@ -76,15 +76,15 @@ class Segment:
     def __init__(self, path: str) -> None:
         with open(path, "rb", opener=fsio.plain_file) as file:
             if os.fstat(file.fileno()).st_size < _HEAD.size:
-                raise ValueError(f"{path} is no file of vectors")
+                raise ValueError(f"{path} is not a vector file")
             self._map = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         magic, self.count, dimension, self.clusters, self.centroids = _HEAD.unpack_from(self._map)
         if magic != _MAGIC:
-            raise ValueError(f"{path} is no file of vectors")
+            raise ValueError(f"{path} is not a vector file")
         whole = np.frombuffer(self._map, dtype=np.uint8, offset=_HEAD.size)
-        sizes = (8, 8, 4, 4)  # bytes a vector of the four parts that each has one of
+        sizes = (8, 8, 4, 4)  # bytes per vector in each of the four arrays before the vectors
         ends = np.cumsum([0, *(size * self.count for size in sizes), 4 * (self.clusters + 1)]).tolist()
-        parts = [whole[ends[place] : ends[place + 1]] for place in range(5)]
+        parts = [whole[ends[index] : ends[index + 1]] for index in range(5)]
         self.sorted_owners = parts[0].view(np.uint64)
         self.owners = parts[1].view(np.uint64)
         self.by_owner = parts[2].view(np.uint32)
@@ -92,23 +92,23 @@ class Segment:
         self.starts = parts[4].view(np.uint32)
         self.vectors = whole[ends[-1] :].view(np.int8).reshape(self.count, dimension)
 
-    def places_of(self, keys: Iterable[int]) -> NDArray[np.int64]:
-        """Where the vectors of these sessions are."""
+    def rows_of(self, keys: Iterable[int]) -> NDArray[np.int64]:
+        """Return the rows of these sessions' vectors."""
         bounds = np.array([(owner(key, 0), owner(key + 1, 0)) for key in keys], dtype=np.uint64).reshape(-1, 2)
         first = np.searchsorted(self.sorted_owners, bounds[:, 0])
         last = np.searchsorted(self.sorted_owners, bounds[:, 1])
         found = [self.by_owner[start:end] for start, end in zip(first, last, strict=True) if end > start]
         return np.concatenate(found).astype(np.int64) if found else np.zeros(0, dtype=np.int64)
 
-    def near(self, places: NDArray[np.int64] | slice, query: Floats) -> Floats:
-        """How near the vectors at these places are."""
-        scales = self.scales[places]
-        if isinstance(places, slice):
-            row = self.vectors[places]
-            lots = (row[start : start + SHARE] for start in range(0, len(scales), SHARE))
+    def near(self, rows: NDArray[np.int64] | slice, query: Floats) -> Floats:
+        """Return the cosines of the vectors in these rows."""
+        scales = self.scales[rows]
+        if isinstance(rows, slice):
+            run = self.vectors[rows]
+            blocks = (run[start : start + SHARE] for start in range(0, len(scales), SHARE))
         else:
-            lots = (self.vectors.take(places[start : start + SHARE], axis=0) for start in range(0, len(scales), SHARE))
-        parts = [lot.astype(np.float32) @ query for lot in lots]
+            blocks = (self.vectors.take(rows[start : start + SHARE], axis=0) for start in range(0, len(scales), SHARE))
+        parts = [block.astype(np.float32) @ query for block in blocks]
         return np.asarray(np.concatenate(parts) * scales, dtype=np.float32)
 
 
@@ -124,19 +124,19 @@ class VectorSet:
         return sum(segment.count for segment in self.segments)
 
     def centroids(self, number: int) -> Floats:
-        """The centroids that some segments were sorted by."""
+        """Return the centroids that some segments are sorted by."""
         if number not in self._centroids:
             self._centroids[number] = np.load(centroid_file(self.folder, number))
         return self._centroids[number]
 
     def search(self, query: Floats, limit: int, keys: Collection[int] | None = None) -> list[Near]:
-        """The nearest vectors; with `keys`, the nearest of those sessions, each of which is looked at."""
+        """Return the nearest vectors; with `keys`, those of these sessions only, compared one by one."""
         owners: list[Owners] = []
         scores: list[Floats] = []
         for segment in self.segments:
             if keys is not None:
-                places = segment.places_of(keys)
-                parts: list[NDArray[np.int64] | slice] = [places] if len(places) else []
+                rows = segment.rows_of(keys)
+                parts: list[NDArray[np.int64] | slice] = [rows] if len(rows) else []
             elif segment.clusters:
                 parts = self._nearest_clusters(segment, query)
             else:
@@ -150,7 +150,7 @@ class VectorSet:
 
     def _nearest_clusters(self, segment: Segment, query: Floats) -> list[NDArray[np.int64] | slice]:
         near = self.centroids(segment.centroids) @ query
-        # So many of the nearest clusters as make up what is looked at; the share is that of all vectors.
+        # As many of the nearest clusters as hold this segment's share of the vectors to compare.
         share = LOOKED_AT * segment.count / max(len(self), 1)
         parts: list[NDArray[np.int64] | slice] = []
         seen = 0
@@ -164,29 +164,29 @@ class VectorSet:
         return parts
 
     def mean(self, key: int) -> Floats | None:
-        """The middle of a session's vectors, at length 1; None where it has none."""
+        """Return the normalised mean of a session's vectors, or None if it has none."""
         parts = []
         for segment in self.segments:
-            places = segment.places_of([key])
-            if len(places):
-                parts.append(segment.vectors[places].astype(np.float32) * segment.scales[places, None])
+            rows = segment.rows_of([key])
+            if len(rows):
+                parts.append(segment.vectors[rows].astype(np.float32) * segment.scales[rows, None])
         if not parts:
             return None
         middle = np.concatenate(parts).mean(axis=0)
         return np.asarray(middle / max(float(np.linalg.norm(middle)), 1e-9), dtype=np.float32)
 
     def exactly(self, query: Floats, wanted: Sequence[tuple[int, int]]) -> list[Near]:
-        """How near these messages are, by (key, place); those without a vector are left out."""
+        """Return the cosines of these messages, given by (key, place); those without a vector are left out."""
         numbers = np.array([owner(key, place) for key, place in wanted], dtype=np.uint64)
         found: list[Near] = []
         for segment in self.segments:
             if not segment.count or not len(numbers):
                 continue
-            rows = np.minimum(np.searchsorted(segment.sorted_owners, numbers), segment.count - 1)
-            there = segment.sorted_owners[rows] == numbers
-            places = segment.by_owner[rows[there]].astype(np.int64)
-            if len(places):
-                found += _best(segment.owners[places], segment.near(places, query), len(places))
+            nearest = np.minimum(np.searchsorted(segment.sorted_owners, numbers), segment.count - 1)
+            exists = segment.sorted_owners[nearest] == numbers
+            rows = segment.by_owner[nearest[exists]].astype(np.int64)
+            if len(rows):
+                found += _best(segment.owners[rows], segment.near(rows, query), len(rows))
         return found
 
 
@@ -202,5 +202,5 @@ def _best(owners: Owners, scores: Floats, limit: int) -> list[Near]:
 
 
 def centroid_file(folder: str, number: int) -> str:
-    """The file of a set of centroids."""
+    """Return the path of a centroid file."""
     return os.path.join(folder, f"centroids-{number}.npy")

@@ -1,4 +1,4 @@
-"""Words as the index has them: stemmed when they are met first, not each time that they are said."""
+"""Words as the index holds them: stemmed when they are first seen, not every time they occur."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, camel_pieces,
 if TYPE_CHECKING:
     Take = Callable[[str], list[str]]
 
-MOST_KNOWN = 1_000_000  # words that are remembered while indexing
-GAP = "x" * LONGEST_TERM  # for a word that is not indexed: the index drops it, and keeps its place
+MOST_KNOWN = 1_000_000  # words that are cached while indexing
+GAP = "x" * LONGEST_TERM  # stands for a word that is not indexed: the index drops it but counts its position
 
 
 class Vocabulary:
-    """The words that went by, with their terms.
+    """The words seen so far, with their terms.
 
-    `split` and `stems` are the index's own: how it takes a text apart, and what it makes of the words.
+    `split` and `stems` are the index's own functions: how it splits a text, and which terms it makes of the words.
     """
 
     def __init__(self, split: Take, stems: Take) -> None:
-        self.fresh: set[str] = set()  # in lower case; taken out by whoever writes them down
+        self.fresh: set[str] = set()  # words not yet in the word list, in lower case; the writer empties it
         self._split, self._stems = split, stems
         self._known: dict[str, str] = {}
         self._camel: dict[str, str] = {}
 
     def terms(self, texts: Sequence[str]) -> list[tuple[str, str]]:
-        """The terms of each text with blanks between them, and those of the pieces of its words in camelCase."""
+        """Return the terms of each text, separated by spaces, and the terms of its camelCase pieces."""
         found: list[tuple[str, str]] = []
         for text in texts:
             words = self._words(text)
@@ -45,16 +45,16 @@ class Vocabulary:
         return plain_words(text) if text.isascii() else self._split(text)
 
     def met(self, words: Sequence[str]) -> list[tuple[str, str]]:
-        """What new words become: the term of each, and those of its pieces."""
+        """Register new words and return, for each, its term and the terms of its pieces."""
         self.fresh.update(" ".join(words).lower().split(" "))
         pieces = [camel_pieces(word) for word in words]
-        parts = iter(self._stemmed([piece for several in pieces for piece in several]))
+        parts = iter(self._stemmed([piece for group in pieces for piece in group]))
         return [
-            (term, " ".join([next(parts) for _ in several]) if several else "")
-            for term, several in zip(self._stemmed(words), pieces, strict=True)
+            (term, " ".join([next(parts) for _ in group]) if group else "")
+            for term, group in zip(self._stemmed(words), pieces, strict=True)
         ]
 
     def _stemmed(self, words: Sequence[str]) -> list[str]:
-        """The term of each word; all are asked for at once, which is right if each of them has one."""
+        """Return the term of each word: in one call, or one by one if a word does not have exactly one term."""
         terms = self._stems(" ".join(words))
         return terms if len(terms) == len(words) else [(self._stems(word) or [GAP])[0] for word in words]

@@ -1,7 +1,7 @@
-"""Every distinct word that was ever said, one a line: where pieces of words are looked for.
+"""Every distinct word of all messages, one per line, for finding words by a part of them.
 
-A plain search through it takes milliseconds for a million words, which is far smaller than any index of the pieces of
-the text itself. It only grows by appending; words that are there twice do no harm, and are sorted out now and then.
+A plain scan takes milliseconds for a million words, and the list is far smaller than any n-gram index of the text. It
+grows by appending; duplicates do no harm and are removed from time to time.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from cortext.io import files as fsio
 
 NAME = "words.txt"
-SLACK = 1 << 20  # bytes of words that may be there twice
+SLACK = 1 << 20  # bytes of duplicates that are tolerated
 LOOKED_AT = 4_000
-SHORTEST = 3  # letters that a piece of a word must have
+SHORTEST = 3  # letters of the shortest part that is looked for
 
 
 class WordList:
-    """The list in this folder."""
+    """The word list in this folder."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, NAME)
@@ -26,13 +26,13 @@ class WordList:
         self._words = b"\n"
 
     def add(self, words: Iterable[str]) -> None:
-        """Append words; called by the one writer. A torn end is harmless: every lot begins on a new line."""
-        lot = "\n".join(words)
-        if lot:
-            fsio.append_once(self._path, f"\n{lot}\n".encode())
+        """Append words; called by the one writer. A torn end is harmless: every batch begins on a new line."""
+        batch = "\n".join(words)
+        if batch:
+            fsio.append_once(self._path, f"\n{batch}\n".encode())
 
     def tidy(self, before: int) -> int:
-        """Write the list anew, each word once, where it doubled since it had `before` bytes; how many it has now."""
+        """Remove duplicates if the list has doubled since it had `before` bytes. Return its size for the next call."""
         try:
             size = os.stat(self._path).st_size
         except FileNotFoundError:
@@ -45,20 +45,20 @@ class WordList:
         return len(words)
 
     def holding(self, piece: str, *, begins: bool = False, most: int = 24) -> list[str]:
-        """Words that hold (or begin with) a piece: the shortest first, they are nearest to what was typed."""
+        """Return words that contain (or begin with) a piece, the shortest first: they are closest to what was typed."""
         if len(piece) < (1 if begins else SHORTEST):
             return []
         words = self._all()
-        looked_for = (b"\n" if begins else b"") + piece.encode("utf-8", "replace")
+        pattern = (b"\n" if begins else b"") + piece.encode("utf-8", "replace")
         found: set[bytes] = set()
-        place = words.find(looked_for)
-        while place >= 0 and len(found) < LOOKED_AT:
-            start = place + 1 if begins else words.rfind(b"\n", 0, place) + 1
-            end = words.find(b"\n", place + 1)
+        at = words.find(pattern)
+        while at >= 0 and len(found) < LOOKED_AT:
+            start = at + 1 if begins else words.rfind(b"\n", 0, at) + 1
+            end = words.find(b"\n", at + 1)
             if end < 0:
                 break
             found.add(words[start:end])
-            place = words.find(looked_for, end)
+            at = words.find(pattern, end)
         nearest = sorted(found, key=lambda word: (len(word), word))[:most]
         return [word.decode("utf-8", "replace") for word in nearest]
 

@@ -1,8 +1,8 @@
-"""What a word is, for indexing and for asking: the same rules on both sides.
+"""What a word is; the same rules apply to indexing and to queries.
 
-Letters and digits make words; everything else (also `_`, `/` and `.`) parts them, so the pieces of an identifier or a
-path are words that stand side by side. camelCase is kept and taken apart too. Scripts that write without blanks are
-indexed sign by sign, with their places: any piece of such a text is found as a row of signs.
+Words consist of letters and digits; everything else (also `_`, `/` and `.`) separates them, so the pieces of an
+identifier or a path are adjacent words. camelCase is indexed whole and in pieces. Scripts written without spaces are
+indexed character by character with positions, so any part of such a text is found as a run of characters.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from cortext.model.message import Message
 
-LONGEST_WORD = 64  # longer ones are keys, hashes and base64: nobody types them
-LONGEST_TERM = 256  # a longer one stands for a word that is not indexed
+LONGEST_WORD = 64  # longer ones are keys, hashes and base64 that no one types
+LONGEST_TERM = 256  # a longer term stands for a word that is not indexed
 LONGEST_TEXT = 200_000  # characters of a message that are indexed
-LONGEST_CALL = 4_000  # characters of the arguments of a tool call
+LONGEST_CALL = 4_000  # characters of a tool call's arguments that are indexed
 
 WORD = re.compile(r"[^\W_]+")
-# Thai to Khmer, Kana, Han, Hangul, and what Unicode added to them.
+# Thai to Khmer, Kana, Han, Hangul, and their Unicode extensions.
 _SIGN_CLASS = (
     "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
     "\uff66-\uff9f\U00020000-\U0003ffff"
@@ -28,7 +28,7 @@ SIGNS = re.compile(f"[{_SIGN_CLASS}]+")
 _CAMEL = re.compile(r"[a-z0-9][A-Z]")
 _CAMEL_PIECE = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
-# Said so often that they tell nothing; dropped from a question unless they are all that it has.
+# So frequent that they carry no information; dropped from a query unless it has no other words.
 STOP = frozenset(
     re.findall(
         "[a-z]+",
@@ -43,7 +43,7 @@ STOP = frozenset(
 
 
 def searchable(message: Message) -> str:
-    """The text of a message as search sees and shows it: what was said, then what the tools were asked for."""
+    """Return the text of a message as search sees it: what was said, then the tool calls."""
     text = message.text
     if message.parts:
         calls = [f"{part.name} {_flat(part.input)}" for part in message.parts if part.type == "tool_call"]
@@ -53,7 +53,7 @@ def searchable(message: Message) -> str:
 
 
 def _flat(value: object, room: int = LONGEST_CALL) -> str:
-    """The texts and numbers in the arguments of a tool call, without their JSON."""
+    """Return the strings and numbers in the arguments of a tool call, without the JSON syntax."""
     if isinstance(value, str):
         return value[:room]
     if isinstance(value, dict):
@@ -69,22 +69,22 @@ def _flat(value: object, room: int = LONGEST_CALL) -> str:
     return "" if value is None or isinstance(value, bool) else str(value)
 
 
-# Bytes beyond ASCII stay: they belong to words, where a text was taken apart by somebody who knows them.
+# Bytes beyond ASCII stay: they belong to words of texts that were already split by Unicode rules.
 BLANKS = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256))
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text, in order."""
+    """Return the words of a text, in order."""
     return plain_words(text) if text.isascii() else WORD.findall(text)
 
 
 def plain_words(text: str) -> list[str]:
-    """The same for plain ASCII, five times faster than the pattern."""
+    """Return the words of an ASCII text; five times faster than the pattern."""
     return text.encode("ascii").translate(BLANKS).decode("ascii").split()
 
 
 def camel_pieces(word: str) -> list[str]:
-    """`parseHTTPReply2` as parse, HTTP, Reply, 2; nothing where there is only one piece."""
+    """Split `parseHTTPReply2` into parse, HTTP, Reply, 2; empty if there is only one piece."""
     if word.islower() or not _CAMEL.search(word):
         return []
     pieces = _CAMEL_PIECE.findall(word)
@@ -92,11 +92,11 @@ def camel_pieces(word: str) -> list[str]:
 
 
 def without_signs(text: str) -> tuple[str, str]:
-    """A text without the signs of scripts that write without blanks, and those, a dot between two rows of them."""
+    """Return a text without its unspaced runs, and those runs joined by dots."""
     rows = SIGNS.findall(text)
     return (SIGNS.sub(" ", text), ".".join(rows)) if rows else (text, "")
 
 
 def clean(text: str) -> str:
-    """The text as the index can take it: a lone surrogate is no character."""
+    """Return text that the index accepts: a lone surrogate is replaced."""
     return text.encode("utf-8", "replace").decode("utf-8")

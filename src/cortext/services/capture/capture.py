@@ -27,7 +27,7 @@ from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import Kept, mask_message, mask_struct
 from cortext.store.base import Store
-from cortext.tools.base import About, Counts, Tool, Transcript, TranscriptReading
+from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
 BATCH_MESSAGES = 2_000
 BATCH_BYTES = 8 << 20
@@ -155,7 +155,7 @@ class Capture:
         else:
             self.catalogue.put(before)
 
-    def capture(self, tool: Tool, transcript: Transcript) -> Captured:
+    def capture(self, tool: TranscriptSource, transcript: Transcript) -> Captured:
         """Take in what is new in a transcript."""
         if self.unchanged(transcript):
             return UNCHANGED
@@ -170,7 +170,9 @@ class Capture:
         # The first words after a conversation was handed to a tool show that it goes on there.
         return self._take(tool, transcript, entry, store, wake=known is not None and known.fresh)
 
-    def _take(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False) -> Captured:
+    def _take(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
+    ) -> Captured:
         try:
             done = self._more(tool, transcript, entry, store, wake=wake)
         except SessionNotFound:
@@ -213,7 +215,7 @@ class Capture:
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
         return self._origins.get((transcript.tool, transcript.key))
 
-    def _first(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store) -> Captured:
+    def _first(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store) -> Captured:
         """A transcript that is new to us becomes a session, once it holds a message."""
         with self.keeping_unread(tool, transcript):
             reading = tool.read(transcript)
@@ -241,7 +243,9 @@ class Capture:
             self.remember([done_entry(entry, transcript, reading)])
         return Captured(entry.session_id, True, added, calls, reading.counts)
 
-    def _more(self, tool: Tool, transcript: Transcript, entry: Entry, store: Store, *, wake: bool) -> Captured:
+    def _more(
+        self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool
+    ) -> Captured:
         """Append what the session does not have yet."""
         added = calls = 0
         spoken = False
@@ -273,7 +277,7 @@ class Capture:
         return Captured(entry.session_id, False, added, calls, reading.counts)
 
     @contextmanager
-    def _copied(self, tool: Tool, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
+    def _copied(self, tool: TranscriptSource, transcript: Transcript, entry: Entry, session: Session) -> Iterator[None]:
         """Keep the tool's own form beside ours (in the home store only) before anything in it is read.
 
         Where that fails, the words are taken in all the same, and then the failure is told: the next run tries again.
@@ -289,14 +293,14 @@ class Capture:
         if failure is not None:
             raise failure
 
-    def nothing_said(self, tool: Tool, transcript: Transcript, counts: Counts) -> Captured:
+    def nothing_said(self, tool: TranscriptSource, transcript: Transcript, counts: Counts) -> Captured:
         """A transcript without a message makes no session; where that is because of damage, its file is kept."""
         if counts.damaged:
             self.keep_unread(tool, transcript)
         return UNCHANGED._replace(counts=counts)
 
     @contextmanager
-    def keeping_unread(self, tool: Tool, transcript: Transcript) -> Iterator[None]:
+    def keeping_unread(self, tool: TranscriptSource, transcript: Transcript) -> Iterator[None]:
         """Whatever goes wrong in here, the tool's own file is kept: a later version may read it."""
         try:
             yield
@@ -304,7 +308,7 @@ class Capture:
             self.keep_unread(tool, transcript)
             raise
 
-    def keep_unread(self, tool: Tool, transcript: Transcript) -> None:
+    def keep_unread(self, tool: TranscriptSource, transcript: Transcript) -> None:
         """Keep the tool's own form of a transcript that gave no session."""
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
@@ -494,7 +498,7 @@ def title_of(messages: Iterable[Message]) -> str:
     return title(messages)
 
 
-def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
+def catch_up(capture: Capture, tool: TranscriptSource, key: str) -> Captured:
     """Take in what a tool's session holds that no hook told us of."""
     for transcript in tool.transcripts():
         if transcript.key == key:
@@ -502,7 +506,7 @@ def catch_up(capture: Capture, tool: Tool, key: str) -> Captured:
     return UNCHANGED
 
 
-def caught_up(capture: Capture, tool: Tool, found: Found) -> Found:
+def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
     """The session with everything that its tool has written: a tool that was killed ran no hook."""
     if not catch_up(capture, tool, found.session.origin.session_id).added:
         return found

@@ -30,27 +30,27 @@ from cortext.services.capture.capture import (
     title_of,
 )
 from cortext.store.base import Bulk
-from cortext.tools.base import Tool, Transcript
+from cortext.tools.base import Transcript, TranscriptSource
 
 # What is built before it is flushed and counted: more would not be quicker, and Ctrl-C forgets it.
 LOT_SESSIONS = 24
 LOT_BYTES = 32 << 20
 FEW_MESSAGES = 64  # read, then written, while they are still in the processor
 
-Work = Iterable[tuple[Tool, Transcript]]
+Work = Iterable[tuple[TranscriptSource, Transcript]]
 
 
 class _Waiting(NamedTuple):
     """A transcript whose session is built and not yet published."""
 
-    tool: Tool
+    tool: TranscriptSource
     transcript: Transcript
     captured: Captured
     entry: Entry
 
 
 # Takes what became of a transcript: what was captured, or why not.
-Tell = Callable[[Tool, Transcript, Captured | str], None]
+Tell = Callable[[TranscriptSource, Transcript, Captured | str], None]
 
 
 @contextmanager
@@ -82,7 +82,7 @@ class Intake:
         """Whether it is time to publish."""
         return len(self._waiting) >= LOT_SESSIONS or self._bytes >= LOT_BYTES
 
-    def add(self, tool: Tool, transcript: Transcript, entry: Entry) -> Captured | None:
+    def add(self, tool: TranscriptSource, transcript: Transcript, entry: Entry) -> Captured | None:
         """Build the session; None where it waits to be published, else what there is to say at once."""
         capture = self._capture
         try:
@@ -176,7 +176,9 @@ def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
         bulk.close()
 
 
-def _side_by_side(capture: Capture, work: Sequence[tuple[Tool, Transcript]], tell: Tell) -> Iterator[Transcript]:
+def _side_by_side(
+    capture: Capture, work: Sequence[tuple[TranscriptSource, Transcript]], tell: Tell
+) -> Iterator[Transcript]:
     """The same, by several processes for what is new where there is much of it."""
     if hasattr(capture.home.store, "bulk"):
         from cortext.services.capture import workers as crew
@@ -197,7 +199,7 @@ def _is_new(capture: Capture, transcript: Transcript) -> bool:
         return False
 
 
-def tried(capture: Capture, tool: Tool, transcript: Transcript) -> Captured | str:
+def tried(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> Captured | str:
     """What a capture gave, or why it gave nothing: whatever is wrong with a transcript is that transcript's alone."""
     try:
         return capture.capture(tool, transcript)
@@ -223,7 +225,7 @@ def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str,
 
 def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) -> Generator[Transcript, None, None]:
     """Capture these transcripts, yielding each when it is done; one that fails stops nothing."""
-    changed: list[tuple[Tool, Transcript]] = []
+    changed: list[tuple[TranscriptSource, Transcript]] = []
     marked = {(mark.tool, mark.key) for mark in uncaptured.marks()}
     for tool, transcript in work:
         report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
@@ -242,7 +244,7 @@ def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) ->
             changed.append((tool, transcript))
     taken: dict[str, list[str]] = {}
 
-    def tell(tool: Tool, transcript: Transcript, outcome: Captured | str) -> None:
+    def tell(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
         if not isinstance(outcome, Captured):
             note_failure(reports, tool.name, transcript.key, transcript.path, outcome)
             return

@@ -5,16 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 
-from cortext.tools.base import Tool, Transcript
+from cortext.tools.base import Transcript, TranscriptSource
 
-Work = list[tuple[Tool, Transcript]]
+Work = list[tuple[TranscriptSource, Transcript]]
 
 
 # Takes the name of the tool, the path and the reason, where transcripts cannot even be looked for.
 Failed = Callable[[str, str, Exception], None]
 
 
-def work_for(tools: Iterable[Tool], failed: Failed | None = None) -> Work:
+def work_for(tools: Iterable[TranscriptSource], failed: Failed | None = None) -> Work:
     """Every transcript that these tools have stored. What is wrong with the store of one is that tool's alone."""
     work: Work = []
     for tool in tools:
@@ -27,7 +27,7 @@ def work_for(tools: Iterable[Tool], failed: Failed | None = None) -> Work:
     return work
 
 
-def in_folder(tools: Iterable[Tool], folder: str, failed: Failed) -> Work:
+def in_folder(tools: Iterable[TranscriptSource], folder: str, failed: Failed) -> Work:
     """The transcripts below a folder (or the one that a path names), each with the tool that knows its form."""
     tools = list(tools)
     work: Work = []

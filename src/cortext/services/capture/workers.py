@@ -20,7 +20,7 @@ import msgspec
 
 from cortext.services.capture.capture import Capture, Captured
 from cortext.services.capture.intake import Tell, ctrl_c_later, outcomes
-from cortext.tools.base import Tool, Transcript
+from cortext.tools.base import Transcript, TranscriptSource
 
 WORTH_IT = 8 << 20  # bytes of new transcripts: below this one process is done before others have begun
 MOST = 4
@@ -28,7 +28,7 @@ _NUMBER = struct.Struct("<I")
 _AT_ONCE = 1024  # numbers that a pipe takes all or none of (4 kB)
 _CTRL_C = (signal.SIGINT,)
 
-New = Sequence[tuple[Tool, Transcript]]
+New = Sequence[tuple[TranscriptSource, Transcript]]
 
 
 class Told(msgspec.Struct, array_like=True):
@@ -177,11 +177,11 @@ def _work(capture: Capture, work: New, reading: int, telling: int, others: list[
         capture.catalogue.reopen()
         numbers = {id(transcript): number for number, (_, transcript) in enumerate(work)}
 
-        def asked() -> Iterator[tuple[Tool, Transcript]]:
+        def asked() -> Iterator[tuple[TranscriptSource, Transcript]]:
             while len(raw := os.read(reading, _NUMBER.size)) == _NUMBER.size:
                 yield work[_NUMBER.unpack(raw)[0]]
 
-        def told(tool: Tool, transcript: Transcript, outcome: Captured | str) -> None:
+        def told(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
             done, why = (outcome, "") if isinstance(outcome, Captured) else (None, outcome)
             _tell(telling, Told(numbers[id(transcript)], done, why))
 

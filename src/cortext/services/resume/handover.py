@@ -27,11 +27,12 @@ from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
+from cortext.tools.base import Installer
 
 if TYPE_CHECKING:
     from cortext.index.catalogue import Entry
     from cortext.services.capture.capture import Capture
-    from cortext.tools.base import Launch, Tool, Transcript, Withheld, Written
+    from cortext.tools.base import Launch, NativeWriter, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -65,7 +66,7 @@ class Plan(msgspec.Struct, kw_only=True):
 
 def make_plan(
     found: Found,
-    tool: Tool,
+    tool: NativeWriter,
     *,
     command: str = "",
     topicless: str = "",
@@ -166,7 +167,7 @@ def _size(messages: Sequence[Message]) -> int:
     return sum(message.tokens or tokens.estimate(body(message)) for message in messages)
 
 
-def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
+def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
     """What the user should know before going on: see `notes_on`, and tools that are not there any more."""
     config = found.session.agent_config
     warnings = notes_on(found)
@@ -176,14 +177,14 @@ def warnings_for(found: Found, tool: Tool, plan: Plan) -> list[str]:
         )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
-    missing = sorted(servers - tool.mcp_servers(plan.project))
+    missing = sorted(servers - tool.mcp_servers(plan.project)) if isinstance(tool, Installer) else []
     if missing:
         warnings.append(f"tools that it used are not set up in {tool.title} here: MCP server {', '.join(missing)}")
     return warnings
 
 
 def carry_out(
-    plan: Plan, found: Found, tool: Tool, capture: Capture, *, model: str = "", force: bool = False
+    plan: Plan, found: Found, tool: NativeWriter, capture: Capture, *, model: str = "", force: bool = False
 ) -> Launch:
     """Write what the plan says, and say how to start the tool; the session itself is not changed by us.
 
@@ -211,19 +212,19 @@ def carry_out(
     return launch
 
 
-def take_back(plan: Plan, tool: Tool, capture: Capture) -> None:
+def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
     """Undo what `carry_out` did: the tool could not be started."""
     capture.take_back(tool.name, plan.key, plan.before)
     _discard(plan, tool)
 
 
-def _discard(plan: Plan, tool: Tool) -> None:
+def _discard(plan: Plan, tool: NativeWriter) -> None:
     if plan.written is not None:
         tool.discard(plan.written, project=plan.project)
         plan.written = None
 
 
-def _bring(plan: Plan, tool: Tool, model: str) -> Written | None:
+def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
@@ -248,7 +249,7 @@ def _title(plan: Plan) -> str:
     return field(mask(plan.session.title).text)
 
 
-def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project: str) -> _Own:
+def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], project: str) -> _Own:
     """Whether the tool itself, or our copy of its file, holds exactly these messages, for this very folder.
 
     The tools find a session only in the folder that it was held in; a project may have been moved since, or cloned.
@@ -272,7 +273,7 @@ def _own_session(found: Found, tool: Tool, messages: Sequence[Message], project:
     return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
 
 
-def _as_it_is(how: str, tool: Tool, transcript: Transcript, wanted: list[str]) -> _Own:
+def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
     """A session of the tool's own, if it holds these messages and is understood; else a new one."""
     if [message.id for message in thread(tool.read(transcript))] != wanted:
         return _Own()

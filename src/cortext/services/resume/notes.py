@@ -12,7 +12,7 @@ from cortext.safety.framing import field
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import Found
 from cortext.services.workspace.registry import command_hash
-from cortext.tools.base import TITLES
+from cortext.tools import registry
 
 
 def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
@@ -35,7 +35,7 @@ def notes_on(found: Found, here: Origin | None = None) -> list[str]:
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)
     if session.status == ACTIVE and origin.tool and not asking:
-        where, when = TITLES.get(origin.tool) or field(origin.tool), field(clock.ago(session.last_active))
+        where, when = field(registry.title_of(origin.tool)), field(clock.ago(session.last_active))
         notes.append(
             f"it is active in {where}, last active {when}; "
             "if it goes on there as well, both ways are kept as branches: neither sees what is said in the other"

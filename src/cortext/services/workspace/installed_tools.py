@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cortext.tools.base import Detected, Tool
+from cortext.tools.base import Detected, TranscriptSource
 
 
-def detect_all(tools: Sequence[Tool]) -> list[Detected | None]:
+def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:
     """What each of these tools says about itself, in their order."""
     from concurrent.futures import ThreadPoolExecutor
 
@@ -17,7 +17,7 @@ def detect_all(tools: Sequence[Tool]) -> list[Detected | None]:
         return list(pool.map(lambda tool: tool.detect(), tools))
 
 
-def untested(tool: Tool, found: Detected | None) -> str:
+def untested(tool: TranscriptSource, found: Detected | None) -> str:
     """What to tell of a version that our tests do not run; empty where it is the tested one, or none."""
     if found is None or found.tested:
         return ""

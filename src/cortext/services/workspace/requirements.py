@@ -13,10 +13,12 @@ from cortext.services.workspace.committing import uncommitted
 from cortext.services.workspace.doctor import Finding
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.setup import load_manifest
-from cortext.tools.base import Tool
+from cortext.tools.base import Hooks, Installer, TranscriptSource
 
 
-def workspace_findings(place: NamedStore, tools: Sequence[Tool], program: Sequence[str]) -> Iterator[Finding]:
+def workspace_findings(
+    place: NamedStore, tools: Sequence[TranscriptSource], program: Sequence[str]
+) -> Iterator[Finding]:
     """What is missing here, each with what to do about it. Nothing is changed."""
 
     def warn(what: str, todo: str, session: str = "") -> Finding:
@@ -45,7 +47,7 @@ def workspace_findings(place: NamedStore, tools: Sequence[Tool], program: Sequen
             f"cortext upgrade, in {place.root}",
         )
     for tool in tools:
-        if tool.name in manifest.tools and tool.detect() is not None:
+        if isinstance(tool, Installer) and tool.name in manifest.tools and tool.detect() is not None:
             yield from (warn(*found) for found in _tool_findings(place.root, tool, program))
 
 
@@ -68,7 +70,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
         )
 
 
-def _tool_findings(root: str, tool: Tool, program: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
     try:
         missing = tool.merge(root, program, dry_run=True)
     except CortextError as error:
@@ -78,5 +80,5 @@ def _tool_findings(root: str, tool: Tool, program: Sequence[str]) -> Iterator[tu
         names = ", ".join(os.path.relpath(path, root) for path in missing)
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
-    for why, todo in tool.hooks_off(root):
+    for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():
         yield f"{tool.title} does not run our hooks: {why}. What is said there is kept only by `cortext sync`", todo

@@ -14,13 +14,10 @@ import msgspec
 
 from cortext.config import settings as config
 from cortext.io import files as fsio
+from cortext.tools.base import Hooks
 
 KEPT = 30 * 86_400.0  # seconds that a chat's file is kept after its last change
 LONGEST_TURN = 3_600.0  # a turn that began longer ago was cut off without a word to us
-# What tells a process that it was started by a tool: our own entry for the MCP server, or the tool itself.
-_STARTED_BY = {"claude": "CLAUDECODE", "gemini": "GEMINI_CLI", "opencode": "OPENCODE", "codex": "CODEX_THREAD_ID"}
-# Where the tool says which of its sessions it is.
-_SESSION = {"claude": "CLAUDE_CODE_SESSION_ID", "codex": "CODEX_THREAD_ID"}
 
 
 class Chat(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -65,19 +62,21 @@ def at_work(tool: str, workspace: str) -> list[Chat]:
     ]
 
 
-def asking(environ: Mapping[str, str], workspace: str, *, long_lived: bool = False) -> Chat | None:
-    """The chat that this process was started for; None where that is not certain.
+def asking(
+    environ: Mapping[str, str], workspace: str, tools: Sequence[Hooks], *, long_lived: bool = False
+) -> Chat | None:
+    """The chat of one of these tools that this process was started for; None where that is not certain.
 
     A long-lived process (an MCP server) may have been started for another chat of the same window: what its
     environment says counts only if the model is at work there.
     """
-    tool = _tool(environ)
-    if not tool:
+    tool = _started_by(environ, tools)
+    if tool is None:
         return None
-    busy = at_work(tool, workspace)
-    named = environ.get(_SESSION.get(tool, ""), "")
+    busy = at_work(tool.name, workspace)
+    named = environ.get(tool.session_variable, "")
     if named and (not long_lived or any(chat.key == named for chat in busy)):
-        return load(tool, named, workspace)
+        return load(tool.name, named, workspace)
     return busy[0] if len(busy) == 1 else None
 
 
@@ -95,12 +94,13 @@ def numbers_of(chat: Chat | None, workspace: str) -> list[tuple[str, str]]:
     return (chat.numbers if chat else []) or load("", workspace).numbers
 
 
-def _tool(environ: Mapping[str, str]) -> str:
+def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | None:
+    """The tool that started this process: as our own entry for the MCP server says, else as the tool does."""
     own = environ.get("CORTEXT_TOOL", "")
     if own:
-        return own if own in _STARTED_BY else ""
-    tools = [tool for tool, name in _STARTED_BY.items() if environ.get(name)]
-    return tools[0] if len(tools) == 1 else ""  # one inside another: nobody knows which
+        return next((tool for tool in tools if tool.name == own), None)
+    found = [tool for tool in tools if environ.get(tool.started_by)]
+    return found[0] if len(found) == 1 else None  # one inside another: nobody knows which
 
 
 def _folder() -> str:

@@ -22,7 +22,7 @@ from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace import numbering, registry, types
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
-from cortext.tools.base import CommandFile, Tool
+from cortext.tools.base import CommandFile, Installer
 
 MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
@@ -65,7 +65,7 @@ def load_manifest(root: str) -> Manifest:
 class Setup:
     """One workspace; `program` is how the tools are to call us."""
 
-    def __init__(self, root: str, tools: Sequence[Tool], program: Sequence[str], *, dry_run: bool = False) -> None:
+    def __init__(self, root: str, tools: Sequence[Installer], program: Sequence[str], *, dry_run: bool = False) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
         self.manifest = load_manifest(root)
         self.report = Report()
@@ -109,7 +109,7 @@ class Setup:
     def _merge(self) -> None:
         """Our entries in each tool's settings. Where one is refused, those that were new are taken out again."""
         made = not os.path.isdir(self.root)
-        done: list[Tool] = []
+        done: list[Installer] = []
         try:
             for tool in self.tools:
                 changed = tool.merge(self.root, self.program, dry_run=self.dry_run)

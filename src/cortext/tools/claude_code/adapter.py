@@ -16,7 +16,7 @@ from cortext.io import files as fsio
 from cortext.model.message import Message
 from cortext.safety.environment import for_child
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import TITLES, CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.shared.programs import program_on
 
 if TYPE_CHECKING:
@@ -44,11 +44,17 @@ class ClaudeCode:
     """The adapter. `home` and `environ` say where the tool's folders and the program are."""
 
     name = "claude"
-    title = TITLES[name]
+    title = "Claude Code"
     tested_version = "2.1.325"
     commands_run = True
     records_after_answer = False
     prompt_is_public = True
+    first_steps = (
+        "/workspace.brainstorm TOPIC",
+        'It asks once about our MCP server: choose "Use this MCP server".',
+    )
+    started_by = "CLAUDECODE"
+    session_variable = "CLAUDE_CODE_SESSION_ID"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)

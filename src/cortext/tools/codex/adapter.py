@@ -19,7 +19,6 @@ from cortext.model import clock
 from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
-    TITLES,
     CommandFile,
     Detected,
     HookEvent,
@@ -43,11 +42,17 @@ class Codex:
     """The adapter for Codex."""
 
     name = "codex"
-    title = TITLES[name]
+    title = "Codex"
     tested_version = "0.166.0"
     commands_run = False
     records_after_answer = True
     prompt_is_public = True
+    first_steps = (
+        "$workspace-brainstorm TOPIC",
+        "It runs our hooks only once you trust them: choose",
+        '"Trust all and continue" when it starts, or later /hooks, then t.',
+    )
+    started_by = session_variable = "CODEX_THREAD_ID"
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)

@@ -14,7 +14,7 @@ from cortext.io.batch import Later
 from cortext.model.message import Message
 from cortext.safety.environment import for_child
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import TITLES, CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.mark import dump
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
@@ -33,11 +33,14 @@ class GeminiCli:
     """The adapter for Gemini CLI; see `Tool`."""
 
     name = TOOL
-    title = TITLES[name]
+    title = "Gemini CLI"
     tested_version = "0.61.0"
     commands_run = False
     records_after_answer = False
     prompt_is_public = True
+    first_steps = ("/workspace.brainstorm TOPIC",)
+    started_by = "GEMINI_CLI"
+    session_variable = ""
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ

@@ -12,7 +12,6 @@ from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.io import batch as newfiles
 from cortext.model.message import Message
 from cortext.tools.base import (
-    TITLES,
     CommandFile,
     Detected,
     HookEvent,
@@ -43,11 +42,14 @@ class OpenCode:
     """OpenCode, wherever its environment says that it keeps its things."""
 
     name = "opencode"
-    title = TITLES[name]
+    title = "OpenCode"
     tested_version = TESTED_VERSION
     commands_run = False
     records_after_answer = False
     prompt_is_public = False
+    first_steps = ("/workspace.brainstorm TOPIC",)
+    started_by = "OPENCODE"
+    session_variable = ""
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         given = dict(os.environ if environ is None else environ)

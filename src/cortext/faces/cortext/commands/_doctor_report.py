@@ -10,12 +10,13 @@ from cortext.services.workspace.doctor import Examined, examine, uncaptured_find
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.requirements import workspace_findings
 from cortext.wiring.app import PROGRAM, WORKSPACE, Wiring
+from cortext.wiring.tools import tools as all_tools
 
 
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
     wiring = Wiring()
-    tools = wiring.tools()
+    tools = all_tools()
     examined = []
     for place in wiring.stores():
         examined.append(examine(place))

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cortext.services.library.search import Search
 
 FILTERS = {
-    "tool": "only those held in this AI tool (claude, gemini, opencode, codex)",
+    "tool": "only those held in this AI tool (`cortext tools` lists them)",
     "type": "only conversations of this type (brainstorm, debug, …)",
     "status": "only sessions with this status",
     "agent": "only those with this agent",

@@ -26,7 +26,8 @@ from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 if TYPE_CHECKING:
     from cortext.services.resume.handover import Plan
@@ -53,7 +54,9 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
-    tool = wiring.tool(options.ai or chosen.session.origin.tool or wiring.settings["resume.tool"] or _only_tool(wiring))
+    held_in = chosen.session.origin.tool
+    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings["resume.tool"]
+    tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or wiring.settings["resume.native_tokens"]
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
@@ -69,10 +72,11 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         return _dry(plan, argv, as_json=options.json)
     found = tool.detect()
     if found is None:
+        others = ", ".join(writer.name for writer in tools.native_writers())
         raise NotFound(
             f"{tool.title} is not installed here",
             kept="the conversation is unchanged",
-            hint=f"install it, or choose another with --ai ({', '.join(TOOLS)}), or print the packet with --print",
+            hint=f"install it, or choose another with --ai ({others}), or print the packet with --print",
         )
     if note := untested(tool, found):
         plan.warnings.append(note)
@@ -99,10 +103,10 @@ def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: boo
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking(os.environ, wiring.workspace)
+    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks())
     capture = wiring.capture()
     if chat is not None:  # what was said before belongs to what was going on before
-        catch_up(capture, wiring.tool(chat.tool), chat.key)
+        catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
     commit = wiring.settings["workspace.commit"]
     desk = Desk(
@@ -135,7 +139,11 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
     from cortext.faces.cortext.browse.picker import pick
 
     chosen = pick(
-        matches, lambda rows, text: Resolver(rows).candidates(text), wiring.folder, wiring.workspace, tuple(TOOLS)
+        matches,
+        lambda rows, text: Resolver(rows).candidates(text),
+        wiring.folder,
+        wiring.workspace,
+        tuple(writer.name for writer in tools.native_writers()),
     )
     if chosen is not None and chosen.tool:
         options.ai = chosen.tool
@@ -175,12 +183,12 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
     os.execvpe(argv[0], argv, handing.environment(added))
 
 
-def _only_tool(wiring: Wiring) -> str:
+def _only_tool() -> str:
     """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
     from cortext.services.workspace.installed_tools import detect_all
 
-    tools = wiring.tools()
-    here = [tool.name for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]
+    writers = tools.native_writers()
+    here = [tool.name for tool, found in zip(writers, detect_all(writers), strict=True) if found is not None]
     if len(here) == 1:
         return here[0]
     while here and sys.stdin.isatty():

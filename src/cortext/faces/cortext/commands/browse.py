@@ -30,11 +30,13 @@ def run(arguments: list[str]) -> int:
     from cortext.faces.cortext.browse.screen import Browser
     from cortext.faces.cortext.browse.work import Question
     from cortext.faces.cortext.commands._finding import index_later
-    from cortext.wiring.app import TOOLS, Wiring
+    from cortext.wiring import tools
+    from cortext.wiring.app import Wiring
 
     wiring = Wiring()
     question = Question(text=" ".join(options.words), root=wiring.here() if options.here else "")
-    chosen = Browser(wiring.folder, wiring.workspace, tuple(TOOLS), index_later).run(question)
+    writers = tuple(writer.name for writer in tools.native_writers())
+    chosen = Browser(wiring.folder, wiring.workspace, writers, index_later).run(question)
     if chosen is None:
         return 0
     from cortext.faces.cortext.commands import resume

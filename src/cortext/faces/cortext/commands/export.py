@@ -13,7 +13,8 @@ from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import json_pieces, markdown_pieces, masked_in_turn
 from cortext.services.text.threads import StoredThread
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 
 def parser() -> ArgumentParser:
@@ -25,7 +26,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown")
-    made.add_argument("--ai", choices=tuple(TOOLS), help="with --format native: the tool to write it for")
+    made.add_argument("--ai", choices=tools.names(), help="with --format native: the tool to write it for")
     made.add_argument("--unmasked", action="store_true", help="leave secrets as they are")
     return made
 
@@ -42,7 +43,8 @@ def run(arguments: list[str]) -> int:
     if options.format == "native":
         from cortext.services.resume.handover import project_of
 
-        tool = wiring.tool(options.ai or found.session.origin.tool or "claude")
+        held_in = found.session.origin.tool
+        tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
         title = found.session.title if options.unmasked else mask(found.session.title).text
         written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
         # The next import finds it in the tool's store: it is this conversation, not another.

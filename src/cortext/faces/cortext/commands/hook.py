@@ -19,6 +19,7 @@ def run(arguments: list[str]) -> int:
     try:
         payload = sys.stdin.buffer.read(LARGEST)
         from cortext.services.hooks import handle
+        from cortext.wiring import tools
         from cortext.wiring.app import Wiring, adopt_workspace
 
         def wiring(folder: str) -> Wiring:
@@ -26,7 +27,7 @@ def run(arguments: list[str]) -> int:
             adopt_workspace(made.workspace)
             return made
 
-        answer = handle(wiring, arguments[0] if arguments else "", payload)
+        answer = handle(wiring, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:
             print(answer)
     except BaseException as error:

@@ -18,19 +18,20 @@ from cortext.services.capture.capture import Capture, ToolReport
 from cortext.services.capture.intake import capture_all, note_failure, reason_of
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 
 def parser(name: str = "import") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(
         prog=f"cortext {name}",
-        description="Take in every conversation that Claude Code, Gemini CLI, OpenCode and Codex have stored on this "
-        "machine: word for word, with tool calls. What was taken in stays when the tool deletes its own. Run it as "
+        description="Take in every conversation that your AI tools (see `cortext tools`) have stored on this machine: "
+        " word for word, with tool calls. What was taken in stays when the tool deletes its own. Run it as "
         "often as you like: only what is new is read. The tools' files are never changed.",
         epilog="Ctrl-C stops it at any time; the next run goes on from there.",
     )
-    made.add_argument("--from", dest="tool", choices=tuple(TOOLS), help="only this tool")
+    made.add_argument("--from", dest="tool", choices=tools.names(), help="only this tool")
     made.add_argument("--path", metavar="DIR", help="transcripts in this folder (a backup, another machine's)")
     made.add_argument("--json", action="store_true", help="the report as JSON")
     return made
@@ -40,7 +41,7 @@ def run(arguments: list[str]) -> int:
     """Import, with a progress bar."""
     options = parser().parse_args(arguments)
     wiring = Wiring()
-    tools = [wiring.tool(options.tool)] if options.tool else wiring.tools()
+    sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     if options.path and not os.path.exists(options.path):
         raise NotFound(f"no such folder: {options.path}", hint="name a folder or a transcript file")
     reports: dict[str, ToolReport] = {}
@@ -48,7 +49,7 @@ def run(arguments: list[str]) -> int:
     def failed(tool: str, path: str, error: Exception) -> None:
         note_failure(reports, tool, "", path, reason_of(error))
 
-    work = in_folder(tools, options.path, failed) if options.path else work_for(tools, failed)
+    work = in_folder(sources, options.path, failed) if options.path else work_for(sources, failed)
     capture = wiring.capture()
     capture.remember_all()
     stopped = False
@@ -84,7 +85,7 @@ def _save_grown(wiring: Wiring, capture: Capture) -> list[str]:
 def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
     """What was taken in, by tool; then everything that was not plainly readable, by kind."""
     if not reports:
-        print("No transcripts of Claude Code, Gemini CLI, OpenCode or Codex were found on this machine.")
+        print("No transcripts of any AI tool (see `cortext tools`) were found on this machine.")
         return
     heads = ("TOOL", "TRANSCRIPTS", "NEW", "CONTINUED", "UNCHANGED", "MESSAGES", "TOOL CALLS")
     rows = [

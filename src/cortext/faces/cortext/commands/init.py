@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
 
 from cortext.errors import UnsafePath, UsageError
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
@@ -14,26 +13,8 @@ from cortext.safety import terminal
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.setup import Setup
 from cortext.services.workspace.timer import write_timer
-from cortext.wiring.app import PROGRAM, TOOLS, Wiring, check_folder, remember_workspace, strangers_workspace
-
-if TYPE_CHECKING:
-    from cortext.wiring.app import ToolAdapter
-
-
-# How a conversation is begun in each tool, and what is to be done before.
-BEGIN = {
-    "claude": (
-        "/workspace.brainstorm TOPIC",
-        'It asks once about our MCP server: choose "Use this MCP server".',
-    ),
-    "gemini": ("/workspace.brainstorm TOPIC",),
-    "opencode": ("/workspace.brainstorm TOPIC",),
-    "codex": (
-        "$workspace-brainstorm TOPIC",
-        "It runs our hooks only once you trust them: choose",
-        '"Trust all and continue" when it starts, or later /hooks, then t.',
-    ),
-}
+from cortext.wiring import tools as ai_tools
+from cortext.wiring.app import PROGRAM, Wiring, check_folder, remember_workspace, strangers_workspace
 
 
 def parser() -> ArgumentParser:
@@ -46,7 +27,9 @@ def parser() -> ArgumentParser:
         epilog="Undo it with `cortext uninstall`. Refresh it after an update with `cortext upgrade`.",
     )
     made.add_argument("folder", nargs="?", default=".", help="where (default: here)")
-    made.add_argument("--ai", default="auto", help=f"which tools: a list of {', '.join(TOOLS)}; auto: those installed")
+    made.add_argument(
+        "--ai", default="auto", help=f"which tools: a list of {', '.join(ai_tools.names())}; auto: those installed"
+    )
     made.add_argument("--force", action="store_true", help="also in your home folder, which becomes a git repository")
     made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
     made.add_argument("--json", action="store_true", help="what was written, as JSON")
@@ -62,8 +45,9 @@ def run(arguments: list[str]) -> int:
     _check_home(folder, force=options.force)
     if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := strangers_workspace(folder)):
         raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
-    wiring = Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
-    tools = chosen_tools(wiring, options.ai)
+    # Settings that cannot be used are reported before anything is written.
+    Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    tools = ai_tools.chosen_installers(options.ai)
     report = Setup(folder, tools, PROGRAM).install()
     remember_workspace(folder)
     timer = write_timer() if options.timer else ""
@@ -82,10 +66,10 @@ def run(arguments: list[str]) -> int:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
     print("\nBegin a conversation in your AI tool, started in this folder:")
     for tool in tools:
-        for number, line in enumerate(BEGIN[tool.name]):
+        for number, line in enumerate(tool.first_steps):
             print(f"  {'' if number else tool.title:<12} {line}")
     if not tools:
-        print("  (once a tool is installed: cortext init --ai claude, or gemini, opencode, codex)")
+        print(f"  (once a tool is installed: cortext init --ai {' or '.join(ai_tools.names())})")
     print("`stop-conversation` in place of `brainstorm` saves it, `resume` continues one;")
     print("`cortext resume` in a terminal does so in any of the tools.")
     print("\nCommit these files, so that every clone of this repository has them too.")
@@ -104,14 +88,3 @@ def _check_home(folder: str, *, force: bool) -> None:
         kept="nothing was changed",
         hint="name a folder in it: cortext init FOLDER; --force uses your home folder anyway",
     )
-
-
-def chosen_tools(wiring: Wiring, wanted: str) -> list[ToolAdapter]:
-    """The adapters that the user named, or those whose program is here."""
-    if wanted == "auto":
-        tools = wiring.tools()
-        return [tool for tool, found in zip(tools, detect_all(tools), strict=True) if found is not None]
-    names = [name.strip() for name in wanted.split(",") if name.strip()]
-    if not names:
-        raise UsageError("--ai names no tool", hint=f"one or more of {', '.join(TOOLS)}")
-    return [wiring.tool(name) for name in names]

@@ -36,7 +36,7 @@ def parser() -> ArgumentParser:
     )
     made.add_argument("--type", help="only conversations of this type (brainstorm, debug, …)")
     made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
-    made.add_argument("--tool", help="only those held in this AI tool (claude, gemini, opencode, codex)")
+    made.add_argument("--tool", help="only those held in this AI tool (`cortext tools` lists them)")
     made.add_argument("--agent", help="only those with this agent")
     made.add_argument("--workspace", help="only this workspace or store: its name or its folder")
     made.add_argument("--after", default="", help="only those active since then: 2026-11-15, yesterday, 7d, 2w, 3m")

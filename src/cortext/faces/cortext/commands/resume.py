@@ -13,7 +13,8 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.wiring.app import TOOLS, Wiring
+from cortext.wiring import tools
+from cortext.wiring.app import Wiring
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -31,7 +32,9 @@ def parser() -> ArgumentParser:
         epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`",
     )
     made.add_argument("what", nargs="*", help=HELP)
-    made.add_argument("--ai", choices=tuple(TOOLS), help="the AI tool to continue in (default: the one it was held in)")
+    made.add_argument(
+        "--ai", choices=tools.names(), help="the AI tool to continue in (default: the one it was held in)"
+    )
     made.add_argument("--list", action="store_true", help="print the list, do not ask which one")
     made.add_argument("--type", help="only conversations of this type")
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")

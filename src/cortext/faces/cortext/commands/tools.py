@@ -6,7 +6,7 @@ from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
 from cortext.services.workspace.installed_tools import detect_all
-from cortext.wiring.app import Wiring
+from cortext.wiring.tools import tools as all_tools
 
 
 def parser() -> ArgumentParser:
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     """List them."""
     options = parser().parse_args(arguments)
     rows = []
-    tools = Wiring().tools()
+    tools = all_tools()
     for tool, found in zip(tools, detect_all(tools), strict=True):
         stored = sum(1 for _ in tool.transcripts())
         rows.append(

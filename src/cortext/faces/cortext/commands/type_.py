@@ -10,6 +10,7 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.workspace import registry
 from cortext.services.workspace.setup import Setup, add_type, load_manifest, remove_type
+from cortext.wiring import tools
 from cortext.wiring.app import PROGRAM, Wiring
 
 
@@ -47,20 +48,20 @@ def run(arguments: list[str]) -> int:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in ("resume", "stop-conversation"):
         raise UsageError(f"not a name for a type: {options.name!r}", hint="one word of a-z, 0-9 and -; resume is taken")
     files = add_type(root, options.name, options.description, sessions=not options.no_sessions)
-    _install(wiring, root)
+    _install(root)
     print(f"Added /workspace.{options.name}. Make it your own: edit {files[0]}, then `cortext upgrade`.")
     return 0
 
 
 def _remove(wiring: Wiring, root: str, name: str) -> int:
     kept = remove_type(root, name)
-    _install(wiring, root)
+    _install(root)
     print(terminal.line(f"Removed /workspace.{name}. Its conversations stay as they are."))
     for path in kept:
         print(terminal.line(f"  kept, because you edited it: {path}"))
     return 0
 
 
-def _install(wiring: Wiring, root: str) -> None:
+def _install(root: str) -> None:
     """Bring the slash commands of the tools up to date."""
-    Setup(root, [wiring.tool(name) for name in load_manifest(root).tools], PROGRAM).install()
+    Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM).install()

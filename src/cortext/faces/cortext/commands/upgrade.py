@@ -10,6 +10,7 @@ from cortext.safety import terminal
 from cortext.services.workspace.setup import Setup, load_manifest
 from cortext.services.workspace.timer import timer_path
 from cortext.wiring.app import PROGRAM, Wiring
+from cortext.wiring.tools import installer
 
 _ABOUT = {
     "upgrade": "Bring the prompts, templates, commands and hooks of this workspace up to this version of cortext. "
@@ -32,7 +33,7 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     options = parser(name).parse_args(arguments)
     wiring = Wiring()
     root = wiring.workspace_store().root
-    tools = [wiring.tool(tool) for tool in load_manifest(root).tools]
+    tools = [installer(tool) for tool in load_manifest(root).tools]
     setup = Setup(root, tools, PROGRAM, dry_run=options.dry_run)
     report = setup.install() if name == "upgrade" else setup.uninstall()
     if options.json:

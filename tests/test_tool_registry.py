@@ -1,0 +1,189 @@
+"""Adapters of other packages: found by their entry points, and never able to stop a command."""
+
+from __future__ import annotations
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from cortext.tools import registry
+from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptSource
+from tests.support.cli import cortext
+
+ROOT = Path(__file__).parents[1]
+
+# A tool that keeps each conversation as a text file, a message a line.
+NOTES = """
+import os
+from cortext.model.message import Message
+from cortext.tools.base import About, Counts, Detected, Transcript
+
+
+class Reading:
+    def __init__(self, path):
+        self.path, self.about, self.counts, self.cursor = path, About(title="Herons"), Counts(), None
+
+    def __iter__(self):
+        with open(self.path) as file:
+            for number, line in enumerate(file):
+                yield Message(role="assistant" if number % 2 else "user", content=line.strip(), id=f"m{number}")
+
+
+class Notes:
+    name, title, tested_version = "notes", "Notes", "1"
+
+    def __init__(self):
+        self.folder = os.path.join(os.environ["HOME"], "notes")
+
+    def detect(self):
+        return Detected(program=self.folder, version="1", tested=True) if os.path.isdir(self.folder) else None
+
+    def transcripts(self, project=None):
+        for name in os.listdir(self.folder) if os.path.isdir(self.folder) else ():
+            yield self.transcript_at(os.path.join(self.folder, name))
+
+    def transcript_at(self, path):
+        if not path.endswith(".note"):
+            return None
+        status = os.stat(path)
+        key = os.path.basename(path)
+        return Transcript(tool="notes", key=key, path=path, size=status.st_size, changed=status.st_mtime_ns)
+
+    def read(self, transcript, cursor=None):
+        return Reading(transcript.path)
+
+    def copy(self, transcript, target, later=None):
+        from cortext.io import batch
+
+        batch.ensure_folder(os.path.dirname(target), later)
+        batch.mirror_file(transcript.path, target, later)
+"""
+
+
+def install(site: Path, name: str, value: str, module: str = "") -> None:
+    """A package with one adapter, as pip would install it."""
+    package = value.partition(":")[0]
+    info = site / f"{package}-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[cortext.tools]\n{name} = {value}\n")
+    if module:
+        (site / f"{package}.py").write_text(module)
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder that every command looks for packages in."""
+    folder = tmp_path / "site"
+    folder.mkdir()
+    monkeypatch.setenv("PYTHONPATH", str(folder))
+    return folder
+
+
+def test_ours_are_registered_as_any_other_is_and_can_do_everything() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["entry-points"][registry.GROUP] == registry.BUILT_IN
+    for name in registry.BUILT_IN:
+        tool = registry.load(name)
+        for capability in (TranscriptSource, NativeWriter, Installer, Hooks):
+            assert isinstance(tool, capability), (name, capability)
+
+
+def test_a_tool_that_is_only_read_works_everywhere_and_cannot_be_resumed_in(site: Path, home: Path) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    listed = {row["name"]: row for row in cortext("tools", "--json").json}
+    assert listed["notes"]["conversations"] == 1
+    assert cortext("import").code == 0
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\nAnd storks?\n")
+    assert cortext("sync").code == 0
+    assert [row["title"] for row in cortext("list", "--tool", "notes", "--json").json] == ["Herons"]
+    assert "Seventeen herons" in cortext("search", "seventeen").out
+    assert "And storks?" in cortext("show", "herons").out
+    assert cortext("sweep").code == 0
+    assert cortext("doctor").code == 0
+    assert "How many herons?" in cortext("resume", "herons", "--print").out
+    refused = cortext("resume", "herons", "--ai", "notes")
+    assert refused.code == 2
+    assert "can read conversations of Notes, but not continue one there" in refused.err
+    assert "--ai (claude, gemini, opencode, codex)" in refused.err
+    assert "--print" in refused.err
+    # Without --ai it is as if it had been held nowhere: any tool that is installed will do, here none.
+    assert "none of the AI tools is installed here" in cortext("resume", "herons").err
+    refused = cortext("init", "--ai", "notes", cwd=home / "notes")
+    assert refused.code == 2
+    assert "nothing to set up in a workspace for Notes" in refused.err
+    assert not (home / "notes" / ".workspace").exists()
+    refused = cortext("export", "herons", "--format", "native", "--ai", "notes")
+    assert refused.code == 2
+
+
+def test_resume_in_another_tool_what_was_held_in_one_that_is_only_read(site: Path, home: Path) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    assert cortext("import").code == 0
+    planned = cortext("resume", "herons", "--ai", "claude", "--dry-run", "--json").json
+    assert planned["receipt"]["messages"] == 2
+    planned = cortext("resume", "herons", "--dry-run", "--json", env={"CORTEXT_RESUME_TOOL": "claude"}).json
+    assert planned["receipt"]["target"] == "claude"
+
+
+@pytest.mark.parametrize(
+    ("value", "module", "why"),
+    [
+        ("cortext_gone:Gone", "", "ModuleNotFoundError"),
+        ("cortext_bad:Bad", "raise RuntimeError('of no use')", "of no use"),
+        ("cortext_odd:Odd", "class Odd:\n    name = title = 'odd'", "lacks copy, detect, read"),
+        ("cortext_name:Notes", NOTES, "calls itself 'notes'"),
+    ],
+)
+def test_a_broken_adapter_costs_one_line(site: Path, home: Path, value: str, module: str, why: str) -> None:
+    install(site, "broken", value, module)
+    done = cortext("import")
+    assert done.code == 0
+    assert len(done.err.splitlines()) == 1
+    assert done.err.startswith("cortext: the adapter 'broken'")
+    assert why in done.err
+    assert "broken" not in {row["name"] for row in cortext("tools", "--json").json}
+    refused = cortext("import", "--from", "broken")
+    assert refused.code != 0
+    assert why in refused.err
+    assert "Traceback" not in refused.err
+
+
+def test_ours_win_where_a_name_is_taken(site: Path) -> None:
+    install(site, "claude", "cortext_notes:Notes", NOTES)
+    done = cortext("tools", "--json")
+    assert "'claude' (cortext_notes:Notes) is left out" in done.err
+    assert len(done.err.splitlines()) == 1
+    assert [row["title"] for row in done.json if row["name"] == "claude"] == ["Claude Code"]
+
+
+def test_a_name_that_is_not_a_plain_word_is_left_out(site: Path) -> None:
+    install(site, "No/tes", "cortext_notes:Notes", NOTES)
+    done = cortext("tools", "--json")
+    assert "lower-case" in done.err
+    assert len(done.json) == len(registry.BUILT_IN)
+
+
+def test_a_conversation_whose_adapter_is_gone_is_still_there(site: Path, home: Path) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    assert cortext("import").code == 0
+    gone = {"PYTHONPATH": os.devnull}
+    assert "Seventeen" in cortext("show", "herons", env=gone).out
+    planned = cortext("resume", "herons", "--ai", "claude", "--dry-run", "--json", env=gone)
+    assert json.loads(planned.out)["receipt"]["messages"] == 2
+
+
+def test_help_and_completion_know_them(site: Path) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    assert "claude,gemini,opencode,codex,notes" in cortext("resume", "--help").out
+    words = cortext("complete-words", "resume", "--ai", "").out.split()
+    assert words == ["claude", "gemini", "opencode", "codex", "notes"]
