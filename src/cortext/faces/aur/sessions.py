@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
@@ -171,6 +172,23 @@ def clean_sessions(wiring: Wiring, options: Namespace) -> int:
     if count:
         print("Undo, one by one: aur spawn --restore ID")
     return 0
+
+
+def expire(wiring: Wiring) -> int:
+    """Where the settings say so, trash old sessions in a process that nobody waits for; its id, or 0."""
+    days = wiring.settings["spawner.interactive.session_expiry_days"]
+    if days <= 0:
+        return 0
+    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
+        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
+        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
+    except OSError:
+        return 0  # the next start tries again
+    finally:
+        os.close(nothing)
 
 
 def _days(text: str) -> float:

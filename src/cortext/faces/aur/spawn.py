@@ -55,7 +55,7 @@ def run(arguments: list[str]) -> int:
     if options.list_sessions or options.delete_session is not None or options.restore is not None:
         from cortext.faces.aur import sessions
 
-        expire(wiring)
+        sessions.expire(wiring)
         if options.list_sessions:
             return sessions.list_sessions(wiring, options)
         if options.restore is not None:
@@ -100,23 +100,3 @@ def _check(options: Namespace) -> None:
         raise UsageError("--resume and --session at once", hint="--session names a new session")
     if options.status and not options.list_sessions:
         raise UsageError("--status goes with --list-sessions")
-
-
-def expire(wiring: Wiring) -> int:
-    """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
-    days = wiring.settings["spawner.interactive.session_expiry_days"]
-    if days <= 0:
-        return 0
-    import os
-    import sys
-
-    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
-    nothing = os.open(os.devnull, os.O_RDWR)
-    try:
-        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
-        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
-        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
-    except OSError:
-        return 0  # the next start tries again
-    finally:
-        os.close(nothing)
