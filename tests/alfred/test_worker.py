@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
-from cortext.services.assistant.backfill import EMBEDDING, lacking, unpack
+from cortext.services.assistant.backfill import EMBEDDING, lacking
 from cortext.services.assistant.summary import HEADINGS, headline, missing_headings, with_facts
 from cortext.services.assistant.worker import ChatWorker
 from cortext.services.library.stores import NamedStore
@@ -20,6 +23,11 @@ from tests.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply
 
 HOUR = 3600.0
+
+
+def unpack(record: dict[str, Any]) -> Any:
+    """The vector of such a line, as a numpy array."""
+    return np.frombuffer(base64.b64decode(record["int8"]), np.int8).astype(np.float32) * np.float32(record["scale"])
 
 
 def _settle(worker: ChatWorker, now: float | None = None) -> int:

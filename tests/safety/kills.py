@@ -194,7 +194,7 @@ class Killer:
             most = 1  # a transcript's session is created, then filled: the next hook goes on with it
         if not again and case.program == "alfred":
             most = 1  # the one that the chat is in: the next words go there
-            assert not empty or empty == [self.world.chats().current_id()], f"in no chat: {empty}"
+            assert not empty or empty == [self.world.current_chat()], f"in no chat: {empty}"
         assert len(empty) <= most, f"a session without a word: {empty}"
 
 

@@ -18,9 +18,10 @@ from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFail
 from cortext.io import batch as newfiles
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
-from cortext.store.base import Published
+from cortext.store.capabilities import Published
 from cortext.store.files import bulk as bulk_module
-from cortext.store.files.bulk import INCOMING, WorkspaceBulk
+from cortext.store.files.bulk import FileBulk
+from cortext.store.files.layout_paths import INCOMING
 from cortext.store.files.lines import SHORT, encode_message
 from cortext.store.files.log import complete
 from cortext.store.files.new_lines import LONG, NewLines
@@ -46,7 +47,7 @@ def new(name: str) -> Session:
     return Session(id=name, title="first", status="paused", created_at=f"{DAYS[name]}T09:00:00Z", agent="qa")
 
 
-def build(bulk: WorkspaceBulk, name: str) -> None:
+def build(bulk: FileBulk, name: str) -> None:
     draft = bulk.begin(name)
     first, *rest = messages(name)
     draft.write([[first], rest])
@@ -71,7 +72,7 @@ def flushed(request: pytest.FixtureRequest) -> None:
 def take_in(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
     """Build and publish, as an import does; `done` are the ids that were acknowledged."""
     bulk = WorkspaceStore(root).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     try:
         for name in names:
             build(bulk, name)
@@ -228,7 +229,7 @@ def test_a_message_that_comes_twice_is_written_once_and_its_id_names_no_other() 
 def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path))
     bulk = store.bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     for name in NAMES:
         build(bulk, name)
     other = WorkspaceStore(str(tmp_path))
@@ -249,10 +250,10 @@ def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
 def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path), lock_timeout=0.01)
     bulk = store.bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     for name in NAMES:
         build(bulk, name)
-    with WorkspaceStore(str(tmp_path))._locked("two", new=True):
+    with WorkspaceStore(str(tmp_path)).locked("two", new=True):
         published = bulk.publish(lambda _: None)
     assert published.made == ["one", "three"] and isinstance(published.failed["two"], SessionBusy)
     bulk.close()
@@ -261,7 +262,7 @@ def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
 
 def test_two_at_once_do_not_sweep_each_other_away(tmp_path: Path) -> None:
     one, two = WorkspaceStore(str(tmp_path)).bulk(), WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(one, WorkspaceBulk) and isinstance(two, WorkspaceBulk)
+    assert isinstance(one, FileBulk) and isinstance(two, FileBulk)
     build(one, "one")
     build(two, "two")
     one.close()
@@ -332,7 +333,7 @@ class _BadPlace(Counting):
 def test_many_are_flushed_side_by_side_and_one_that_fails_fails_alone(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(20)]
     bulk = WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     ready = []
     for name in names:
         draft = bulk.begin(name)
@@ -366,7 +367,7 @@ class _SlowDisk(Counting):
 
 def test_who_drops_a_draft_waits_until_nobody_is_at_it(tmp_path: Path) -> None:
     bulk = WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     with installed(_SlowDisk()) as disk:
         build(bulk, "one")
         assert disk.asked.wait(60)
@@ -419,7 +420,7 @@ def _record(base: Path, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
 
     def run(names: Sequence[str]) -> None:
         bulk = WorkspaceStore(root).bulk()
-        assert isinstance(bulk, WorkspaceBulk)
+        assert isinstance(bulk, FileBulk)
         try:
             for name in names:
                 build(bulk, name)

@@ -12,7 +12,14 @@ from contextlib import contextmanager
 
 import msgspec
 
-from cortext.errors import InvalidId, NotFound, SessionBusy, SessionExists, SessionNotFound
+from cortext.errors import (
+    SessionBusy,
+    invalid_trash_key,
+    not_in_trash,
+    session_exists,
+    session_exists_again,
+    session_not_found,
+)
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
@@ -61,7 +68,7 @@ class MemoryStore:
         check_id(session.id)
         check_transition(session.status, session.status if session.status in STORED else "")
         if session.id in self._kept:
-            raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+            raise session_exists(session.id)
         created = clock.normalise(session.created_at) or clock.now()
         last_active = clock.normalise(session.last_active) or created
         self._kept[session.id] = _Kept(
@@ -138,11 +145,11 @@ class MemoryStore:
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
-            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}")
+            raise invalid_trash_key(key)
         if key not in self._trash:
-            raise NotFound(f"nothing in the trash is called {key}")
+            raise not_in_trash(key)
         if session_id in self._kept:
-            raise SessionExists(f"there is a session {session_id} again", kept="both are unchanged")
+            raise session_exists_again(session_id)
         self._kept[session_id] = self._trash.pop(key)[1]
         return self.get(session_id)
 
@@ -165,7 +172,7 @@ class MemoryStore:
         )
 
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts: there is nothing to gain here, but it is counted all the same."""
+        """See capabilities.Compacts: there is nothing to gain here, but it is counted all the same."""
         with self.open(session_id):
             kept = self._find(session_id)
             moved = max(0, min(before, len(kept.lines)) - kept.archived)
@@ -173,19 +180,19 @@ class MemoryStore:
         return moved
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id):
             self._find(session_id).records.extend(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         return (decode_value(line) for line in list(self._find(session_id).records))
 
     def _find(self, session_id: str) -> _Kept:
         kept = self._kept.get(check_id(session_id))
         if kept is None:
-            raise SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+            raise session_not_found(session_id)
         return kept
 
 

@@ -29,7 +29,7 @@ from cortext.model.message import (
     Part,
 )
 from cortext.model.session import Session
-from cortext.store.files.workspace import WorkspaceStore
+from cortext.store.files.workspace import CODEC, WorkspaceStore
 
 Word = Callable[[str], str]
 PARTS = (TEXT, THINKING, TOOL_CALL, TOOL_RESULT, IMAGE, FILE, "something-else")
@@ -96,7 +96,7 @@ def plant(
     store.create(Session(id=name, type="plan", title="Planted"))
     folder = Path(store.get(name).path) / ".session"
     session = planted(Session, word, id=name, status="paused", store="", path="", **fixed)
-    (folder / "session.json").write_text(json.dumps(store.fields_of(session, {})), encoding="utf-8")
+    (folder / "session.json").write_text(json.dumps(CODEC.encode(session, {})), encoding="utf-8")
     lines = [msgspec.json.encode(message) for message in said(word)]
     (folder / "messages.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     return store.get(name)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.io import files as fsio
-from cortext.store.files import layout_paths as shapes
+from cortext.store.files import layout_paths
 
 if TYPE_CHECKING:
     from cortext.model.session import Session
@@ -263,7 +263,7 @@ class _Refresh:
 
     def _notes(self, offset: int) -> tuple[int, set[str]]:
         """Return the new end of our writers' notes (-1 if the file was replaced), and the ids noted since `offset`."""
-        path = os.path.join(self.source.control, shapes.CHANGES)
+        path = os.path.join(self.source.control, layout_paths.CHANGES)
         nothing = (-1 if offset else 0), set[str]()
         try:
             size = os.lstat(path).st_size
@@ -320,15 +320,15 @@ class _Refresh:
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
         """Return the sessions that appeared or disappeared, and the fingerprints of conversations without a session."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
-        there = set(shapes.session_ids(self.source.kind, self.source.root))
+        there = set(layout_paths.session_ids(self.source.kind, self.source.root))
         plain: dict[str, int] = {}
         if self.source.kind in ("workspace", "home"):
-            for path in shapes.conversations(self.source.root):
+            for path in layout_paths.conversations(self.source.root):
                 name = os.path.basename(path)
                 if name in there:
                     continue
                 fingerprint = self._plain_fingerprints([path[len(self.source.root) + 1 :]])
-                if shapes.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
+                if layout_paths.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
                     there.add(name)
                 else:
                     plain |= fingerprint
@@ -337,7 +337,7 @@ class _Refresh:
     def _files_changed(self) -> set[str]:
         """Return the sessions whose files changed; this calls stat on each file but reads none."""
         rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
-        files = shapes.FILES[self.source.kind]
+        files = layout_paths.FILES[self.source.kind]
         return {name for name, path, fingerprint in rows if not _is_unchanged(files, path, fingerprint)}
 
     def _read_again(self, ids: Sequence[str]) -> int:
@@ -439,7 +439,7 @@ def _git(fingerprint: str) -> dict[str, int]:
 
 def _fingerprint(kind: str, path: str) -> str:
     """Return the size, mtime and inode of each of a session's files."""
-    return " ".join([_file_fingerprint(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+    return " ".join([_file_fingerprint(f"{path}/{name}" if name else path) for name in layout_paths.FILES[kind]])
 
 
 def _is_unchanged(files: Sequence[str], path: str, fingerprint: str) -> bool:

@@ -226,7 +226,7 @@ class Installer(TranscriptSource, Protocol):
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
 
         `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
@@ -234,8 +234,8 @@ class Installer(TranscriptSource, Protocol):
         says which files it would change.
         """
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in; the files that it changed, or, dry, would change."""
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in; the files that it changed, or, dry, would change."""
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that this tool would have in this project."""

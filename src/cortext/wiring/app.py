@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cortext.config import settings as config
 from cortext.errors import ConfigError, CortextError, NotFound
 from cortext.io import files as fsio
+from cortext.store.files.layout_paths import control_folder
 
 if TYPE_CHECKING:
     from cortext.llm.base import Model
@@ -61,7 +62,7 @@ class StorePlace:
     @property
     def control(self) -> str:
         """The folder for its locks and trash."""
-        return os.path.join(self.root, *((".workspace", "state") if self.kind in (WORKSPACE, HOME) else (".cortext",)))
+        return control_folder(self.kind, self.root)
 
     @property
     def exists(self) -> bool:

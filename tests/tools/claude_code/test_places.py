@@ -212,7 +212,6 @@ def test_command_lines(tmp_path: Path) -> None:
     assert (plain.argv, plain.cwd) == (["claude", "--resume", KEY], PROJECT)
     prompted = tool.launch(KEY, project=PROJECT, prompt="-n is a flag?", model="opus")
     assert prompted.argv == ["claude", "--resume", KEY, "--model", "opus", "--", "-n is a flag?"]
-    assert tool.headless(KEY, project=PROJECT, prompt="go").argv == ["claude", "--resume", KEY, "-p", "--", "go"]
     with pytest.raises(UsageError):
         tool.launch(KEY, project=PROJECT, prompt="x" * 200_000)
 

@@ -17,7 +17,7 @@ from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.install import EVENTS
 from cortext.tools.gemini_cli.messages import RESUMED
-from cortext.tools.gemini_cli.settings import SettingsText
+from cortext.tools.shared.jsonc import parse
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [
@@ -81,7 +81,7 @@ def tree(project: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.req("TOOL-01")
 def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -> None:
-    touched = tool.merge(str(project), PROGRAM)
+    touched = tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
     for event in EVENTS:
@@ -130,25 +130,25 @@ def test_in_twice_and_out_again_leaves_every_byte(tool: GeminiCli, project: Path
         put(project, before)
     first = tree(project)
 
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     between = tree(project)
-    again = tool.merge(str(project), PROGRAM)
+    again = tool.install_settings(str(project), PROGRAM)
 
     assert (again, tree(project)) == ([], between)
-    installed = SettingsText((project / ".gemini" / "settings.json").read_text(encoding="utf-8"), "settings.json")
+    installed = parse((project / ".gemini" / "settings.json").read_text(encoding="utf-8"))
     for name, value in (json.loads(before) if before and not before.startswith("//") else {}).items():
         if name not in ("hooks", "mcpServers", "general"):
             assert installed.get(name) == value
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == first
-    assert tool.unmerge(str(project)) == []
+    assert tool.remove_settings(str(project)) == []
     assert tree(project) == first
 
 
 def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     put(project, json.dumps(USERS, indent=2))
 
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
     assert found["ui"] == USERS["ui"] and found["unknown"] == USERS["unknown"]
@@ -158,25 +158,25 @@ def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
 
 
 def test_new_program_path_takes_the_place_of_the_old(tool: GeminiCli, project: Path) -> None:
-    tool.merge(str(project), PROGRAM)
-    tool.merge(str(project), ["python", "-m", "cortext"])
+    tool.install_settings(str(project), PROGRAM)
+    tool.install_settings(str(project), ["python", "-m", "cortext"])
 
     found = settings(project)
     assert [entry["hooks"][0]["command"] for entry in found["hooks"]["AfterAgent"]] == ["python -m cortext hook gemini"]
     assert found["mcpServers"]["cortext"]["args"] == ["-m", "cortext", "mcp"]
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == {}
 
 
 def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     found = settings(project)
     found["hooks"]["AfterAgent"].append({"hooks": [{"type": "command", "command": "say done"}]})
     found["ui"] = {"theme": "Ayu"}
     put(project, json.dumps(found))
 
-    assert tool.merge(str(project), PROGRAM) == []
-    tool.unmerge(str(project))
+    assert tool.install_settings(str(project), PROGRAM) == []
+    tool.remove_settings(str(project))
 
     assert settings(project) == {
         "hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": "say done"}]}]},
@@ -189,9 +189,9 @@ def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) ->
     put(project, json.dumps(own, indent=2))
     before = tree(project)
 
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     assert settings(project)["mcpServers"] == own["mcpServers"]
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
 
     assert tree(project) == before
 
@@ -219,7 +219,7 @@ def test_broken_settings_are_named_and_never_written_over(tool: GeminiCli, proje
     before = tree(project)
 
     with pytest.raises(ConfigError, match=r"settings\.json"):
-        tool.merge(str(project), PROGRAM)
+        tool.install_settings(str(project), PROGRAM)
 
     assert tree(project) == before and path.read_text(encoding="utf-8") == broken
 
@@ -231,12 +231,12 @@ def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: P
     (project / ".gemini").mkdir()
     (project / ".gemini" / "settings.json").symlink_to(target)
     with pytest.raises(UnsafePath, match="link"):
-        tool.merge(str(project), PROGRAM)
+        tool.install_settings(str(project), PROGRAM)
     assert target.read_text(encoding="utf-8") == "{}"
     (project / ".gemini" / "settings.json").unlink()
     (project / ".gemini" / "settings.json").write_bytes(b"\xff{}")
     with pytest.raises(ConfigError, match="cannot be read"):
-        tool.merge(str(project), PROGRAM)
+        tool.install_settings(str(project), PROGRAM)
 
 
 @pytest.mark.req("SAFE-03")
@@ -251,7 +251,7 @@ def test_names_of_servers(tool: GeminiCli, project: Path, tmp_path: Path) -> Non
     own = tmp_path / "home" / ".gemini" / "settings.json"
     own.parent.mkdir(parents=True)
     own.write_text('{"mcpServers": {"mine": {}}} // comment', encoding="utf-8")
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     assert tool.mcp_servers(str(project)) == {"mine", "cortext"}
     own.write_text("{", encoding="utf-8")
     assert tool.mcp_servers(str(project)) == {"cortext"}
@@ -281,9 +281,9 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     assert found["general"] == {"sessionRetention": {"enabled": False}}
     assert list(found) == ["general", "hooks"] and list(found["hooks"]) == ["BeforeAgent"]
     after = tree(project)
-    assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
+    assert tool.launch(key, project=str(project)).argv == ["gemini", "--resume", key]
     assert tree(project) == after
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == before
 
 
@@ -320,10 +320,10 @@ def test_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project
 
     again = tool.launch(key, project=str(project), prompt="and again").env
     assert not gate.wait(again, 0.05), "what an earlier resume wrote does not count"
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
     assert entry["hooks"][0]["command"].endswith("hook gemini"), "the hook of ours waits, too"
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == before
 
 

@@ -279,14 +279,12 @@ class Answering:
 
     def record_deletion(self, chat: str, gone: tuple[int, ...]) -> None:
         """A deletion is a record about the message that was deleted at the messenger; here it stays."""
-        store: Any = self._assistant.store
-        session_id = self._assistant.sessions.active(chat)
-        if not session_id or not hasattr(store, "annotate"):
-            return
-        for message in store.read(session_id):
+        sessions = self._assistant.sessions
+        session_id = sessions.active(chat)
+        for message in self._assistant.store.read(session_id) if session_id else ():
             told = (message.extra or {}).get("telegram")
             if isinstance(told, dict) and told.get("message") in gone:
-                store.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
+                sessions.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
 
     def _message(self, incoming: Incoming) -> Message:
         """The user's words as they are stored, with the number of the update that brought them."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from cortext.store.files import layout_paths as shapes
+from cortext.store.files import layout_paths
 
 if TYPE_CHECKING:
     from cortext.index.sessions import StoreSource
@@ -31,7 +31,7 @@ def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> 
     from cortext.errors import CortextError
 
     try:
-        if source.kind in shapes.FILES:
+        if source.kind in layout_paths.FILES:
             yield from _from_files(source, path, start)
         else:
             yield from _gathered(source.store.read(session_id, start))
@@ -45,7 +45,7 @@ def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Mes
     from cortext.store.files.journal import JournalReading
     from cortext.store.files.seek import offset_of
 
-    files = shapes.FILES[source.kind]
+    files = layout_paths.FILES[source.kind]
     log = f"{path}/{files[0]}" if files[0] else path
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
     Folders(source.root).check(os.path.dirname(log))
@@ -90,7 +90,7 @@ def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
     from cortext.store.files.folders import Folders
     from cortext.store.files.seek import offset_of
 
-    files = shapes.FILES.get(source.kind)
+    files = layout_paths.FILES.get(source.kind)
     if files is None or (len(files) > 1 and os.path.lexists(f"{path}/{files[-1]}")):
         return {}
     log = f"{path}/{files[0]}" if files[0] else path
@@ -136,7 +136,7 @@ def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
 
 def log_fingerprint(kind: str, fingerprint: str) -> str:
     """Return the part of a session's fingerprint that covers its messages: the log and the archive."""
-    files = shapes.FILES.get(kind)
+    files = layout_paths.FILES.get(kind)
     if files is None:
         return fingerprint
     pieces = fingerprint.split(" ")

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
@@ -29,7 +29,7 @@ from cortext.services.capture.capture import (
     newest_of,
     title_of,
 )
-from cortext.store.base import Bulk
+from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource
 
 # What is built before it is flushed and counted: more would not be quicker, and Ctrl-C forgets it.
@@ -150,13 +150,13 @@ class Intake:
 
 def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
     """Capture these transcripts, tell what became of each, and yield it then; one that fails stops nothing."""
-    store: Any = capture.home.store
-    bulk: Bulk | None = store.bulk() if hasattr(store, "bulk") else None
-    if bulk is None:
+    store = capture.home.store
+    if not isinstance(store, Bulks):
         for tool, transcript in work:
             tell(tool, transcript, tried(capture, tool, transcript))
             yield transcript
         return
+    bulk = store.bulk()
     intake = Intake(capture, bulk)
     try:
         for tool, transcript in work:
@@ -180,7 +180,7 @@ def _side_by_side(
     capture: Capture, work: Sequence[tuple[TranscriptSource, Transcript]], tell: Tell
 ) -> Iterator[Transcript]:
     """The same, by several processes for what is new where there is much of it."""
-    if hasattr(capture.home.store, "bulk"):
+    if isinstance(capture.home.store, Bulks):
         from cortext.services.capture import workers as crew
 
         new = [item for item in work if _is_new(capture, item[1])]

@@ -14,6 +14,7 @@ from typing import Any, TypedDict, Unpack
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
 from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.store.files.layout_paths import lock_file
 
 __all__ = ["Listing", "Row"]
 
@@ -196,7 +197,7 @@ class Listing:
         return locks.read_holder(self._lock(root, session_id)) is not None
 
     def _lock(self, root: str, session_id: str) -> str:
-        return os.path.join(self.sources[root].control, "locks", f"{session_id}.lock")
+        return lock_file(self.sources[root].control, session_id)
 
     def place(self, root: str) -> NamedStore:
         """The store of a row."""

@@ -43,11 +43,6 @@ class ServedSearch(Search):
         self._embedder = embedder
         self._worded = False  # whether a server found the words of the last query
 
-    def meaning_by(self) -> dict[str, str]:
-        """Who looks for meaning in each store on a server."""
-        servers = self._listing.servers.items()
-        return {root: "server" if source.store.has_vectors() else "recent sessions, here" for root, source in servers}
-
     @property
     def by_meaning(self) -> bool:
         """See Search.by_meaning; a message of the server counts too."""

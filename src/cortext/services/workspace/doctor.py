@@ -16,6 +16,7 @@ from cortext.safety.addresses import is_address
 from cortext.services.capture import uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Damage
+from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerState
 
 CAPTURE = "capture"
@@ -166,9 +167,9 @@ def _strange_names(place: NamedStore) -> Iterator[Finding]:
     if place.kind not in ("workspace", "home"):
         return
     seen: dict[str, str] = {}
-    top = os.path.join(place.root, "conversations")
+    top = os.path.join(place.root, CONVERSATIONS)
     for folder, names, _ in os.walk(top):
-        if ".session" in names:
+        if SESSION in names:
             name = os.path.basename(folder)
             if not is_id(name):
                 yield Finding(

@@ -26,6 +26,7 @@ from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.git import Committed, Git
 from cortext.services.workspace.numbering import last_number, take_number
 from cortext.services.workspace.secrecy import marks_in
+from cortext.store.files.layout_paths import STATE
 
 # What our own MCP server offers: noted with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
@@ -129,7 +130,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
-    state = os.path.join(workspace, ".workspace", "state")
+    state = os.path.join(workspace, STATE)
     fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 

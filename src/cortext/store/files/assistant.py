@@ -17,7 +17,8 @@ from cortext.io import locks
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import KINDS, Fact, Taken
-from cortext.store.files.fields import load_fields, save_fields, text_field
+from cortext.store.files.fields import text_field
+from cortext.store.files.metadata import load_fields, save_fields
 from cortext.store.files.records import RecordFile
 
 # Messengers send an update again for a day at most: older numbers need not be remembered.

@@ -103,7 +103,7 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
         try:
             return _plain_line(message, prefix)
         except UnicodeEncodeError:
-            pass  # a lone surrogate: see _encode_tight
+            pass  # a lone surrogate: `encode` writes it as an escape
     _check_length(len(message.content))  # before any copy of it is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)

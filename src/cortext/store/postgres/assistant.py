@@ -11,7 +11,8 @@ from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import Fact
 from cortext.store.files.lines import decode_value, encode
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 
 
 class ServerChats:

@@ -15,9 +15,8 @@ from typing import Any, TypeVar
 from cortext.errors import ConfigError
 from cortext.safety.addresses import is_address, is_ambiguous, masked
 from cortext.store.postgres import schema as postgres_schema
-from cortext.store.postgres.driver import lost, psycopg, told, unwanted
+from cortext.store.postgres.driver import Connection, lost, psycopg, told, unwanted
 
-Connection = psycopg.Connection[tuple[Any, ...]]
 Result = TypeVar("Result")
 
 # Engines that run transactions side by side ask for some of them to be tried again.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed, install_hint
 
@@ -18,7 +19,9 @@ except ImportError as problem:
 # A line that breaks is ours to tell: the driver's own words about it would land on the user's screen.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-__all__ = ["lost", "psycopg", "said", "told", "unwanted"]
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+__all__ = ["Connection", "lost", "psycopg", "said", "told", "unwanted"]
 
 # What a server says to somebody whom it does not want. While connecting, errors have no code.
 _UNWANTED = (
