@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cortext.tools import registry
-from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptSource
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
 from tests.support.cli import cortext
 
 ROOT = Path(__file__).parents[1]
@@ -88,7 +88,7 @@ def test_ours_are_registered_as_any_other_is_and_can_do_everything() -> None:
     assert project["entry-points"][registry.GROUP] == registry.BUILT_IN
     for name in registry.BUILT_IN:
         tool = registry.load(name)
-        for capability in (TranscriptSource, NativeWriter, Installer, Hooks):
+        for capability in (TranscriptSource, NativeWriter, Installer, Hooks, Headless):
             assert isinstance(tool, capability), (name, capability)
 
 

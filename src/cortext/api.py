@@ -126,7 +126,7 @@ class Library:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
         found, notes = up_to_date(self._named(session), self._wiring.caught_up)
         command = command_text(found.place.root, found.session.type, found.session.title)
-        budget = tokens or self._wiring.settings["resume.tokens"]
+        budget = tokens or self._wiring.settings.resume.tokens
         packet = build(
             found.session, History(found.place.store, found.session), command=command, budget=budget
         ).masked()

@@ -30,7 +30,7 @@ class Desk:
         self.home = home
         self.wiring = Wiring(str(home))
         self.assistant: Assistant = self.wiring.assistant()
-        self.commands = Commands(self.assistant, idle_minutes=self.wiring.settings["session.idle_minutes"])
+        self.commands = Commands(self.assistant, idle_minutes=self.wiring.settings.session.idle_minutes)
 
     def do(self, words: str, chat: str = COMMAND_LINE) -> Answer:
         """A slash command."""

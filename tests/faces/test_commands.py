@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config.settings import cache_folder
+from cortext.config import folders
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
@@ -249,7 +249,7 @@ def test_exit_5_could_not_write(demo: Path, words: list[str]) -> None:
 def test_what_only_reads_works_on_a_full_disk(demo: Path, words: list[str]) -> None:
     """The list cannot be brought up to date there: it is made in memory, and the one that is kept is left alone."""
     before = cortext(*words, cwd=demo)
-    catalogue = Path(cache_folder()) / "catalogue.db"
+    catalogue = Path(folders.cache()) / "catalogue.db"
     kept = catalogue.stat().st_ino
     done = run(["bash", "-c", 'ulimit -f 0; exec cortext "$@"', "-", *words], cwd=demo)
     assert (done.code, done.out.splitlines()[:3]) == (0, before.out.splitlines()[:3]), done.err
@@ -260,11 +260,11 @@ def test_what_only_reads_works_on_a_full_disk(demo: Path, words: list[str]) -> N
 @pytest.mark.req("STORE-01", "LOOK-01")
 def test_a_search_on_a_full_disk_says_so_and_keeps_the_index(demo: Path) -> None:
     before = cortext("search", "grace window", "--json", cwd=demo).json
-    folders = sorted(path for path in Path(cache_folder()).glob("**/state.db"))
+    kept = sorted(path for path in Path(folders.cache()).glob("**/state.db"))
     done = run(["bash", "-c", "ulimit -f 0; exec cortext search grace window"], cwd=demo)
     assert done.code == 5 and "could not write the search index" in done.err and "Traceback" not in done.err
     assert before and cortext("search", "grace window", "--json", cwd=demo).json == before
-    assert sorted(path for path in Path(cache_folder()).glob("**/state.db")) == folders, "none was made anew"
+    assert sorted(path for path in Path(folders.cache()).glob("**/state.db")) == kept, "none was made anew"
 
 
 @pytest.mark.req("LOOK-01", "SAFE-01")
@@ -279,7 +279,7 @@ def test_exit_6_a_link_is_not_followed(demo: Path, tmp_path: Path, capsys: pytes
     assert "is a symbolic link" in done.err and "kept: it was not followed" in done.err
     seen = _here(capsys, "doctor")
     assert seen.code == 3
-    assert "do: a store holds real files only" in seen.out, "what helps, not a repair that cannot"
+    assert "do: a store contains regular files only" in seen.out, "what helps, not a repair that cannot"
 
 
 @pytest.mark.req("LOOK-01")

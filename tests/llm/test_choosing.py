@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.load import load
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Done, Event, Note, Request, Text
@@ -179,7 +179,7 @@ def test_repository_cannot_choose_the_model(bare: Path, monkeypatch: pytest.Monk
 def test_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "many")
     with pytest.raises(ConfigError):
-        config.load()
+        load()
 
 
 class Listener:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.load import server_address
 from cortext.errors import ConfigError
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -50,7 +50,7 @@ def test_a_repository_cannot_send_sessions_to_a_server(tmp_path: Path) -> None:
     for text in ('store = "postgresql://evil/x"\n', '[store]\nurl = "postgresql://evil/x"\n'):
         (tmp_path / ".workspace" / "config.toml").write_text(text, encoding="utf-8")
         settings = Wiring(str(tmp_path)).settings
-        assert config.server(settings) == "" and "store.url" in settings.ignored
+        assert server_address(settings) == "" and "store.url" in settings.ignored
 
 
 def test_a_setting_that_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:

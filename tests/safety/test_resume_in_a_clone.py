@@ -1,4 +1,4 @@
-"""Resuming in a stranger's repository: the tool is handed what the user was told of, and nothing else."""
+"""Resuming in a stranger's repository: the tool is given what the user was shown, and nothing else."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.schema import SETTINGS
 from tests.safety.repositories import SESSION, World, hostile_value, make_conversations
 from tests.support.cli import cortext, git, run
 
@@ -27,7 +27,7 @@ def clone(tmp_path: Path) -> World:
     assert cortext("init", str(theirs), "--ai", "claude,gemini,codex").code == 0
     make_conversations(theirs)
     tables: dict[str, list[str]] = {}
-    for setting in config.SETTINGS.values():
+    for setting in SETTINGS.values():
         table, _, key = setting.name.rpartition(".")
         if not setting.anywhere:
             tables.setdefault(table, []).append(f"{key} = {hostile_value(setting, world)}")
@@ -48,7 +48,7 @@ def clone(tmp_path: Path) -> World:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """AI tools that only note how they were started."""
+    """AI tools that only record how they were started."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in OWN_OPTIONS:
@@ -65,7 +65,7 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.mark.req("SAFE-10", "SAFE-04", "SESS-003d")
 @pytest.mark.parametrize("tool", list(OWN_OPTIONS))
-def test_a_tool_is_handed_only_what_the_user_was_told_of(clone: World, programs: Path, tool: str) -> None:
+def test_a_tool_is_given_only_what_the_user_was_shown(clone: World, programs: Path, tool: str) -> None:
     path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     planned = cortext("resume", FIRST, "--ai", tool, "--dry-run", cwd=clone.repository, env=path)
     assert planned.code == 0, planned
@@ -79,13 +79,13 @@ def test_a_tool_is_handed_only_what_the_user_was_told_of(clone: World, programs:
     assert not any(word == "--dangerously-skip-permissions" for word in argv)
     assert "evil" not in environ.get("PATH", "") and not any("stranger" in value for value in environ.values())
     said = " ".join((planned.out + planned.err + done.out + done.err).split())
-    assert "changed" in said, "the prompt is another than the conversation was held with"
-    assert "MCP server evil" in said, "a tool that it used is missing"
+    assert "changed" in said, "the prompt differs from the one that the conversation was held with"
+    assert "MCP server evil" in said, "a tool that the conversation used is missing"
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
 def test_what_a_clone_asks_for_is_shown_before_it_is_trusted_and_asked_again_when_it_changes(clone: World) -> None:
-    asked = [name for name, setting in config.SETTINGS.items() if not setting.anywhere]
+    asked = [name for name, setting in SETTINGS.items() if not setting.anywhere]
     shown = cortext("trust", "--yes", cwd=clone.repository)
     assert shown.code == 0
     assert [name for name in asked if f"  {name} = " not in shown.out] == []

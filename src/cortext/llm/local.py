@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from cortext.llm.connection import opener
 
 _SECONDS = 1.0
@@ -19,7 +21,6 @@ def first_model(url: str, key: str = "") -> str:
 def models(url: str, key: str = "") -> list[str]:
     """The models listed at an address: `data` of OpenAI's kind, `models` of Ollama's. None if nobody answers."""
     import http.client
-    import json
     from urllib.error import URLError
     from urllib.request import Request
 

@@ -21,8 +21,27 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.io.batch import Later
+from cortext.model.headless import Headless
 from cortext.model.message import Message
 from cortext.model.turns import Turns
+
+__all__ = [
+    "About",
+    "CommandFile",
+    "Counts",
+    "Detected",
+    "Headless",
+    "HookEvent",
+    "Hooks",
+    "Installer",
+    "Launch",
+    "NativeWriter",
+    "Transcript",
+    "TranscriptReading",
+    "TranscriptSource",
+    "Withheld",
+    "Written",
+]
 
 
 class Detected(msgspec.Struct, kw_only=True):
@@ -158,7 +177,7 @@ class TranscriptSource(Protocol):
         """The messages; with a cursor only those since."""
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
-        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
+        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged. The folder exists.
 
         A second copy of one that grew costs only what is new (see `io.batch`). With `later` it is the first, and
         flushed then.

@@ -5,11 +5,16 @@ Nothing heavy is imported at the top: a command that needs no store must not pay
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import load, server_address
+from cortext.config.schema import Settings
+from cortext.config.trust import is_trusted
 from cortext.errors import ConfigError, CortextError, NotFound
 from cortext.io import files as fsio
 from cortext.store.files.layout_paths import control_folder
@@ -46,7 +51,6 @@ MODELS = {
     "openai": ("openai_api", "OpenAIModel"),
     "gemini": ("gemini_api", "GeminiModel"),
     "ollama": ("ollama_api", "OllamaModel"),
-    "cli": ("cli", "CliModel"),
 }
 
 
@@ -76,15 +80,15 @@ class Wiring:
     def __init__(self, folder: str | None = None) -> None:
         self.folder = os.path.abspath(folder or os.getcwd())
         self.workspace = check_folder(find_workspace(self.folder))
-        self.settings = config.load(self.workspace, trusted=bool(self.workspace) and config.is_trusted(self.workspace))
+        self.settings = load(self.workspace, trusted=bool(self.workspace) and is_trusted(self.workspace))
         self._servers: dict[tuple[str, float], PostgresStore] = {}
         self._embedder: Embedder | None = None
 
-    def settings_of(self, workspace: str) -> config.Settings:
+    def settings_of(self, workspace: str) -> Settings:
         """The settings of any workspace: what is done to its conversations follows them."""
         if workspace == self.workspace:
             return self.settings
-        return config.load(workspace, trusted=config.is_trusted(workspace))
+        return load(workspace, trusted=is_trusted(workspace))
 
     def places(self) -> list[StorePlace]:
         """Every store that we know: this workspace, the home store, the faces' stores, other workspaces."""
@@ -101,14 +105,14 @@ class Wiring:
     def file_places(self) -> list[StorePlace]:
         """The stores of this user that are no workspace, as files; also where a server is used instead of them."""
         return [
-            StorePlace(HOME, os.path.join(config.data_folder(), "home"), "home"),
-            StorePlace(SPAWN, config.spawn_folder(self.settings), "aur"),
-            StorePlace(CHAT, config.chat_folder(self.settings), "alfred"),
+            StorePlace(HOME, os.path.join(folders.data(), "home"), "home"),
+            StorePlace(SPAWN, folders.spawn_sessions(self.settings), "aur"),
+            StorePlace(CHAT, folders.chat_sessions(self.settings), "alfred"),
         ]
 
     def server_places(self) -> list[StorePlace]:
         """The same stores on the server of the settings; none where there is no such setting."""
-        address = config.server(self.settings)
+        address = server_address(self.settings)
         if not address:
             return []
         kinds = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
@@ -116,7 +120,7 @@ class Wiring:
 
     def open(self, place: StorePlace, timeout: float | None = None) -> Store:
         """The store itself; `timeout` is how long it waits for another writer, if not as the settings say."""
-        timeout = self.settings["store.lock_timeout"] if timeout is None else timeout
+        timeout = self.settings.store.lock_timeout if timeout is None else timeout
         if place.address:
             return self.server(place, timeout)
         if place.kind in (WORKSPACE, HOME):
@@ -133,21 +137,19 @@ class Wiring:
 
     def server(self, place: StorePlace, timeout: float | None = None) -> PostgresStore:
         """One store object for each place on a server: it keeps its connections."""
-        timeout = self.settings["store.lock_timeout"] if timeout is None else timeout
+        timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((place.root, timeout))
         if store is None:
             from cortext.store.postgres.store import PostgresStore
 
             store = PostgresStore(
-                place.address, place.kind, lock_timeout=timeout, lease=self.settings["store.lease_seconds"]
+                place.address, place.kind, lock_timeout=timeout, lease=self.settings.store.lease_seconds
             )
             self._servers[place.root, timeout] = store
         return store
 
     def listing(self, kind: str = "") -> Listing:
         """The list of all sessions, or of those in stores of one kind."""
-        from functools import partial
-
         from cortext.index.sessions import StoreSource
         from cortext.services.library.listing import Listing
 
@@ -155,20 +157,20 @@ class Wiring:
         files = [place for place in places if not place.address]
         sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in files]
         labels = {place.root: place.label for place in places}
-        return Listing(config.cache_folder(), sources, labels, self._server_sources(places))
+        return Listing(folders.cache(), sources, labels, self._server_sources(places))
 
     def search(self) -> Search:
         """Search over all sessions."""
         from cortext.index.search.models import Models
         from cortext.services.library.search import Search
 
-        models = Models(self.settings["search.model"], self.settings["search.address"])
+        models = Models(self.settings.search.model, self.settings.search.address)
         listing = self.listing()
         if listing.servers:
             from cortext.services.library.served_search import ServedSearch
 
-            return ServedSearch(listing, config.cache_folder(), models, self.embedder)
-        return Search(listing, config.cache_folder(), models)
+            return ServedSearch(listing, folders.cache(), models, self.embedder)
+        return Search(listing, folders.cache(), models)
 
     def _server_sources(self, places: Sequence[StorePlace]) -> Sequence[ServerSource]:
         served = [place for place in places if place.address]
@@ -226,10 +228,10 @@ class Wiring:
 
         return Capture(
             self.home_store(),
-            Catalogue(config.cache_folder()),
+            Catalogue(folders.cache()),
             self.stores(),
-            mask=self.settings["workspace.mask"],
-            keep_unmasked=self.settings["workspace.keep_unmasked"],
+            mask=self.settings.workspace.mask,
+            keep_unmasked=self.settings.workspace.keep_unmasked,
         )
 
     def caught_up(self, found: Found) -> Found:
@@ -248,17 +250,18 @@ class Wiring:
         """The model of that name; else the one of the settings; else the first that is usable here."""
         from cortext.llm.connection import Limits
         from cortext.services.talk import models
+        from cortext.wiring.tools import ProgramSource
 
         limits = Limits(
-            connect=self.settings["model.connect_seconds"],
-            silence=self.settings["model.silence_seconds"],
-            retries=self.settings["model.retries"],
-            streaming=self.settings["model.stream"],
+            connect=self.settings.model.connect_seconds,
+            silence=self.settings.model.silence_seconds,
+            retries=self.settings.model.retries,
+            streaming=self.settings.model.stream,
         )
-        places = {"folder": self.folder, "scratch": os.path.join(config.cache_folder(), "headless")}
-        sources = {kind: ModelSource(kind, limits, **(places if kind == "cli" else {})) for kind in MODELS}
-        chosen = models.choose(name or self.settings["model.name"], sources)
-        return models.Masked(chosen) if self.settings["model.mask"] else chosen
+        sources: dict[str, models.Source] = {kind: ModelSource(kind, limits) for kind in MODELS}
+        sources["cli"] = ProgramSource(limits, self.folder, os.path.join(folders.cache(), "headless"))
+        chosen = models.choose(name or self.settings.model.name, sources)
+        return models.Masked(chosen) if self.settings.model.mask else chosen
 
     # ── the assistant ────────────────────────────────────────────────────────────────────────────────
 
@@ -274,8 +277,8 @@ class Wiring:
         from cortext.services.assistant.turn import Assistant, Models
         from cortext.store.files.assistant import FileChats, FileFacts
 
-        place, folder = self.chat_place(), config.assistant_folder(self.settings)
-        current = os.path.join(config.chat_folder(self.settings), "current.json")
+        place, folder = self.chat_place(), folders.assistant(self.settings)
+        current = os.path.join(folders.chat_sessions(self.settings), "current.json")
         chats: Chats = FileChats(os.path.join(folder, "chats"), COMMAND_LINE, current)
         facts: Facts = FileFacts(os.path.join(folder, "memory", "memories.jsonl"))
         if place.address:
@@ -283,19 +286,19 @@ class Wiring:
         memory = Memory(facts, self.alike)
         contexts = ContextBuilder(
             memory,
-            limit=self.settings["chat.context_tokens"],
-            facts=self.settings["chat.facts_tokens"],
-            own_prompt=_own_prompt(self.settings["chat.prompt_file"]),
+            limit=self.settings.chat.context_tokens,
+            facts=self.settings.chat.facts_tokens,
+            own_prompt=_own_prompt(self.settings.chat.prompt_file),
         )
         return Assistant(
             ChatSessions(self.open(place), place.root, chats, self.listing),
             memory,
             contexts,
-            Models(lambda: self.model(model or self.settings["chat.model"])),
+            Models(lambda: self.model(model or self.settings.chat.model)),
             search=self.search,
             embedder=self.embedder,
-            auto_create=self.settings["chat.auto_create"],
-            keep_messages=self.settings["chat.keep_messages"],
+            auto_create=self.settings.chat.auto_create,
+            keep_messages=self.settings.chat.keep_messages,
         )
 
     def embedder(self) -> Embedder:
@@ -322,17 +325,17 @@ class Wiring:
         place = self.chat_place()
         server = self.server(place) if place.address else None
         served = ServerToDo(server.chores()) if server else None
-        lock = os.path.join(config.chat_folder(self.settings), ".cortext", "worker.lock")
+        lock = os.path.join(folders.chat_sessions(self.settings), ".cortext", "worker.lock")
         return ChatWorker(
             assistant.store,
             served or self.listing(),
-            served or Chores(config.cache_folder(), place.root),
+            served or Chores(folders.cache(), place.root),
             embedder=self.embedder,
             models=assistant.models,
             lock=None if server else locks.Lock(lock),
-            idle_minutes=self.settings["session.idle_minutes"],
-            compact_tokens=self.settings["chat.compact_tokens"],
-            keep_messages=self.settings["chat.keep_messages"],
+            idle_minutes=self.settings.session.idle_minutes,
+            compact_tokens=self.settings.chat.compact_tokens,
+            keep_messages=self.settings.chat.keep_messages,
             at_once=at_once,
             claims=server.claims() if server else None,
         )
@@ -344,7 +347,7 @@ class Wiring:
         place = self.chat_place()
         if place.address:
             return self.server(place).updates(bot)
-        return FileUpdates(os.path.join(config.assistant_folder(self.settings), "telegram", f"{bot}.jsonl"))
+        return FileUpdates(os.path.join(folders.assistant(self.settings), "telegram", f"{bot}.jsonl"))
 
     def bot_chats(self, updates: FileUpdates | ServerUpdates) -> HeldChats | None:
         """The chats of a bot that this process works on; None where one process has them all."""
@@ -357,8 +360,8 @@ class Wiring:
 class ModelSource:
     """The models of one provider; its module is imported when it is asked for something."""
 
-    def __init__(self, provider: str, limits: Limits, **places: str) -> None:
-        self._provider, self._limits, self._places = provider, limits, places
+    def __init__(self, provider: str, limits: Limits) -> None:
+        self._provider, self._limits = provider, limits
 
     @property
     def needs(self) -> str:
@@ -369,11 +372,9 @@ class ModelSource:
     @property
     def library(self) -> str:
         """The library that it needs and that is not installed."""
-        from importlib.util import find_spec
-
         name: str = self._module().LIBRARY
         try:
-            return "" if not name or find_spec(name) else name
+            return "" if not name or importlib.util.find_spec(name) else name
         except ImportError:  # not even the package that it is part of
             return name
 
@@ -384,7 +385,7 @@ class ModelSource:
 
     def make(self, name: str) -> Model:
         """The model of that name."""
-        made: Model = getattr(self._module(), MODELS[self._provider][1])(name, self._limits, **self._places)
+        made: Model = getattr(self._module(), MODELS[self._provider][1])(name, self._limits)
         return made
 
     def _module(self) -> Any:
@@ -419,7 +420,7 @@ def strangers_workspace(root: str) -> str:
     owner = next((owner for owner in _owners(root) if owner not in _own_ids()), None)
     if owner is None:
         return ""
-    allowed = config.load()["workspace.safe_folders"].split(",")
+    allowed = load().workspace.safe_folders.split(",")
     real = os.path.realpath(root)
     if any(
         name.strip() == "*" or os.path.realpath(os.path.expanduser(name.strip())) == real
@@ -429,7 +430,7 @@ def strangers_workspace(root: str) -> str:
         return ""
     return (
         f"the workspace {root} belongs to another user (uid {owner}) and is not used; if you trust it, add it to "
-        f"workspace.safe_folders in {config.user_file()}"
+        f"workspace.safe_folders in {folders.user_file()}"
     )
 
 
@@ -479,7 +480,7 @@ def _is_text(path: str) -> bool:
 
 
 def _list_of_workspaces() -> str:
-    return os.path.join(config.data_folder(), "workspaces")
+    return os.path.join(folders.data(), "workspaces")
 
 
 def known_workspaces() -> list[str]:
@@ -495,7 +496,7 @@ def known_workspaces() -> list[str]:
 def remember_workspace(root: str) -> None:
     """Add a workspace to the list, so that `list`, `search` and `doctor` find it from everywhere."""
     if root not in known_workspaces() and "\n" not in root:
-        fsio.ensure_folder(config.data_folder())
+        fsio.ensure_folder(folders.data())
         fsio.append_once(_list_of_workspaces(), os.fsencode(root) + b"\n")
 
 

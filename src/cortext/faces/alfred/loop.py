@@ -29,7 +29,7 @@ class Loop(TalkLoop):
         super().__init__("alfred")
         self.wiring = wiring
         self.assistant = wiring.assistant(model)
-        self.commands = Commands(self.assistant, idle_minutes=wiring.settings["session.idle_minutes"])
+        self.commands = Commands(self.assistant, idle_minutes=wiring.settings.session.idle_minutes)
         self._unsaved: Talk | None = None  # a talk whose last reply the disk refused
         self._told = ""  # what the user was told of the model
         # The session of the turn under way, and the user's message in it.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
@@ -46,8 +47,6 @@ def run(arguments: list[str]) -> int:
 
 def _say(facts: list[Fact], as_json: bool, words: str = "", *, none: str = "") -> None:
     if as_json:
-        import json
-
         print(json.dumps([fact_json(fact) for fact in facts], ensure_ascii=False, indent=2))
     elif words:
         print(terminal.line(words))

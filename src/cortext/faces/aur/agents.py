@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
+
+import msgspec
 
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
@@ -31,10 +34,6 @@ def run(arguments: list[str]) -> int:
     found = find_agents(Wiring().folder)
     chosen = [found.get(options.name)] if options.name else list(found.known.values())
     if options.json:
-        import json
-
-        import msgspec
-
         print(json.dumps(msgspec.to_builtins(chosen[0] if options.name else chosen), ensure_ascii=False, indent=2))
     elif options.name:
         print(terminal.block(chosen[0].prompt))

@@ -75,7 +75,7 @@ class Held:
     @property
     def limit(self) -> int:
         """How many tokens of the talk the model is sent: the setting, or what fits into the model."""
-        limit: int = self.wiring.settings["spawner.interactive.context_tokens"]
+        limit: int = self.wiring.settings.spawner.interactive.context_tokens
         whole = self.model.context
         return min(limit, whole - min(FOR_REPLY, whole // 4)) if whole > 0 else limit
 
@@ -173,7 +173,7 @@ def _check(wiring: Wiring, session_id: str) -> None:
 
 def default_agent(wiring: Wiring) -> str:
     """The agent of the settings."""
-    name: str = wiring.settings["spawner.agent"]
+    name: str = wiring.settings.spawner.agent
     return name
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from argparse import Namespace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cortext.errors import UsageError
+from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
+from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
+from cortext.services.library.listing import Listing
 from cortext.wiring.app import SPAWN, Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Listing
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -72,8 +70,6 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
 
 def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
-    from cortext.model import clock
-
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
@@ -90,7 +86,6 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
 
 def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
     """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
-    from cortext.errors import SessionNotFound
     from cortext.services.library.resolve import Resolver, exact
 
     if found := exact([wiring.spawn_store()], wanted):
@@ -131,7 +126,6 @@ def delete(wiring: Wiring, options: Namespace) -> int:
 
 def restore(wiring: Wiring, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
-    from cortext.model import clock
     from cortext.services.library.resolve import resolve_trashed
 
     place = wiring.spawn_store()
@@ -176,13 +170,13 @@ def clean_sessions(wiring: Wiring, options: Namespace) -> int:
 
 def expire(wiring: Wiring) -> int:
     """Where the settings say so, trash old sessions in a process that nobody waits for; its id, or 0."""
-    days = wiring.settings["spawner.interactive.session_expiry_days"]
+    days = wiring.settings.spawner.interactive.session_expiry_days
     if days <= 0:
         return 0
     words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
     nothing = os.open(os.devnull, os.O_RDWR)
     try:
-        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
+        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
         streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
         return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
     except OSError:

@@ -136,7 +136,7 @@ def _desk(world: World) -> Desk:
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         world.listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = wiring.settings.workspace.commit
     return Desk(
         world.listing,
         capture,

@@ -34,7 +34,7 @@ def save_session(world: World, given: SaveSession) -> Answer:
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
         session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"]
+    commit = place.kind == "workspace" and wiring.settings_of(place.root).workspace.commit
     saved = save(place, session.id, session.status, commit=commit)
     return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
 

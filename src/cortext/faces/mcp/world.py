@@ -46,7 +46,7 @@ class World:
     @property
     def budget(self) -> int:
         """How many tokens an answer may be."""
-        return max(LEAST, int(self.wiring.settings["mcp.tokens"]))
+        return max(LEAST, self.wiring.settings.mcp.tokens)
 
     @property
     def recall(self) -> Recall:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 from cortext.faces.terminal.style import paint
@@ -10,8 +11,6 @@ from cortext.safety import terminal
 
 def print_json(value: object) -> None:
     """JSON on standard output; what UTF-8 cannot encode (half a surrogate pair) is escaped."""
-    import json
-
     text = json.dumps(value, ensure_ascii=False, indent=2)
     try:
         text.encode("utf-8")

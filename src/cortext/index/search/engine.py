@@ -7,32 +7,34 @@ continued and loses a few seconds of work. One process at a time writes, under a
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
+import tantivy
+
 from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
 from cortext.index.search.ask import Asking, between, restricted_to
-from cortext.index.search.fuse import fused, in_order
+from cortext.index.search.fuse import Scores, fused, in_order
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import NAME_PLACE, folder_size
-from cortext.index.search.query import moment
+from cortext.index.search.models import Models
+from cortext.index.search.query import Query, moment
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
+from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.io import files as fsio
 from cortext.io import locks
 
 if TYPE_CHECKING:
-    import tantivy
-
     from cortext.index.search.embed import Model
-    from cortext.index.search.fuse import Scores
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import SessionIndex, StoreSource
 
-    Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
 SCHEMA = 1  # version of everything in the folder
 FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond it, results are filtered afterwards
@@ -49,8 +51,6 @@ def _index_folder(cache: str) -> str:
         existing = os.path.dirname(existing)
     if os.access(existing, os.W_OK):
         return usual
-    import stat
-    import tempfile
 
     try:
         fallback = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
@@ -229,8 +229,6 @@ class Engine:
                 self._let_go("current")
 
     def _index_changes(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
-        import json
-
         name, number = listed.counter()
         known_name, known_number = seen(there.state)
         if name != known_name:

@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
+from cortext.errors import CortextError
+from cortext.index.sessions import StoreSource
+from cortext.io import files as fsio
+from cortext.io.jsonl import BLOCK
+from cortext.model.message import Message
 from cortext.store.files import layout_paths
-
-if TYPE_CHECKING:
-    from cortext.index.sessions import StoreSource
-    from cortext.model.message import Message
-
 
 AT_A_TIME = 500  # messages per batch from a store without files
 
@@ -28,8 +27,6 @@ def messages(source: StoreSource, session_id: str, path: str, start: int = 0) ->
 
 def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[list[Message]]:
     """Yield the same messages in batches: the fast way to read a whole session."""
-    from cortext.errors import CortextError
-
     try:
         if source.kind in layout_paths.FILES:
             yield from _from_files(source, path, start)
@@ -84,9 +81,6 @@ def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
 
     Empty if the log differs in any way from what we write; the caller then reads it normally.
     """
-    from cortext.errors import CortextError
-    from cortext.io import files as fsio
-    from cortext.io.jsonl import BLOCK
     from cortext.store.files.folders import Folders
     from cortext.store.files.seek import offset_of
 

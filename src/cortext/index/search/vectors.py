@@ -11,18 +11,16 @@ import mmap
 import os
 import struct
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.io import files as fsio
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Floats = NDArray[np.float32]
+Owners = NDArray[np.uint64]
 
-    Floats = NDArray[np.float32]
-    Owners = NDArray[np.uint64]
-
-    Near = tuple[int, int, float]  # session key, place, cosine
+Near = tuple[int, int, float]  # session key, place, cosine
 
 _HEAD = struct.Struct("<8sQIIQ")  # magic, vectors, dimension, clusters, which centroids
 _MAGIC = b"ctxvec1\n"

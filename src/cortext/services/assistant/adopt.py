@@ -22,7 +22,7 @@ _KEPT = 40  # messages that stay in the working file: the model sees the summary
 
 def adopt(store: Store, found: Found) -> str:
     """The id of the chat that continues this session; made where it is not there yet."""
-    from cortext.services.text.titles import title  # costs 40 ms, and is seldom wanted
+    from cortext.services.text.titles import title
 
     source = found.session
     talk = [_words(message) for message in thread(found.place.store.read(source.id)) if _is_talk(message)]

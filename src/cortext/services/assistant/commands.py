@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -24,13 +23,11 @@ from cortext.services.assistant.turn import Assistant
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import scrubbed
+from cortext.services.library.search import Match
 from cortext.services.talk.context import size
 from cortext.services.talk.slash import Choice, Command, CommandTable
 from cortext.services.text.digest import clip
 from cortext.store.assistant import FACT
-
-if TYPE_CHECKING:
-    from cortext.services.library.search import Match
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 TOUCHABLE = 10  # buttons under a list

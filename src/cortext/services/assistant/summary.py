@@ -50,7 +50,7 @@ class Summary(NamedTuple):
 
 def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
     """The summary as it should be now; None where the one that is there covers everything. Nothing is stored."""
-    from cortext.services.text.summarise import summarise  # with its patterns, 40 ms that a start need not wait for
+    from cortext.services.text.summarise import summarise
 
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:

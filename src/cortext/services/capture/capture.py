@@ -6,6 +6,7 @@ the session's lock it reads what is new in the transcript and appends what the s
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -55,7 +56,6 @@ def session_id_for(tool: str, key: str) -> str:
     plain = f"{tool}-{key}"
     if is_id(plain):
         return plain
-    import hashlib
 
     mark = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{tool}-{slug(key, 60) or 'session'}-{mark}"

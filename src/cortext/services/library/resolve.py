@@ -10,6 +10,7 @@ Numbers and ids are matched exactly or not at all. What could be two sessions is
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple, NoReturn, TypeVar
 
 from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_trash
@@ -226,8 +227,6 @@ def _alike(words: Sequence[str], row: Row) -> bool:
 
 
 def _best(word: str, there: Sequence[str]) -> float:
-    from difflib import SequenceMatcher
-
     best = 0.0
     for other in there:
         if word in other:

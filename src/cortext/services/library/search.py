@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cortext.index.search.engine import Engine
-from cortext.index.search.generation import BROKEN
-from cortext.index.search.query import FILTERS, parse, timestamp
+from cortext.index.search.generation import BROKEN, Status
+from cortext.index.search.models import Models
+from cortext.index.search.query import FILTERS, Query, parse, timestamp
 from cortext.index.search.reading import around
 from cortext.index.search.words import clean, searchable
+from cortext.index.sessions import Row
+from cortext.model.message import Message
 from cortext.safety import terminal
 from cortext.services.library.json_views import Json, session_json
+from cortext.services.library.listing import Listing
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 
-if TYPE_CHECKING:
-    from cortext.index.search.generation import Status
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import Row
-    from cortext.model.message import Message
-    from cortext.services.library.listing import Listing
+Ranked = tuple[float, "Row", int]  # score, session, number of the message
 
-    Progress = Callable[[str, int, int], None]
-    Ranked = tuple[float, "Row", int]  # score, session, number of the message
+Progress = Callable[[str, int, int], None]
 
 
 class Match(NamedTuple):

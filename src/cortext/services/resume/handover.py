@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cortext.errors import DamagedData
+from cortext.index.catalogue import Entry
 from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
@@ -21,6 +21,7 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
@@ -28,12 +29,7 @@ from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, cont
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
 from cortext.store.files.layout_paths import native_copy
-from cortext.tools.base import Installer
-
-if TYPE_CHECKING:
-    from cortext.index.catalogue import Entry
-    from cortext.services.capture.capture import Capture
-    from cortext.tools.base import Launch, NativeWriter, Transcript, Withheld, Written
+from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"

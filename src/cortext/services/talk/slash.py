@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from typing import Generic, NamedTuple, TypeVar
 
 from cortext.errors import UsageError
@@ -45,8 +46,6 @@ class CommandTable(Generic[Run]):
         name, argument = [*line.strip().lstrip("/").split(None, 1), "", ""][:2]
         command = self._commands.get(name.lower())
         if command is None:
-            from difflib import get_close_matches
-
             near = get_close_matches(name.lower(), list(self._commands), n=1)
             meant = f"did you mean /{near[0]}?" if near else "/help shows what there is"
             hint = "; ".join(filter(None, (meant, self._hint)))

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.safety.addresses import is_address
@@ -93,7 +93,7 @@ def uncaptured_findings() -> list[Examined]:
         return []
     todo = "mend what it says, then: cortext sync"
     findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
-    folder = config.state_folder()
+    folder = folders.state()
     return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.io import files as fsio
 from cortext.model import clock, ids
@@ -179,7 +180,7 @@ def refresh(change: Change, session: Session, messages: Iterable[Message], endin
 
 
 def sweep(
-    listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
+    listing: Listing, settings_of: Callable[[str], Settings], *, minutes: float | None = None, only: str = ""
 ) -> list[str]:
     """Save and pause the conversations of workspaces that were quiet for too long; what to tell the user.
 
@@ -192,11 +193,11 @@ def sweep(
             continue
         try:
             settings = settings_of(row.root)
-            idle = settings["workspace.pause_minutes"] if minutes is None else minutes
+            idle = settings.workspace.pause_minutes if minutes is None else minutes
             seen = clock.to_epoch(row.last_active)
             if seen is None or seen >= now - idle * 60:
                 continue
-            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
+            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:
             if os.access(row.root, os.W_OK):  # of a read-only checkout nothing else is to be expected
                 told.append(f'"{row.name}" could not be paused: {error}')
@@ -206,7 +207,7 @@ def sweep(
     return told
 
 
-def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
+def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:
     """Save conversations that got words while nobody held them (an import); what to tell the user.
 
     They keep their status. One that is active is saved when its talk ends. Each workspace by its own settings.
@@ -217,7 +218,7 @@ def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[s
             status = place.store.peek(session_id).status
             if status == ACTIVE or place.kind != "workspace":
                 continue
-            saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
+            saved = save(place, session_id, status, commit=settings_of(place.root).workspace.commit)
         except (CortextError, OSError) as error:
             told.append(f"{session_id} could not be saved: {error}")
             continue

@@ -1,11 +1,15 @@
 """Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
 
+from __future__ import annotations
+
+import hashlib
 import os
 
 import msgspec
 
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import inside
+from cortext.safety.framing import disarmed, field
 from cortext.safety.paths import is_plain_name
 
 
@@ -75,15 +79,11 @@ def command_text(workspace: str, kind: str, topic: str = "") -> str:
 
     It goes to a model, before a packet: the topic is stored text, and so is what a repository brings.
     """
-    from cortext.safety.framing import disarmed, field
-
     return disarmed(_command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", field(topic)))
 
 
 def command_hash(workspace: str, kind: str) -> str:
     """What tells this prompt from a later one: the hash of its file (`sha256:…`); empty where there is none."""
-    import hashlib  # 4 ms: only where two prompts are compared
-
     raw = _command(workspace, kind)
     return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""
 

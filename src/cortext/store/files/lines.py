@@ -4,6 +4,10 @@ A line of ours is a Message with, in some layouts, a key before it (`type`, `idx
 a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
 """
 
+from __future__ import annotations
+
+import hashlib
+import json
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -85,8 +89,6 @@ def _encode(value: object, indent: int) -> bytes:
             _check_length(len(raw))
             return msgspec.json.format(raw, indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
-            import json  # 2 ms, here and below: only for what is not as we write it
-
             text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
             if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
                 text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
@@ -198,7 +200,6 @@ def decode_value(raw: bytes) -> Any:
         strict_reason = str(error)
     # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
     # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
-    import json
 
     try:
         text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
@@ -266,8 +267,6 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
 
 
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
-    import json
-
     decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     records: list[tuple[StoredMessage, bytes]] = []
     place = 0
@@ -318,8 +317,6 @@ def coerce(value: Any) -> StoredMessage:
 
 def impossible_numbers(raw: bytes) -> list[str]:
     """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
-    import json
-
     try:
         value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
     except (ValueError, RecursionError):
@@ -361,7 +358,6 @@ def _plain_text(content: Any) -> str:
             item if isinstance(item, str) else item.get("text") if isinstance(item, dict) else None for item in content
         )
         return "\n\n".join(text for text in texts if isinstance(text, str) and text)
-    import json
 
     return json.dumps(content, ensure_ascii=False)
 
@@ -390,8 +386,6 @@ def _parts(value: Any) -> list[Part] | None:
 
 def derived_id(seq: int, raw: bytes) -> str:
     """The id of a message that was stored without one: the same at every reading of the same line."""
-    import hashlib  # 4 ms, and our own lines have ids
-
     raw = raw.strip()  # the same with and without its line end, and with that of another system
     return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 

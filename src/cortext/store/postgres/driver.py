@@ -9,6 +9,7 @@ from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreacha
 
 try:
     import psycopg
+    from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as problem:
     raise ConfigError(
         f"the store is a PostgreSQL server, and the driver for it is not here ({problem})",
@@ -21,7 +22,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["Connection", "lost", "psycopg", "said", "told", "unwanted"]
+__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "lost", "psycopg", "said", "told", "unwanted"]
 
 # What a server says to somebody whom it does not want. While connecting, errors have no code.
 _UNWANTED = (

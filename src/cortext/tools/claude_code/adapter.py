@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
+from cortext.model.headless import Question, Run
 from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
@@ -50,6 +51,8 @@ class ClaudeCode:
     )
     started_by = "CLAUDECODE"
     session_variable = "CLAUDE_CODE_SESSION_ID"
+    install_command = "npm install -g @anthropic-ai/claude-code"
+    headless_context = 200_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -280,6 +283,18 @@ class ClaudeCode:
         if not context or event not in _TAKES_CONTEXT or _units(context) > _LONGEST_CONTEXT:
             return ""
         return additional_context(event, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.claude_code import headless
+
+        return headless.ask(question)
 
 
 def is_uuid(text: str) -> bool:

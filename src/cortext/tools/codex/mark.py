@@ -1,5 +1,7 @@
 """What we note in the records that we write for Codex."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import msgspec

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
+from cortext.model.headless import Question, Run
 from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
@@ -33,6 +34,8 @@ class GeminiCli:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "GEMINI_CLI"
     session_variable = ""
+    install_command = "npm install -g @google/gemini-cli"
+    headless_context = 1_048_576
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
@@ -212,3 +215,15 @@ class GeminiCli:
         if not context or event != "BeforeAgent":
             return ""
         return additional_context(event, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.gemini_cli import headless
+
+        return headless.ask(question)

@@ -1,5 +1,7 @@
 """What we note in the records that we write for Gemini CLI, and what they have in common with the program's own."""
 
+from __future__ import annotations
+
 from typing import Any
 
 import msgspec

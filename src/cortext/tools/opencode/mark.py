@@ -4,6 +4,8 @@
 survives OpenCode's strict schema, and reaches no model.
 """
 
+from __future__ import annotations
+
 import msgspec
 
 from cortext.model.message import Part

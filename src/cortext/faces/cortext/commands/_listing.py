@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from glob import iglob
 
+from cortext.faces.terminal.progress import Progress
 from cortext.model import clock
 from cortext.services.capture import uncaptured
+from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
 from cortext.wiring.app import WORKSPACE, Wiring
-
-if TYPE_CHECKING:
-    from cortext.faces.terminal.progress import Progress
-    from cortext.services.library.listing import Listing
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 MANY = 200  # so many sessions to read anew are worth a progress bar
@@ -24,7 +22,7 @@ def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
     listing = fresh_listing(wiring)
     told = [*notices.take(), *wiring.settings.warnings()]
     here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
-    border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
+    border = clock.from_epoch(time.time() - wiring.settings.workspace.pause_minutes * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
@@ -39,7 +37,6 @@ def _without_workspace(here: str) -> list[str]:
     """What to say in a folder that holds conversations, and is no workspace: a clone without what `init` made."""
     if here or not os.path.isdir("conversations"):
         return []
-    from glob import iglob
 
     if next(iglob("conversations/*/*/.session/session.json"), None) is None:
         return []
@@ -90,16 +87,7 @@ def fresh_listing(wiring: Wiring) -> Listing:
         if bar is not None:
             bar.end()
     if listing.scan_due:
-        _look_at_all_later()
+        from cortext.faces.cortext.commands import refresh
+
+        refresh.in_background()
     return listing
-
-
-def _look_at_all_later() -> None:
-    """A full look at very many sessions, in a process of its own that nobody waits for."""
-    import subprocess
-    import sys
-
-    subprocess.Popen(
-        [sys.executable, "-m", "cortext.faces.cortext.main", "look-at-all"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -22,16 +23,13 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, holds
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
+from cortext.services.resume.handover import Plan
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.resume.handover import Plan
-
 
 MOST = 20  # so many are shown where several could be meant
 
@@ -49,15 +47,15 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
-        return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+        return _print(chosen, command, options.tokens or wiring.settings.resume.tokens, as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
-    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings["resume.tool"]
+    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
-    budget = options.tokens or wiring.settings["resume.native_tokens"]
+    budget = options.tokens or wiring.settings.resume.native_tokens
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
@@ -108,7 +106,7 @@ def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: boo
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = wiring.settings.workspace.commit
     desk = Desk(
         listing,
         capture,
@@ -231,7 +229,6 @@ def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
         print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
         return 0
-    import shlex
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")
     for line in _lines(plan):

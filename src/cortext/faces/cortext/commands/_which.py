@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cortext.services.library import last_list
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row
-    from cortext.services.library.resolve import Resolver
-    from cortext.services.library.stores import Found
-    from cortext.wiring.app import Wiring
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.resolve import Resolver
+from cortext.services.library.stores import Found
+from cortext.wiring.app import Wiring
 
 PROGRAM = "cortext"  # whose lists the numbers count in
 HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -79,8 +81,6 @@ def _into_git(folder: str) -> None:
 
 def _tour(folder: str) -> None:
     """The main job, with the same commands that a person would type, on one screen."""
-    import shlex
-
     from cortext.faces.cortext.main import run as main
 
     program, name = _program(folder), os.path.basename(folder)
@@ -107,9 +107,6 @@ def _tour(folder: str) -> None:
 
 def _program(folder: str) -> str:
     """What to type for us in the demo's folder: the name where the shell finds it, else a path to this program."""
-    import shlex
-    import shutil
-
     called = os.path.abspath(sys.argv[0])
     if shutil.which("cortext") or not os.path.isfile(called):
         return "cortext"

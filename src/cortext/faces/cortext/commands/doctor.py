@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser
 
 from cortext.services.capture import uncaptured
 from cortext.wiring.app import Wiring
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
-
 
 def parser() -> ArgumentParser:
     """The command line."""
-    from argparse import ArgumentParser
-
     made = ArgumentParser(
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session whole, tell what is "

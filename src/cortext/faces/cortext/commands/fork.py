@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
@@ -30,8 +31,6 @@ def run(arguments: list[str]) -> int:
     found = which(Wiring(), " ".join(options.session))
     made = fork(found.place, found.session, options.at)
     if options.json:
-        import json
-
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0
     print(terminal.line(f"Forked {found.session.id} into {made.id} ({made.message_count} messages)."))

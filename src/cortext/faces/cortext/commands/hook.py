@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+from cortext.config import folders
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.safety.secrets.masking import mask
+
 LARGEST = 64 << 20
 
 
@@ -52,17 +57,11 @@ def _mark(arguments: list[str], error: BaseException) -> None:
 
 def _log(arguments: list[str], error: BaseException) -> None:
     """One entry in the log; if even that fails there is nobody left to tell."""
-    import traceback
-
-    from cortext.config import settings as config
-    from cortext.io import files as fsio
-    from cortext.model import clock
-
     try:
-        fsio.ensure_folder(config.state_folder())
-        from cortext.safety.secrets.masking import mask
+        import traceback
 
+        fsio.ensure_folder(folders.state())
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
-        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
+        fsio.append_once(os.path.join(folders.state(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
     except BaseException as second:
         print(f"cortext: {second}", file=sys.stderr)

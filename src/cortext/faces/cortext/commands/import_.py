@@ -8,6 +8,8 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
 
+import msgspec
+
 from cortext.errors import NotFound
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
@@ -64,8 +66,6 @@ def run(arguments: list[str]) -> int:
     for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(wiring, capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
     else:
         print_reports(list(reports.values()), stopped=stopped)

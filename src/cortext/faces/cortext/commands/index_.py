@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
@@ -52,8 +53,6 @@ def run(arguments: list[str]) -> int:
 def _status(search: Search, *, as_json: bool) -> int:
     status = search.status()
     if as_json:
-        import json
-
         print(json.dumps(status._asdict(), ensure_ascii=False, indent=2))
         return 0
     print(f"{status.messages:,} messages of {status.sessions:,} sessions")

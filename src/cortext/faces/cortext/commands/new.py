@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import ArgumentParser
 
@@ -29,8 +30,6 @@ def run(arguments: list[str]) -> int:
     place = Wiring().workspace_store()
     session = begin(place, options.type, " ".join(options.topic))
     if options.json:
-        import json
-
         print(json.dumps({"id": session.id, "path": session.path, "title": session.title}, ensure_ascii=False))
         return 0
     print(terminal.line(f"Began {session.id} in {os.path.relpath(session.path)}"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
@@ -13,13 +12,9 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Row
 from cortext.wiring import tools
 from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Row
 
 
 def parser() -> ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 
@@ -108,8 +109,6 @@ def _body(message: Message, *, whole: bool) -> str:
 
 
 def _short(value: object) -> str:
-    import json
-
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 160 else text[:159] + "…"
 

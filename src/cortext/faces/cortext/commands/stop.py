@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+import msgspec
+
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.style import folded
@@ -20,7 +22,7 @@ _ABOUT = {
 }
 
 
-def parser(name: str) -> ArgumentParser:
+def parser(name: str = "stop") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
     made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the one that is active here)")
@@ -54,11 +56,9 @@ def run(arguments: list[str], name: str = "stop") -> int:
         found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
     place = found.place
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"] and not options.no_commit
+    commit = place.kind == "workspace" and wiring.settings_of(place.root).workspace.commit and not options.no_commit
     saved = save(place, found.session.id, status, commit=commit)
     if options.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
     print(folded(terminal.block(confirmation(saved))))

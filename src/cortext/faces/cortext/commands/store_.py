@@ -6,6 +6,8 @@ import json
 import sys
 from argparse import ArgumentParser
 
+import msgspec
+
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
@@ -59,8 +61,6 @@ def _copy(source: str, target: str, *, as_json: bool) -> int:
         print("Stopped. What was copied is safe; run the same command to go on.", file=sys.stderr)
         return 130
     if as_json:
-        import msgspec
-
         print(json.dumps([{"from": a.root, "to": b.root, **msgspec.to_builtins(r)} for a, b, r in reports], indent=2))
     else:
         for begin, end, report in reports:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
@@ -38,8 +39,6 @@ def run(arguments: list[str]) -> int:
             }
         )
     if options.json:
-        import json
-
         print(json.dumps(rows, indent=2))
         return 0
     lines = [

@@ -6,7 +6,10 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import written
+from cortext.config.schema import SETTINGS
+from cortext.config.trust import trust
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 from cortext.wiring.app import Wiring
@@ -29,14 +32,14 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     wiring = Wiring()
     root = wiring.workspace_store().root
-    if not os.path.exists(config.workspace_file(root)):
+    if not os.path.exists(folders.workspace_file(root)):
         print(terminal.line(f"{root} has no settings of its own: there is nothing to trust."))
         return 0
     ignored = wiring.settings.ignored
-    print(terminal.line(f"The settings in {config.workspace_file(root)} that were ignored until now:"))
-    written = config.written(root)
+    print(terminal.line(f"The settings in {folders.workspace_file(root)} that were ignored until now:"))
+    asked = written(root)
     for name in sorted(ignored):
-        print(terminal.line(f"  {name} = {mask(str(written[name])).text}  ({config.SETTINGS[name].help})"))
+        print(terminal.line(f"  {name} = {mask(str(asked[name])).text}  ({SETTINGS[name].help})"))
     if not ignored:
         print("  (none: it is trusted already, or asks for nothing that needs trust)")
     for line in wiring.settings.warnings():
@@ -46,6 +49,6 @@ def run(arguments: list[str]) -> int:
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
-    config.trust(root)
+    trust(root)
     print(terminal.line(f"Trusted: the settings of {root}, as they are now."))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -76,8 +77,6 @@ def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
 
 def show_call(call: Call) -> None:
     """A tool call in one line, beside the answer."""
-    import json
-
     given = json.dumps(call.input, ensure_ascii=False)
     told = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
     print(paint(told, "dim", stream=sys.stderr), file=sys.stderr)

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError, ModelError, WriteFailed
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.run import report
@@ -25,7 +25,7 @@ class TalkLoop(ABC):
 
     def __init__(self, program: str) -> None:
         self.program = program
-        self.prompt = Prompt(History(os.path.join(config.state_folder(), f"{program}-history")), self.complete)
+        self.prompt = Prompt(History(os.path.join(folders.state(), f"{program}-history")), self.complete)
         self.code = 0  # what a script that feeds us is told at the end
         self.unsent = ""  # words that could not be stored: they stand at the next prompt
 

@@ -7,6 +7,7 @@ the prompt is on the screen already, so the first one is there at once.
 from __future__ import annotations
 
 import sys
+import termios
 from collections.abc import Callable, Sequence
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
@@ -66,8 +67,6 @@ class Prompt:
 
     def _announce(self, label: str) -> None:
         """The prompt as plain text, and no echo: what is typed from now on is read by the real one."""
-        import termios
-
         from cortext.faces.terminal.style import paint
 
         sys.stdout.write(paint(label, "bold", "green"))
@@ -79,8 +78,6 @@ class Prompt:
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
 
     def _start(self) -> PromptSession[str]:
-        import termios
-
         try:
             from prompt_toolkit import PromptSession
             from prompt_toolkit.shortcuts import CompleteStyle
