@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortext.errors import CortextError, NotFound, UsageError
-from cortext.faces.mcp.given import Given
+from cortext.faces.mcp import dates
+from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
 from cortext.faces.mcp.world import World
@@ -44,25 +45,53 @@ from tests.faces.pond import SECRET
         ("", "", ""),
     ],
 )
-def test_a_date_range_as_models_write_it(written: Any, after: str, before: str) -> None:
-    found = Given({"date_range": written}, ("date_range",)).dates("date_range")
+def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
+    found = dates.filters(decode(SearchWorkspace, {"query": "herons", "date_range": written}).date_range)
     assert (found.get("after", ""), found.get("before", "")) == (after, before)
 
 
-@given(st.dictionaries(st.sampled_from(["query", "limit", "leave_out"]), st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))  # fmt: skip
-def test_any_arguments_are_parsed_or_refused(values: dict[str, Any]) -> None:
-    read = Given(values, ("query", "limit", "leave_out"))
-    for take in (lambda: read.text("query"), lambda: read.number("limit", 5, 1, 50), lambda: read.texts("leave_out")):
-        try:
-            take()
-        except UsageError:
-            continue
+@given(st.data(), st.sampled_from(sorted(SPECS)))
+def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str) -> None:
+    kind = SPECS[tool].call
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
+    )
+    given = data.draw(st.dictionaries(st.sampled_from(kind.__struct_fields__), values))
     try:
-        assert set(read.dates("query")) <= {"after", "before"}
+        call = decode(kind, given)
+    except UsageError:
+        return
+    assert isinstance(call, kind)
+    assert 1 <= getattr(call, "limit", 1) <= 500
+    try:
+        assert set(dates.filters(getattr(call, "date_range", ""))) <= {"after", "before"}
     except UsageError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({}, "query is missing", "provide 'query'"),
+        ({"query": "  "}, "query is missing", "provide 'query'"),
+        ({"query": None}, "query is missing", "provide 'query'"),
+        ({"query": ["a", "b"]}, "query: Expected `str`, got `array`", ""),
+        ({"query": "a", "limit": "many"}, "limit: Expected `int`, got `str`", ""),
+        ({"query": "a", "words": 1}, "unknown argument 'words'", "this tool takes query, type, date_range, limit"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said_with_the_way_out(given: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        decode(SearchWorkspace, given)
+    assert refused.value.message == message
+    assert refused.value.hint.startswith(hint)
+
+
+def test_sloppy_types_are_understood() -> None:
+    call = decode(SearchWorkspace, {"query": 404, "limit": "500.0", "leave_out": "one, two", "type": None})
+    assert call == SearchWorkspace(query="404", limit=50, leave_out=["one", "two"])
 
 
 @pytest.mark.req("SAFE-02")
@@ -114,7 +143,7 @@ def test_the_server_answers_in_an_empty_home(tmp_path: Path) -> None:
     assert call(world, "resume_session", {}).data["sessions"] == []
     assert call(world, "search_sessions", {"query": "herons"}).data["results"] == []
     assert call(world, "get_decision_history", {"topic": "herons"}).data["decisions"] == []
-    with pytest.raises(NotFound, match="no workspace") as refused:
+    with pytest.raises(NotFound, match="not started inside a workspace") as refused:
         call(world, "search_workspace", {"query": "herons"})
     assert "search_sessions" in refused.value.hint
     with pytest.raises(CortextError, match="no workspace here"):

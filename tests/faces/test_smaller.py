@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cortext.faces.mcp.specs import SPECS
+from cortext.faces.mcp.calls import SPECS
 from cortext.model.message import Message
 from cortext.model.session import Change
 from cortext.services.workspace.lifecycle import OWN_TOOLS
