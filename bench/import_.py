@@ -28,7 +28,7 @@ from typing import NamedTuple
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import at_home, home_environment, installed
 from cortext.services.capture.capture import ToolReport
-from cortext.services.capture.intake import capture_all
+from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.wiring.stores import Stores

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cortext.errors import CortextError, NotFound
+from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.assistant.adopt import FROM
+from cortext.services.assistant.commands import COMMANDS
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, messages_of
 
@@ -178,9 +179,9 @@ def test_unknown_and_hostile_words(desk: Desk) -> None:
 
 def test_completion(desk: Desk, foreign: str) -> None:
     desk.fill("sess_aaa", 2)
-    assert [word for word, _ in desk.commands.complete("/res")] == ["/resume ", "/restore "]
-    assert [word for word, _ in desk.commands.complete("/resume sess")] == ["sess_aaa"]
-    assert [word for word, _ in desk.commands.complete("/resume cl")] == [foreign]
+    assert [choice.text for choice in desk.commands.complete("/res")] == ["/resume ", "/restore "]
+    assert [choice.text for choice in desk.commands.complete("/resume sess")] == ["sess_aaa"]
+    assert [choice.text for choice in desk.commands.complete("/resume cl")] == [foreign]
     assert desk.commands.complete("/delete cl") == []
 
 
@@ -198,3 +199,22 @@ def test_the_command_line(home: Path, model: Parrot) -> None:
     answer = alfred(env, "--json", "--new", "ping").json
     assert answer["reply"] == "Answer to ping"
     assert messages_of(home, answer["session_id"])[0]["content"] == "ping"
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        ("/frobnicate", "unknown command /frobnicate", "/help shows what there is"),
+        ("/sesions", "unknown command /sesions", "did you mean /sessions?"),
+        ("/retry it", "/retry and /continue take no arguments", "send it alone"),
+    ],
+)
+def test_what_is_not_a_command_is_refused_with_the_nearest_one(desk: Desk, typed: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        desk.do(typed)
+    assert (refused.value.message, refused.value.kept, refused.value.hint) == (message, "nothing was sent", hint)
+
+
+def test_help_lists_every_command_of_the_table(desk: Desk) -> None:
+    lines = desk.do("/help").text.splitlines()
+    assert len(lines) == len(list(COMMANDS)) and "/title [WORDS] – name this session" in lines

@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
         with whole_talk():  # first of all: people type before the prompt is there
             from cortext.faces.alfred.loop import Loop
 
-            return Loop(Stores(), options.model).run(new=options.new, session=options.session)
+            return Loop(Stores(), options.model).talk(new=options.new, session=options.session)
     from cortext.faces.alfred.loop import Loop
     from cortext.faces.terminal.talk.piped import question_of
 

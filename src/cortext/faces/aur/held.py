@@ -9,6 +9,7 @@ from typing import Self
 
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError
 from cortext.faces.aur.sessions import resolve
+from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.prompt import ask_which
@@ -206,8 +207,3 @@ def usable_model(stores: Stores, asked: str, held_with: str, agents: str) -> Mod
         other = choose_model(stores.settings, stores.folder)
         note(f"{preferred} is not usable here; {other.name} answers")
         return other
-
-
-def note(text: str) -> None:
-    """A word to the person, beside the talk."""
-    print(paint(terminal.line(f"({text})"), "dim", stream=sys.stderr), file=sys.stderr)

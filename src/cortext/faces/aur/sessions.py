@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import Namespace
 from operator import attrgetter
 from typing import Any
 
+from cortext.config.schema import Settings
 from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
@@ -165,6 +167,23 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
     if count:
         print("Undo, one by one: aur spawn --restore ID")
     return 0
+
+
+def expire(settings: Settings) -> int:
+    """Where the settings say so, trash old sessions in a process that nobody waits for; its id, or 0."""
+    days = settings.spawner.interactive.session_expiry_days
+    if days <= 0:
+        return 0
+    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
+        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
+        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
+    except OSError:
+        return 0  # the next start tries again
+    finally:
+        os.close(nothing)
 
 
 def _days(text: str) -> float:

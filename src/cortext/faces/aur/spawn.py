@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from argparse import ArgumentParser, Namespace
 
-from cortext.config.schema import Settings
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
 from cortext.wiring.stores import Stores
@@ -58,7 +55,7 @@ def run(arguments: list[str]) -> int:
     if options.list_sessions or options.delete_session is not None or options.restore is not None:
         from cortext.faces.aur import sessions
 
-        expire(stores.settings)
+        sessions.expire(stores.settings)
         if options.list_sessions:
             return sessions.list_sessions(stores, options)
         if options.restore is not None:
@@ -103,20 +100,3 @@ def _check(options: Namespace) -> None:
         raise UsageError("--resume and --session at once", hint="--session names a new session")
     if options.status and not options.list_sessions:
         raise UsageError("--status goes with --list-sessions")
-
-
-def expire(settings: Settings) -> int:
-    """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
-    days = settings.spawner.interactive.session_expiry_days
-    if days <= 0:
-        return 0
-    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
-    nothing = os.open(os.devnull, os.O_RDWR)
-    try:
-        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
-        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
-        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
-    except OSError:
-        return 0  # the next start tries again
-    finally:
-        os.close(nothing)

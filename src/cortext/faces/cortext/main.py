@@ -69,8 +69,7 @@ HIDDEN = {
     "hook": "hook",
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
-    "look-at-all": "look_at_all",
-    "index-later": "index_later",
+    "refresh": "refresh",
 }
 
 # What sees to a workspace itself, leaves it, or has nothing to do with the one that we stand in.

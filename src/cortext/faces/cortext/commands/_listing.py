@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 import time
 from glob import iglob
 
@@ -90,13 +88,7 @@ def fresh_listing(stores: Stores) -> Listing:
         if bar is not None:
             bar.end()
     if listing.scan_due:
-        _look_at_all_later()
+        from cortext.faces.cortext.commands import refresh
+
+        refresh.in_background()
     return listing
-
-
-def _look_at_all_later() -> None:
-    """A full look at very many sessions, in a process of its own that nobody waits for."""
-    subprocess.Popen(
-        [sys.executable, "-m", "cortext.faces.cortext.main", "look-at-all"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip

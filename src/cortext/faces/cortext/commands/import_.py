@@ -18,7 +18,8 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.intake import capture_all, note_failure, reason_of
+from cortext.services.capture.importing import capture_all, note_failure
+from cortext.services.capture.intake import reason_of
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
 from cortext.wiring import tools

@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
 def print_hits(found: Sequence[Found]) -> None:
     """A hit a message, in the order of the results."""
     from cortext.faces.terminal.output import print_json
-    from cortext.services.library.json_views import hit_json
+    from cortext.services.library.search import hit_json
 
     print_json([hit_json(item.session, match) for item in found for match in item.matches])
 

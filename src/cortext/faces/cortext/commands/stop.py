@@ -23,7 +23,7 @@ _ABOUT = {
 }
 
 
-def parser(name: str) -> ArgumentParser:
+def parser(name: str = "stop") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
     made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the one that is active here)")

@@ -21,7 +21,7 @@ _ABOUT = {
 }
 
 
-def parser(name: str) -> ArgumentParser:
+def parser(name: str = "upgrade") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
     made.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
