@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -25,6 +26,28 @@ PROMISES = ("TOOL-01", "TOOL-03", "TOOL-04", "TOOL-05", "SESS-001d", "SESS-004d"
 pytestmark = pytest.mark.req(*PROMISES)
 
 Payloads = Sequence[tuple[str, dict[str, Any]]]
+GEMINI_USERS = {
+    "ui": {"theme": "Dracula"},
+    "hooks": {
+        "AfterAgent": [{"matcher": "*", "hooks": [{"type": "command", "command": "say done"}]}],
+        "Notification": [],
+    },
+    "mcpServers": {"other": {"command": "other"}},
+    "unknown": [1, {"deep": "ünï"}],
+}
+OPENCODE_CONFIGS = [
+    '{\n  "theme": "dark"\n}\n',
+    '{\n  "theme": "dark",\n  "mcp": {\n    "other": {\n      "type": "local",\n      "command": ["x"]\n    }\n  }\n}',
+    '{"theme":"dark","mcp":{"other":{"type":"local"}}}',
+    "{}",
+    "{ \n }\n",
+    '{\n\t"mcp": {}\n}\n',
+    '{\r\n  "a": 1\r\n}\r\n',
+    '// mine\n{\n  /* a "quoted", comment */ "url": "http://x/*y*/", // why\n  "list": [1, 2,],\n}\n',
+    '{\n  "mcp": { // servers\n    "other": {"type": "local",},\n  },\n}\n',
+    '\ufeff{"a": "ü答え"}',
+]
+
 NO_OBJECT = ("{", "[]", '"text"', "[" * 100_000)
 
 
@@ -123,6 +146,9 @@ class CodexSamples(LineSamples):
         {".codex/hooks.json": '{"hooks": {}}', ".codex/config.toml": ""},
         {".codex/hooks.json": "{}\n\n", ".codex/config.toml": "\n\n[t]\nx = 1\n\n\n"},
         {".codex/hooks.json": '{\n\t"note": "Ünï"\n}', ".codex/config.toml": "a = 1\r\n[t]\r\nb = 2\r\n"},
+        {".codex/hooks.json": '{"hooks":{"Stop":[]}}', ".codex/config.toml": "# note"},
+        {".codex/hooks.json": '{\n    "hooks": {}\n}\n', ".codex/config.toml": "[t]\nx = 1"},
+        {".codex/config.toml": "\n"},
     )
     broken_settings = (
         *({".codex/hooks.json": text} for text in NO_OBJECT[:3]),
@@ -176,18 +202,27 @@ class GeminiSamples(LineSamples):
         ("assistant", "Now we go."),
     )
     unknown = (b'{"id":"u1","type":"hologram","content":"?"}', b"{}")
-    settings: tuple[Mapping[str, str], ...] = (
-        {".gemini/settings.json": "{}"},
-        {
-            ".gemini/settings.json": '{\n  // mine\n  "theme": "dark", /* and\n more */\n  "mcpServers": {"other": '
-            '{"command": "x"}},\n  "hooks": {\n    "AfterAgent": [{"hooks": []}]\n  }\n}\n'
-        },
-        {".gemini/settings.json": '{\r\n\t"a": "// no comment"\r\n}\r\n'},
+    settings = tuple(
+        {".gemini/settings.json": text}
+        for text in (
+            "{}",
+            "{}\n",
+            *(json.dumps(GEMINI_USERS, indent=indent, ensure_ascii=False) for indent in (None, 2, 4, "\t")),
+            json.dumps(GEMINI_USERS, indent=2) + "\n",
+            json.dumps({"hooks": {}, "mcpServers": {}, "general": {"sessionRetention": {}}}, indent=2),
+            json.dumps({"general": {"sessionRetention": {"enabled": True, "maxAge": "7d"}, "vimMode": True}}, indent=2),
+            json.dumps({"general": {"sessionRetention": {"enabled": False}}}, indent=2),
+            '// mine\n{\n /* a */ "ui": {}, // b\n  "hooks": {\n    "AfterAgent": [] // none\n  }\n}\n',
+            '{\r\n\t"a": "// no comment"\r\n}\r\n',
+        )
     )
-    broken_settings = (
-        *({".gemini/settings.json": text} for text in NO_OBJECT[:3]),
-        {".gemini/settings.json": '{"hooks": 7}'},
-        {".gemini/settings.json": '{"mcpServers": []}'},
+    broken_settings = tuple(
+        {".gemini/settings.json": text}
+        for text in (
+            *NO_OBJECT[:3],
+            *('{"a": }', '{"a": 1,}', '{"a": 1} x', '{"a" 1}', "{1: 2}", '{"hooks": []}'),
+            *('{"hooks": {"AfterAgent": {}}}', '{"mcpServers": 1}', '{"general": {"sessionRetention": 5}}'),
+        )
     )
     answer_lines = (
         {"type": "message", "role": "user", "content": "mine"},
@@ -232,11 +267,12 @@ class OpenCodeSamples(Samples):
         ("user", "Look at it"),
     )
     settings = (
-        {"opencode.json": "{}"},
-        {"opencode.json": '{\n  "$schema": "x",\n  "mcp": {\n    "mine": {"type": "local"}\n  }\n}\n'},
-        {"opencode.jsonc": '{\n  // mine\n  "theme": "x", /* and\n more */\n}\n'},
+        *({"opencode.json": text} for text in OPENCODE_CONFIGS),
+        {"opencode.jsonc": OPENCODE_CONFIGS[-2]},
     )
-    broken_settings = tuple({"opencode.json": text} for text in NO_OBJECT[:3])
+    broken_settings = tuple(
+        {"opencode.json": text} for text in (*NO_OBJECT[:3], '{"mcp": []}', '{"a" 1}', '{"a": 1} {"b": 2}')
+    )
     answer_lines = (
         {"type": "reasoning", "part": {"text": "hm"}},
         {"type": "text", "part": {"text": "Seven herons."}},

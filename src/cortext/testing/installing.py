@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.errors import ConfigError
+from cortext.errors import ConfigError, CortextError
 from cortext.testing.reading import Conformance, tree
 from cortext.tools.base import CommandFile, Hooks, Installer, TranscriptSource
 
@@ -82,6 +82,24 @@ class InstallerConformance(Conformance):
 
             assert any(name in caught.value.message for name in files), caught.value.message
             assert tree(folder) == before, files
+
+    def test_settings_that_are_not_text_or_lead_out_of_the_project_are_left_alone(
+        self, installer: Installer, project: Path, tmp_path: Path
+    ) -> None:
+        outside = tmp_path / "outside"
+        outside.write_text("{}", encoding="utf-8")
+        for path in installer.install_settings(str(project), PROGRAM, dry_run=True):
+            Path(path).parent.mkdir(parents=True, exist_ok=True)
+            Path(path).write_bytes(b"\xff\xfe")
+            with pytest.raises(ConfigError):
+                installer.install_settings(str(project), PROGRAM)
+            assert tree(project) == {str(Path(path).relative_to(project)): b"\xff\xfe"}
+            Path(path).unlink()
+            Path(path).symlink_to(outside)
+            with pytest.raises(CortextError):
+                installer.install_settings(str(project), PROGRAM)
+            assert outside.read_text(encoding="utf-8") == "{}"
+            Path(path).unlink()
 
     def test_its_own_files_lie_in_the_project(self, installer: Installer) -> None:
         commands = [

@@ -16,7 +16,20 @@ from cortext.tools.base import Counts, Transcript, TranscriptSource
 
 # Lines that are no record of any tool.
 GARBAGE = (b"not JSON at all", b"\xff\xfe\xfd", b'{"half": "a rec', b"[" * 5_000, b"null", b"7", b'"text"', b"[1, 2]")
-NONSENSE: tuple[dict[str, Any], ...] = ({}, {"x": 1}, {"offset": -1}, {"pages": 3}, {"files": ["a"]}, {"end": "b"})
+NONSENSE: tuple[dict[str, Any], ...] = (
+    {},
+    {"x": 1},
+    {"offset": -1},
+    {"offset": "many"},
+    {"offset": 10**9},
+    {"offset": 10**9, "seen": ""},
+    {"offset": 5, "seen": "x"},
+    {"offset": 300, "head": 1},
+    {"pages": 3},
+    {"pages": {"x": [1]}},
+    {"sessions": None},
+    {"sessions": {"no": [1, "a", 1]}},
+)
 
 Bare = tuple[str, str, str, Any, bool]
 

@@ -252,6 +252,18 @@ class WriterConformance(Conformance):
         assert [bare(message) for message in writer.read(taken)] == before
         assert writer.write(everyday(), project=str(project), key="../../evil").key != "../../evil"
 
+    def test_a_wanted_key_is_used_where_it_is_free(self, writer: NativeWriter, project: Path) -> None:
+        first = writer.write(everyday(), project=str(project))
+        writer.discard(first, project=str(project))
+
+        again = writer.write(everyday(), project=str(project), key=first.key)
+        taken = writer.write(everyday(), project=str(project), key=first.key)
+        odd = writer.write(everyday(), project=str(project), key="not a key")
+
+        assert again.key == first.key
+        assert len({again.key, taken.key, odd.key}) == 3
+        assert {found.key for found in writer.transcripts(str(project))} == {again.key, taken.key, odd.key}
+
     def test_the_title_is_the_tools_own(self, writer: NativeWriter, project: Path) -> None:
         written = writer.write(everyday(), project=str(project), title="The green boat")
 
@@ -278,6 +290,16 @@ class WriterConformance(Conformance):
         assert launch.cwd == str(project)
         assert written.key in " ".join([*launch.argv, *launch.env.values()])
         assert "-n is not an option" in (launch.argv if writer.prompt_is_public else " ".join(launch.env.values()))
+
+    def test_the_model_gets_all_of_a_session_that_was_written(self, writer: NativeWriter, project: Path) -> None:
+        messages = everyday()
+        written = writer.write(messages, project=str(project))
+        (found,) = (found for found in writer.transcripts(str(project)) if found.key == written.key)
+
+        withheld = writer.withheld(found)
+
+        assert withheld is not None
+        assert not set().union(*withheld.messages.values()) & {message.id for message in messages}
 
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────
 

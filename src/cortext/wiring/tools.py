@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.safety import terminal
-from cortext.services.workspace.installed_tools import detect_all
 from cortext.tools import registry
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
 
@@ -73,6 +72,8 @@ def installer(name: str) -> Installer:
 def chosen_installers(wanted: str) -> list[Installer]:
     """The tools to set up a workspace for: a list of names, or `auto` for those whose program is installed here."""
     if wanted == "auto":
+        from cortext.services.workspace.installed_tools import detect_all
+
         here = [tool for tool in tools() if isinstance(tool, Installer)]
         return [tool for tool, found in zip(here, detect_all(here), strict=True) if found is not None]
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]

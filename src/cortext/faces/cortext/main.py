@@ -69,8 +69,7 @@ HIDDEN = {
     "hook": "hook",
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
-    "look-at-all": "look_at_all",
-    "index-later": "index_later",
+    "refresh": "refresh",
 }
 
 # What sees to a workspace itself, leaves it, or has nothing to do with the one that we stand in.
@@ -146,7 +145,7 @@ def tell_news() -> None:
 
 def adopt_here() -> None:
     """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
-    from cortext.wiring.app import adopt_workspace, find_workspace
+    from cortext.services.workspace.known import adopt_workspace, find_workspace
 
     note_strangers_workspace()
     try:

@@ -22,7 +22,7 @@ _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "ans
 
 
 class GeminiCli:
-    """The adapter for Gemini CLI; see `Tool`."""
+    """The adapter for Gemini CLI."""
 
     name = TOOL
     title = "Gemini CLI"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
@@ -81,7 +80,6 @@ def up_to_date(search: Search, *, exact: bool = False) -> None:
 
 def index_later() -> None:
     """Finish the index in a process that nobody waits for."""
-    subprocess.Popen(
-        [sys.executable, "-m", "cortext.faces.cortext.main", "index-later"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    from cortext.faces.cortext.commands import refresh
+
+    refresh.in_background("--search")

@@ -8,28 +8,18 @@ from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
 from cortext.faces.terminal.talk.interrupt import answer_to, current, raising
 from cortext.safety import terminal
+from cortext.services.talk.slash import Complete
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
-
-
-class Choice(NamedTuple):
-    """A completion: the text that takes the place of the last `length` characters, and a word about it."""
-
-    text: str
-    length: int
-    about: str = ""
-
-
-Complete = Callable[[str], Iterable[Choice]]  # what may follow the text before the cursor
 
 
 class Prompt:
