@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cortext.errors import ConfigError
-from cortext.tools.shared.installer import Change, Entry, Hooks, JsonConfig, Server, Setting, install, remove
+from cortext.tools.shared.entries import Entry, Hooks, Server, Setting
+from cortext.tools.shared.installer import Change, JsonConfig, install, remove
 
 PATH = ".tool/settings.json"
 

@@ -11,7 +11,8 @@ import shlex
 from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
-from cortext.tools.shared.installer import Hooks, JsonConfig, Server
+from cortext.tools.shared.entries import Hooks, Server
+from cortext.tools.shared.installer import JsonConfig
 
 # Not PreCompact (the transcript keeps everything) and no tool events (Stop tells all that a turn did).
 EVENTS = ("SessionStart", "UserPromptSubmit", "UserPromptExpansion", "Stop", "PostCompact", "SessionEnd")

@@ -14,16 +14,8 @@ from collections.abc import Sequence
 
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io.inside import inside
-from cortext.tools.shared.installer import (
-    NAME,
-    Config,
-    Hooks,
-    JsonConfig,
-    TomlConfig,
-    parse_toml,
-    read_config,
-    toml_string,
-)
+from cortext.tools.shared.entries import NAME, Hooks
+from cortext.tools.shared.installer import Config, JsonConfig, TomlConfig, parse_toml, read_config, toml_string
 
 _HOOKS = ".codex/hooks.json"
 # What we ask for with each event. Without a limit of its own, an answer of more than 10,000 characters

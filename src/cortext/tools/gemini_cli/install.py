@@ -11,7 +11,8 @@ from typing import Any
 from cortext.errors import UsageError
 from cortext.tools.base import CommandFile
 from cortext.tools.gemini_cli.gate import COMMAND as GATE
-from cortext.tools.shared.installer import NAME, Entry, Hooks, JsonConfig, Server, Setting, toml_string
+from cortext.tools.shared.entries import NAME, Entry, Hooks, Server, Setting
+from cortext.tools.shared.installer import JsonConfig, toml_string
 
 # What we want to hear of. The others come with every model call, or every chunk of it.
 EVENTS = ("SessionStart", "BeforeAgent", "AfterAgent", "SessionEnd")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cortext.tools.shared.installer import NAME
+from cortext.tools.shared.entries import NAME
 from cortext.tools.shared.jsonc import read_object
 
 

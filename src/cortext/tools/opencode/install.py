@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from cortext.tools.base import CommandFile
 from cortext.tools.opencode.start import FOLDER
-from cortext.tools.shared.installer import JsonConfig, Server
+from cortext.tools.shared.entries import Server
+from cortext.tools.shared.installer import JsonConfig
 
 PLUGIN = f"{FOLDER}/plugin/cortext.js"
 _PLACEHOLDERS = re.compile(r"\$(?=\d|ARGUMENTS)")
