@@ -1,4 +1,4 @@
-"""Settings: where they come from, which wins, what is refused, and what a repository may not set."""
+"""Settings: sources, precedence, errors, and what an untrusted repository may not set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.support.cli import cortext
 
 
 def value_of(settings: Settings, name: str) -> Value:
-    """The value of a setting by its dotted name."""
+    """Return the value of a setting by its dotted name."""
     value: Value = attrgetter(name)(settings)
     return value
 
 
 @pytest.fixture
 def user_file(home: Path) -> Path:
-    """The user's settings file, not there yet."""
+    """Return the path of the user's settings file, which does not exist yet."""
     path = home / ".config" / "cortext" / "config.toml"
     path.parent.mkdir(parents=True)
     return path
@@ -31,13 +31,13 @@ def user_file(home: Path) -> Path:
 
 @pytest.fixture
 def workspace_file(tmp_path: Path) -> Path:
-    """The settings file of a workspace in the test's folder, not there yet."""
+    """Return the path of the workspace's settings file, which does not exist yet."""
     (tmp_path / ".workspace").mkdir()
     return tmp_path / ".workspace" / "config.toml"
 
 
 @pytest.mark.req("SAFE-04")
-def test_without_any_file_everything_is_as_built_in(tmp_path: Path) -> None:
+def test_without_any_file_every_setting_has_its_default(tmp_path: Path) -> None:
     settings = load(str(tmp_path))
     assert {name: value_of(settings, name) for name in SETTINGS} == {
         name: setting.default for name, setting in SETTINGS.items()
@@ -46,7 +46,7 @@ def test_without_any_file_everything_is_as_built_in(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SAFE-04")
-def test_the_workspace_wins_over_the_user_and_the_environment_over_both(
+def test_the_workspace_overrides_the_user_and_the_environment_both(
     user_file: Path, workspace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert load(str(tmp_path)).workspace.pause_minutes == 5
@@ -54,15 +54,15 @@ def test_the_workspace_wins_over_the_user_and_the_environment_over_both(
     assert load(str(tmp_path)).workspace.pause_minutes == 10
     workspace_file.write_text("[workspace]\npause_minutes = 20\n", encoding="utf-8")
     assert load(str(tmp_path)).workspace.pause_minutes == 20
-    assert load().workspace.pause_minutes == 10, "outside that workspace its settings do not count"
+    assert load().workspace.pause_minutes == 10, "its settings apply only in that workspace"
     monkeypatch.setenv("CORTEXT_WORKSPACE_PAUSE_MINUTES", "30")
     assert load(str(tmp_path)).workspace.pause_minutes == 30
-    assert load(str(tmp_path)).workspace.commit is False, "what only one of them says stays"
+    assert load(str(tmp_path)).workspace.commit is False, "a setting that only one file has is kept"
 
 
 @pytest.mark.req("SAFE-04")
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
-def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
+def test_only_harmless_settings_of_an_untrusted_repository_apply(
     setting: Setting, workspace_file: Path, tmp_path: Path
 ) -> None:
     table, _, key = setting.name.rpartition(".")
@@ -85,10 +85,10 @@ def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
 
 
 @pytest.mark.req("SAFE-04")
-def test_what_moves_data_or_unmasks_secrets_is_never_free_to_a_repository() -> None:
-    """A list written out, so that whoever makes one of these free has to say so here too."""
-    free = {name for name, setting in SETTINGS.items() if setting.anywhere}
-    assert free == {
+def test_the_settings_open_to_an_untrusted_repository_are_pinned() -> None:
+    """Written out, so that opening another setting requires a change here too."""
+    open_settings = {name for name, setting in SETTINGS.items() if setting.anywhere}
+    assert open_settings == {
         "store.lock_timeout",
         "session.idle_minutes",
         "workspace.pause_minutes",
@@ -102,7 +102,7 @@ def test_what_moves_data_or_unmasks_secrets_is_never_free_to_a_repository() -> N
 
 
 @pytest.mark.req("SAFE-04")
-def test_a_wrong_value_of_an_ignored_setting_does_no_harm(workspace_file: Path, tmp_path: Path) -> None:
+def test_an_invalid_value_of_an_ignored_setting_is_ignored(workspace_file: Path, tmp_path: Path) -> None:
     workspace_file.write_text('[workspace]\nmask = "perhaps"\n', encoding="utf-8")
     settings = load(str(tmp_path))
     assert settings.workspace.mask is True
@@ -110,7 +110,7 @@ def test_a_wrong_value_of_an_ignored_setting_does_no_harm(workspace_file: Path, 
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_an_unknown_setting_is_named_with_its_file_and_the_known_ones(user_file: Path) -> None:
+def test_an_unknown_setting_is_reported_with_its_file_and_a_suggestion(user_file: Path) -> None:
     user_file.write_text("[workspace]\npause_minuts = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         load()
@@ -130,7 +130,7 @@ def test_an_unknown_setting_is_named_with_its_file_and_the_known_ones(user_file:
         ('[store]\nlock_timeout = "long"\n', "store.lock_timeout = 'long' is not a number"),
     ],
 )
-def test_a_wrong_type_is_named_with_its_file(user_file: Path, text: str, said: str) -> None:
+def test_a_wrong_type_is_reported_with_its_file(user_file: Path, text: str, said: str) -> None:
     user_file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
         load()
@@ -140,7 +140,7 @@ def test_a_wrong_type_is_named_with_its_file(user_file: Path, text: str, said: s
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_a_wrong_type_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_type_in_the_environment_is_reported_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_STORE_LOCK_TIMEOUT", "long")
     with pytest.raises(ConfigError, match=r"^\$CORTEXT_STORE_LOCK_TIMEOUT: store\.lock_timeout = 'long'"):
         load()
@@ -148,7 +148,7 @@ def test_a_wrong_type_in_the_environment_names_the_variable(monkeypatch: pytest.
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
 @pytest.mark.parametrize("raw", [b"[workspace\n", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["syntax", "utf-8", "twice"])
-def test_a_file_that_is_not_toml_is_named(user_file: Path, raw: bytes) -> None:
+def test_a_file_that_is_not_toml_is_reported(user_file: Path, raw: bytes) -> None:
     user_file.write_bytes(raw)
     with pytest.raises(ConfigError) as caught:
         load()
@@ -159,14 +159,14 @@ def test_a_file_that_is_not_toml_is_named(user_file: Path, raw: bytes) -> None:
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_a_settings_file_that_is_a_folder_is_an_error_not_a_crash(user_file: Path) -> None:
+def test_a_folder_in_place_of_the_settings_file_is_an_error(user_file: Path) -> None:
     user_file.mkdir()
     with pytest.raises(ConfigError, match="cannot read"):
         load()
 
 
 @pytest.mark.req("SAFE-04")
-def test_trust_is_for_one_folder_and_its_settings_as_they_are(workspace_file: Path, tmp_path: Path) -> None:
+def test_trust_covers_one_folder_with_its_current_settings(workspace_file: Path, tmp_path: Path) -> None:
     root = str(tmp_path)
     workspace_file.write_text("[workspace]\nmask = false\n", encoding="utf-8")
     assert not is_trusted(root)
@@ -174,13 +174,13 @@ def test_trust_is_for_one_folder_and_its_settings_as_they_are(workspace_file: Pa
     assert is_trusted(root)
     assert not is_trusted(root + "/other")
     workspace_file.write_text("[workspace]\nmask = false\nkeep_unmasked = true\n", encoding="utf-8")
-    assert not is_trusted(root), "a changed file is asked about again"
+    assert not is_trusted(root), "a changed file must be trusted again"
     workspace_file.write_text("[workspace]\nmask = false\n", encoding="utf-8")
     assert is_trusted(root)
 
 
 @pytest.mark.req("SAFE-04")
-def test_another_file_by_the_environment_and_relative_folders_are_not_taken(
+def test_cortext_config_names_another_file_and_relative_folders_are_ignored(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.toml"

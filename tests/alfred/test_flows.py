@@ -100,7 +100,7 @@ def test_the_phone_is_told_what_a_phone_can_do(home: Path, model: Parrot, telegr
     telegram.fail("getMe", Fault(502))
     telegram.fail("deleteWebhook", Fault(500), Fault(429, retry_after=1))
     with Bot(env, telegram) as bot:
-        assert "no way to Telegram" in bot.logged(), "a hiccup at the start is no end"
+        assert "Telegram is unreachable" in bot.logged(), "a hiccup at the start is no end"
         # A failed question is asked again by a touch.
         model.push(Reply.error(400, "no such thing"), "At last.")
         telegram.say(ME, "a question")
@@ -110,12 +110,12 @@ def test_the_phone_is_told_what_a_phone_can_do(home: Path, model: Parrot, telegr
         telegram.wait_for(lambda: _last(telegram) == "At last.")
         assert telegram.count("answerCallbackQuery") == 1
         telegram.say(ME, "/retry")
-        telegram.wait_for(lambda: _last(telegram).startswith("Nothing waits for an answer"))
+        telegram.wait_for(lambda: _last(telegram).startswith("There is nothing to answer"))
         # One that the model's limit cut says so, and goes on.
         model.push(Reply(text="One, two,", stop="length"), "three.")
         telegram.say(ME, "count")
         telegram.wait_for(lambda: "the answer is incomplete" in _last(telegram) and telegram.sent(ME)[-1].buttons)
-        telegram.touch(telegram.sent(ME)[-1], "Go on")
+        telegram.touch(telegram.sent(ME)[-1], "Continue")
         telegram.wait_for(lambda: _last(telegram) == "three.")
         # A stranger who touches a button is nobody.
         told = telegram.sent(ME)[-1]
@@ -153,7 +153,7 @@ def test_without_a_model_the_phone_keeps_the_words(home: Path, model: Parrot, te
     env = {**environment(home, None, telegram), "PATH": "/usr/bin:/bin"}
     with Bot(env, telegram):
         telegram.say(ME, "remember the milk")
-        telegram.wait_for(lambda: "has to be set up at the desk" in _last(telegram))
+        telegram.wait_for(lambda: "has to be set up on the command line" in _last(telegram))
         assert "export" not in _last(telegram) and "pip" not in _last(telegram)
     with Bot(environment(home, model, telegram), telegram):
         telegram.say(ME, "/retry")

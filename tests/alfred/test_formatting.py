@@ -1,4 +1,4 @@
-"""Markdown as Telegram shows it, and long texts as several messages: nothing cut, nothing broken, nothing smuggled."""
+"""Markdown for Telegram, and long texts as several messages: nothing cut, nothing broken, nothing smuggled."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def _parts(styled: Styled, kind: str) -> list[str]:
     return [styled.text[entity.start : entity.end] for entity in styled.entities if entity.kind == kind]
 
 
-def test_the_usual_markdown() -> None:
+def test_common_markdown_becomes_entities() -> None:
     styled = render(
         "# Plan for *today*\n\nThis is **bold `code` here**, _so_ ~~not~~ that, snake_case_name and 2*3*4.\n"
         "- one\n* two\n\n```python\ndef f():\n    return '**'\n```\n> said she\n> twice\n\n"
@@ -53,7 +53,7 @@ def test_the_usual_markdown() -> None:
         "]( ][ )( **",
     ],
 )
-def test_what_is_no_markdown_stays_as_it_was(written: str) -> None:
+def test_text_that_is_not_markdown_is_unchanged(written: str) -> None:
     styled = render(written)
     assert styled.text == written.replace("<em@il>", "em@il")
     if "em@il" in written:
@@ -79,7 +79,7 @@ def test_a_table_is_shown_in_columns() -> None:
     assert _parts(render("| a | b |\n| 1 | 2 |"), PRE) == ["| a | b |\n| 1 | 2 |"], "and while it is still coming"
 
 
-def test_check_boxes_images_and_addresses() -> None:
+def test_check_boxes_images_and_links_are_rendered() -> None:
     styled = render(
         '- [ ] open\n- [x] done\n- [link](https://a.example)\n\n![A cat](https://b.example/c.png "Tom") '
         "![](https://d.example/e.png)\nSee <https://f.example/_x_> or <me@g.example>, **重点**内容"
@@ -104,12 +104,12 @@ def test_escape_codes_and_hidden_characters_are_made_visible() -> None:
     styled.text.encode("utf-8")
 
 
-def test_a_block_that_is_still_coming_is_a_block() -> None:
+def test_an_unfinished_code_block_is_shown_as_code() -> None:
     assert _parts(render("look:\n```\nfirst line\nsecond"), PRE) == ["first line\nsecond"]
 
 
 def _check(styled: Styled, pieces: list[Styled]) -> None:
-    """What Telegram demands of every message, and what we promise."""
+    """Check what Telegram demands of every message, and what we promise."""
     flat = "".join(styled.text.split())
     assert "".join("".join(piece.text.split()) for piece in pieces) == flat, "words were lost or doubled"
     for piece in pieces:
@@ -126,7 +126,7 @@ def _check(styled: Styled, pieces: list[Styled]) -> None:
 
 
 @given(st.text(st.sampled_from("*_`~[]()#>|-\\ \nab😀é\u0301\u200d"), max_size=300))
-def test_any_markup_gives_a_message_that_telegram_takes(written: str) -> None:
+def test_any_markup_gives_a_message_that_telegram_accepts(written: str) -> None:
     styled = render(written)
     if written.strip():
         assert styled.text or not written.strip("*_`~[]()#>|-\\ \n\u200d\u0301")
@@ -141,12 +141,12 @@ def test_any_markup_gives_a_message_that_telegram_takes(written: str) -> None:
     ),
     st.integers(1, 60),
 )
-def test_any_long_text_is_split_and_not_cut(words: list[str], times: int) -> None:
+def test_a_long_text_is_split_and_not_truncated(words: list[str], times: int) -> None:
     styled = render("".join(words) * times)
     _check(styled, split(styled))
 
 
-def test_borders_are_where_a_reader_would_pause() -> None:
+def test_texts_are_split_where_a_reader_would_pause() -> None:
     paragraph = "A sentence of some length that goes on. " * 20
     pieces = split(render("\n\n".join([paragraph.strip()] * 12)))
     assert len(pieces) > 1
@@ -157,7 +157,7 @@ def test_borders_are_where_a_reader_would_pause() -> None:
     assert all(set(piece.text.split()) == {"word"} for piece in words)
 
 
-def test_formatting_goes_on_over_a_border() -> None:
+def test_formatting_continues_in_the_next_message() -> None:
     (first, second, *_) = split(render(f"**{'bold ' * 1500}end**"))
     assert _parts(first, BOLD) == [first.text]
     assert _parts(second, BOLD) == [second.text]
@@ -172,7 +172,7 @@ def test_formatting_goes_on_over_a_border() -> None:
     assert [len(_parts(piece, PRE)) for piece in pieces] == [0, 1]
 
 
-def test_emoji_and_accents_are_not_cut_apart() -> None:
+def test_emoji_and_accents_are_not_split() -> None:
     family = "👨‍👩‍👧‍👦"
     for text in (family * 600, "e\u0301" * 5000, "👍🏽" * 2500):
         pieces = split(Styled(text, []))
@@ -182,6 +182,6 @@ def test_emoji_and_accents_are_not_cut_apart() -> None:
 
 
 @pytest.mark.parametrize("hostile", ["*a* ", "[", "`a`", "_*", "**a ", "\\`", "> ", "~~", "a`b``c", "](x) ["])
-def test_hostile_markup_is_taken_whole(hostile: str) -> None:
+def test_hostile_markup_is_kept_completely(hostile: str) -> None:
     styled = render(hostile * 8_000)
     _check(styled, split(styled))

@@ -1,4 +1,4 @@
-"""What is not served: strangers, forgeries, repetitions, floods, names that are paths. Refused, logged, not stored."""
+"""What is not served: strangers, forgeries, duplicates, floods, path-like names. Refused, logged, and not stored."""
 
 from __future__ import annotations
 
@@ -30,35 +30,33 @@ def env(home: Path, model: Parrot, telegram: TelegramServer) -> dict[str, str]:
 
 
 def _everything(home: Path) -> str:
-    """All that was stored, as one text."""
+    """Return everything that was stored, as one text."""
     data = home / ".local" / "share" / "alfred"
     files = [path for path in data.rglob("*") if path.is_file()]
     return "\n".join([*(str(path) for path in files), *(path.read_text("utf-8", "replace") for path in files)])
 
 
 @pytest.mark.req("CHAT-13")
-def test_only_who_is_on_the_list_is_served(
-    home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
-) -> None:
+def test_only_listed_users_are_served(home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
     with Bot(env, telegram, "--verbose") as bot:
         telegram.say(STRANGER, "let me in, zanzibar")
         telegram.say(-100200, "zanzibar from a group", user=STRANGER)
         telegram.say(STRANGER, "/new zanzibar")
-        for size in (1_000_000, 30_000):  # never from Telegram itself: it cuts at 4,096
+        for size in (1_000_000, 30_000):  # never from Telegram itself, whose limit is 4,096
             telegram.say(ME, "x" * size + "zanzibar")
         telegram.push({"update_id": 7000, "message": {"chat": {"id": "zanzibar"}, "text": "zanzibar"}})
         telegram.push({"update_id": 7001, "message": "zanzibar"})
         telegram.say(ME, "this one counts")
         telegram.wait_for(lambda: telegram.said(ME) and "Created" in telegram.said(ME)[-1])
-        told = "This is a private assistant. Your user id is 666: its owner can put it on the list."
-        assert telegram.said(STRANGER) == [told]  # told once, not for every message
+        reply = "This is a private assistant. Your user id is 666: its owner can add it to the list."
+        assert telegram.said(STRANGER) == [reply]  # once, not for every message
         assert telegram.said(-100200) == []
         log = bot.logged()
     assert "refused: user 666 is not on the list" in log
     assert "refused: an update of more than half a megabyte" in log
     assert "refused: a message of 30,008 characters" in log
     assert log.count("refused: a message without a chat") == 1
-    assert log.count("refused: a message that is no object") == 1
+    assert log.count("refused: a message that is not an object") == 1
     assert "zanzibar" not in _everything(home)
     assert len(model.turns) == 1
     assert [path.name for path in sessions_of(home).iterdir() if not path.name.startswith(".")] == ["tg_4711"]
@@ -66,7 +64,7 @@ def test_only_who_is_on_the_list_is_served(
 
 
 @pytest.mark.req("CHAT-13")
-def test_with_nobody_on_the_list_everybody_learns_his_number(
+def test_with_an_empty_list_every_user_is_told_the_id(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
 ) -> None:
     with Bot(env, telegram, allowed="") as bot:
@@ -74,18 +72,18 @@ def test_with_nobody_on_the_list_everybody_learns_his_number(
         telegram.wait_for(lambda: telegram.said(ME))
         assert "Your user id is 4711" in telegram.said(ME)[0]
         assert 'allowed_users = "4711"' in telegram.said(ME)[0]
-        assert "everybody is refused" in bot.logged()
+        assert "every user is refused" in bot.logged()
     assert model.turns == []
     assert not sessions_of(home).exists()
 
 
-def test_a_token_that_telegram_does_not_know_is_not_shown(env: dict[str, str], telegram: TelegramServer) -> None:
+def test_an_unknown_token_is_not_shown(env: dict[str, str], telegram: TelegramServer) -> None:
     secret = "987654:AAH-this-is-not-the-right-token-at-all-000"
     bot = Bot({**env, "TELEGRAM_BOT_TOKEN": secret}, telegram, "--verbose")
     bot.start(wait=False)
     assert bot.process is not None
     assert bot.process.wait(20) == 7
-    assert "Telegram does not know this bot" in bot.logged()
+    assert "unknown bot token" in bot.logged()
     assert secret.partition(":")[2] not in bot.logged()
 
 
@@ -96,7 +94,7 @@ def _free_port() -> int:
 
 
 @pytest.mark.req("CHAT-13")
-def test_a_webhook_hears_only_who_knows_the_secret(
+def test_a_webhook_accepts_only_requests_with_the_secret(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
 ) -> None:
     port = _free_port()
@@ -111,7 +109,7 @@ def test_a_webhook_hears_only_who_knows_the_secret(
         assert telegram.deliver(b'{"update_id": 1, "message": {"text": "' + b"x" * 1_000_000 + b'"}}') in (0, 400, 413)
         assert telegram.deliver(update) == 200
         telegram.wait_for(lambda: telegram.said(ME) and "Created" in telegram.said(ME)[-1])
-        # Telegram sends again what it thinks was not heard; an attacker might, too.
+        # Telegram repeats what it thinks was not received; an attacker might, too.
         assert telegram.deliver(update) == 200
         bot.wait_for_log("was taken before")
     with bot:
@@ -150,7 +148,7 @@ def test_a_file_name_is_cleaned_not_refused(name: object, kept: str) -> None:
     assert (media.name, media.ref) == (kept, "telegram:F")
 
 
-def test_numbers_become_names_by_one_rule() -> None:
+def test_chat_ids_become_names_by_one_rule() -> None:
     assert Address(4711).name == "tg_4711"
     assert Address(-1001234567890).name == "tg_n1001234567890"
     assert Address(-1001234567890, 7).name == "tg_n1001234567890_t7"
@@ -175,24 +173,24 @@ def test_numbers_become_names_by_one_rule() -> None:
         {"update_id": 1, "deleted_business_messages": {"chat": {"id": 5}, "message_ids": "all"}},
     ],
 )
-def test_what_is_no_update_is_refused(update: object) -> None:
+def test_a_malformed_update_is_refused(update: object) -> None:
     with pytest.raises(Refused):
         read(update, longest=100)
 
 
-def test_replies_in_a_group_are_no_topics_of_their_own() -> None:
+def test_replies_in_a_group_are_not_topics() -> None:
     message = {"message_id": 1, "chat": {"id": -5}, "from": {"id": 4711}, "text": "x", "message_thread_id": 9}
     assert read({"update_id": 1, "message": message}, longest=10).address == Address(-5)
     message["is_topic_message"] = True
     assert read({"update_id": 1, "message": message}, longest=10).address == Address(-5, 9)
-    # What is meant for another bot of the group is not ours.
+    # What is meant for another bot in the group is not ours.
     message["text"] = "/new@other_bot"
     assert read({"update_id": 1, "message": message}, longest=20, bot_name="alfred_bot").kind == "nothing"
     message["text"] = "@Alfred_bot hello"
     assert read({"update_id": 1, "message": message}, longest=20, bot_name="alfred_bot").text == "hello"
 
 
-def test_what_is_forwarded_is_nobodys_order() -> None:
+def test_a_forwarded_command_is_not_executed() -> None:
     message = {
         "message_id": 1,
         "chat": {"id": 5},
@@ -204,25 +202,25 @@ def test_what_is_forwarded_is_nobodys_order() -> None:
     assert (incoming.kind, incoming.text) == ("words", "[I forward what somebody else wrote:] /delete")
 
 
-def test_what_the_user_points_at_is_said() -> None:
-    pointed = {"message_id": 1, "text": "the second option " * 40}
-    message = {"message_id": 2, "chat": {"id": 5}, "from": {"id": 5}, "text": "why this?", "reply_to_message": pointed}
-    told = read({"update_id": 1, "message": message}, longest=100).text
-    assert told.startswith("[About: “the second option the second option")
-    assert told.endswith("…”] why this?")
-    assert len(told) < 240
+def test_the_message_replied_to_is_quoted() -> None:
+    original = {"message_id": 1, "text": "the second option " * 40}
+    message = {"message_id": 2, "chat": {"id": 5}, "from": {"id": 5}, "text": "why this?", "reply_to_message": original}
+    text = read({"update_id": 1, "message": message}, longest=100).text
+    assert text.startswith("[About: “the second option the second option")
+    assert text.endswith("…”] why this?")
+    assert len(text) < 240
     message["text"] = "/session"
     assert read({"update_id": 1, "message": message}, longest=100).text == "/session"
 
 
-def test_no_line_of_the_log_holds_the_token() -> None:
+def test_no_line_of_the_log_contains_the_token() -> None:
     formatter = WithoutToken(TOKEN)
     try:
         raise ValueError(f"The token `{TOKEN}` was rejected at https://api.telegram.org/bot{TOKEN}/getMe\x1b[2J")
     except ValueError as error:
-        told = (type(error), error, error.__traceback__)
-        record = logging.LogRecord("x", logging.ERROR, "", 0, "calling %s", (f"/bot{TOKEN}/getUpdates",), told)
-    for _ in range(2):  # the traceback is kept by the record: it must not come back uncleaned
+        raised = (type(error), error, error.__traceback__)
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "calling %s", (f"/bot{TOKEN}/getUpdates",), raised)
+    for _ in range(2):  # the record caches the traceback: it must not come back unmasked
         line = formatter.format(record)
         assert "Traceback" in line
         assert TOKEN not in line

@@ -1,4 +1,4 @@
-"""The bot, as a process, against Telegram on loopback through the library's own client."""
+"""The bot as a process, against Telegram on loopback, through the library's own client."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def env(home: Path, model: Parrot, telegram: TelegramServer) -> dict[str, str]:
 
 
 def _ask(telegram: TelegramServer, words: str, chat: int = ME, thread: int | None = None, *, answer: str = "") -> str:
-    """A user says something and waits for the whole answer."""
+    """Send a message as a user and wait for the complete answer."""
     before = len(telegram.said(chat, thread))
     telegram.say(chat, words, user=ME, thread=thread)
     answer = answer or ("" if words.startswith("/") else f"Answer to {words}")
@@ -39,23 +39,23 @@ def _ask(telegram: TelegramServer, words: str, chat: int = ME, thread: int | Non
 
 
 def _wait_for_answer(telegram: TelegramServer, count: int, beginning: str) -> None:
-    """Until there are so many messages, and the last one begins so."""
+    """Wait until there are this many messages and the last one has this beginning."""
     telegram.wait_for(lambda: len(telegram.said(ME)) == count and telegram.said(ME)[-1].startswith(beginning))
 
 
 @pytest.mark.req("CHAT-06", "CHAT-13")
-def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
+def test_a_day_with_the_bot(home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
     alfred(env, "--new", "we met at the desk")
     desk = json.loads((sessions_of(home) / "current.json").read_text(encoding="utf-8"))["session_id"]
     with Bot(env, telegram) as bot:
-        assert "/sessions shows what there is" in _ask(telegram, "/start")
+        assert "/sessions lists your sessions" in _ask(telegram, "/start")
         first = _ask(telegram, "hello", answer="conversation.")
         assert first == (
             "Answer to hello\n\nCreated session tg_4711. Use /new to start fresh or /sessions to resume a past "
             "conversation."
         )
         assert _ask(telegram, "again") == "Answer to again"
-        # A topic is a session of its own, the group's chat another; numbers become legal ids by one rule.
+        # A topic is a session of its own, the group's chat another; chat ids become legal ids by one rule.
         assert "Created session tg_n1001234567890_t7." in _ask(telegram, "in the topic", GROUP, 7, answer="Created")
         assert "Created session tg_n1001234567890." in _ask(telegram, "in the group", GROUP, answer="Created")
         assert _ask(telegram, "once more", GROUP, 7) == "Answer to once more"
@@ -65,7 +65,7 @@ def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, tele
             "once more",
             "Answer to once more",
         ]
-        # The desk's session is listed, and a touch resumes it; the desk sees the phone's.
+        # The session of the command line is listed, and one tap resumes it; the command line lists the bot's.
         listed = _ask(telegram, "/sessions")
         assert f"/resume_{desk}" in listed
         assert _ask(telegram, f"/resume_{desk}@alfred_test_bot") == f"Resumed session {desk} (2 messages)"
@@ -98,7 +98,7 @@ def test_a_day_on_the_phone(home: Path, env: dict[str, str], model: Parrot, tele
         assert TOKEN.partition(":")[2] not in bot.logged()
 
 
-def test_an_answer_grows_before_the_eyes(env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
+def test_an_answer_is_shown_while_it_grows(env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
     rest = threading.Event()
     model.push(Reply(text="first words, then the rest of it", hold=rest, hold_at=3))
     with Bot(env, telegram):
@@ -108,29 +108,29 @@ def test_an_answer_grows_before_the_eyes(env: dict[str, str], model: Parrot, tel
         rest.set()
         telegram.wait_for(lambda: telegram.said(ME)[0].startswith("first words, then the rest of it\n\nCreated"))
         assert len(telegram.sent(ME)) == 1  # one message, edited
-        # /stop is heard at once, though the answer before it is not finished.
+        # /stop takes effect at once, although the answer before it is not finished.
         never = threading.Event()
         model.push(Reply(text="endless words that nobody wants", hold=never, hold_at=2))
         telegram.say(ME, "more")
         telegram.wait_for(lambda: telegram.said(ME)[-1].startswith("endless"))
         telegram.say(ME, "/stop")
-        telegram.wait_for(lambda: telegram.said(ME)[-1] == "Nothing more is being written.")
+        telegram.wait_for(lambda: telegram.said(ME)[-1] == "Nothing is being written now.")
         assert telegram.said(ME)[1].endswith("(stopped)")
         assert _ask(telegram, "fine", answer="fine").endswith("fine")
 
 
 @pytest.mark.req("CHAT-13")
-def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
+def test_media_is_kept_by_reference(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
     with Bot(env, telegram):
         _ask(telegram, "hello")
         before = len(telegram.said(ME))
         telegram.send(ME, voice={"file_id": "VOICE1", "duration": 12, "mime_type": "audio/ogg"})
         telegram.wait_for(lambda: "I cannot open a voice message yet" in telegram.said(ME)[-1])
         telegram.send(ME, photo=[{"file_id": "small"}, {"file_id": "LARGE"}], caption="what is this?")
-        note = "(the photo itself was not opened: only your words were read)"
+        note = "(the photo itself was not opened: only your text was read)"
         telegram.wait_for(lambda: telegram.said(ME)[-1].endswith(note))
         assert telegram.said(ME)[-1].startswith("Answer to [photo] what is this?")
-        # An edit is one more line that says what it replaces; no line is changed, and nobody is answered twice.
+        # An edit is one more line that says what it replaces; no line is changed, and nothing is answered twice.
         log = sessions_of(home) / "tg_4711" / "current.jsonl"
         stored = log.read_bytes()
         original = messages_of(home, "tg_4711")[0]["extra"]["telegram"]["message"]
@@ -141,7 +141,7 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
         assert len(telegram.said(ME)) == before + 2
         telegram.say(ME, "and on")
         telegram.wait_for(lambda: len(telegram.said(ME)) == before + 3 and "and on" in telegram.said(ME)[-1])
-        assert "got no answer" not in telegram.said(ME)[-1], "an edit wants none"
+        assert "got no answer" not in telegram.said(ME)[-1], "an edit is not answered"
     lines = lines_of(log)
     voice = next(line for line in lines if line.get("content", "").startswith("[voice message: 12 s]"))
     assert voice["parts"][1] == {"type": "file", "ref": "telegram:VOICE1", "media_type": "audio/ogg"}
@@ -154,7 +154,7 @@ def test_what_is_no_text_is_kept_by_reference(home: Path, env: dict[str, str], t
 
 
 @pytest.mark.req("CHAT-13")
-def test_nothing_that_the_owner_sends_vanishes(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
+def test_nothing_that_the_owner_sends_is_lost(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
     sent: list[tuple[dict[str, Any], str]] = [
         ({"document": {"file_id": "F", "file_name": "\u200fa/2026.pdf "}, "caption": "x"}, "[file: a_2026.pdf] x"),
         ({"document": {"file_id": "F", "file_name": ["no name"]}, "caption": "none"}, "[file] none"),
@@ -171,18 +171,18 @@ def test_nothing_that_the_owner_sends_vanishes(home: Path, env: dict[str, str], 
     ]  # fmt: skip
     with Bot(env, telegram):
         _ask(telegram, "hello")
-        for place, (body, told) in enumerate(sent):
+        for number, (body, text) in enumerate(sent):
             telegram.send(ME, **body)
-            _wait_for_answer(telegram, place + 2, f"Answer to {told}")
+            _wait_for_answer(telegram, number + 2, f"Answer to {text}")
         telegram.send(ME, story={"chat": {"id": 1}, "id": 2})
-        telegram.wait_for(lambda: "nothing of what is in it" in telegram.said(ME)[-1])
+        telegram.wait_for(lambda: "but not its content" in telegram.said(ME)[-1])
     stored = [line["content"] for line in messages_of(home, "tg_4711") if line["role"] == "user"]
-    assert [text.startswith(told) for text, (_, told) in zip(stored[1:], sent, strict=False)] == [True] * len(sent)
+    assert [said.startswith(text) for said, (_, text) in zip(stored[1:], sent, strict=False)] == [True] * len(sent)
     assert stored[-1] == "[story]"
 
 
 @pytest.mark.req("CHAT-13")
-def test_limits_and_lost_connections_are_met(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
+def test_limits_and_lost_connections_are_survived(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
     telegram.fail("getMe", Fault(cut=True))
     with Bot(env, telegram) as bot:
         telegram.fail("getUpdates", Fault(502), Fault(429, retry_after=1))
@@ -190,27 +190,27 @@ def test_limits_and_lost_connections_are_met(home: Path, env: dict[str, str], te
         telegram.fail("editMessageText", Fault(cut_after=True), Fault(502))
         assert _ask(telegram, "in bad weather").startswith("Answer to in bad weather")
         assert _ask(telegram, "still there?") == "Answer to still there?"
-        # Sent, but nobody told us: what is left behind is a lone sign, not a second answer.
+        # Sent, but the reply was lost: a lone placeholder is left, not a second answer.
         telegram.fail("sendMessage", Fault(cut_after=True))
         assert _ask(telegram, "and now?") == "Answer to and now?"
         assert [sent.text for sent in telegram.sent(ME)].count("…") == 1
         assert telegram.said(ME).count("Answer to and now?") == 1
-        # Formatting that Telegram would not take is sent plain rather than not at all.
+        # Formatting that Telegram rejects is sent as plain text rather than not at all.
         telegram.fail("editMessageText", Fault(400, "Bad Request: can't parse entities"))
         assert _ask(telegram, "**x**", answer="Answer to x") == "Answer to x"
-        # A user who deletes the answer while it is written gets it again; one who blocks us is left in peace.
+        # A user who deletes the answer while it is written gets it again; one who blocks us gets nothing more.
         telegram.fail("editMessageText", Fault(400, "Bad Request: message to edit not found"))
         assert _ask(telegram, "deleted") == "Answer to deleted"
         telegram.fail("sendMessage", Fault(403, "Forbidden: bot was blocked by the user"))
         telegram.say(ME, "blocked")
-        bot.wait_for_log("has nobody to be answered")
+        bot.wait_for_log("cannot be delivered")
         assert _ask(telegram, "back again") == "Answer to back again"
     users = [line["content"] for line in messages_of(home, "tg_4711") if line["role"] == "user"]
     assert users == ["in bad weather", "still there?", "and now?", "**x**", "deleted", "blocked", "back again"]
 
 
 @pytest.mark.req("CHAT-13")
-def test_a_restart_goes_on_where_it_stopped(
+def test_a_restart_continues_where_it_stopped(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
 ) -> None:
     rest = threading.Event()
@@ -283,7 +283,9 @@ def test_a_crash_between_a_call_and_its_result(
     assert not (folder / "memory").exists(), "the tool was run a second time"
 
 
-def test_a_command_is_not_done_again_for_its_answer(home: Path, env: dict[str, str], telegram: TelegramServer) -> None:
+def test_a_command_is_not_repeated_to_resend_its_answer(
+    home: Path, env: dict[str, str], telegram: TelegramServer
+) -> None:
     bot = Bot(env, telegram)
     with bot:
         for words in ("one", "/new", "two", "/delete", "/new", "three", "/delete"):
@@ -305,7 +307,7 @@ def test_a_command_is_not_done_again_for_its_answer(home: Path, env: dict[str, s
 
 
 @pytest.mark.req("CHAT-14", "SAFE-02")
-def test_a_search_sends_no_secret_to_a_phone_or_a_group(env: dict[str, str], telegram: TelegramServer) -> None:
+def test_a_search_sends_no_secret_to_a_chat_or_a_group(env: dict[str, str], telegram: TelegramServer) -> None:
     secret = "ghp_" + "Zx8Qw3Rt6Yp1Lk9Nm2Vb5Hc7Jd4Sf0Ga1Te3"
     alfred(env, "--new", f"my key is {secret}, about the zeppelin hangar")
     with Bot(env, telegram) as bot:

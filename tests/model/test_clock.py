@@ -1,4 +1,4 @@
-"""Time as it is written."""
+"""Timestamps."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_seconds_become_a_timestamp(seconds: float, text: str) -> None:
 
 @pytest.mark.req("STORE-08")
 @given(st.integers(min_value=-62_135_596_800_000, max_value=253_402_300_799_999))
-def test_every_millisecond_survives_the_way_there_and_back(millis: int) -> None:
+def test_every_millisecond_survives_a_round_trip(millis: int) -> None:
     text = clock.from_epoch(millis / 1000)
     assert SPELLING.fullmatch(text)
     back = clock.to_epoch(text)
@@ -56,7 +56,7 @@ def test_every_millisecond_survives_the_way_there_and_back(millis: int) -> None:
 
 @pytest.mark.req("STORE-08")
 @given(st.datetimes(min_value=datetime(1970, 1, 1), max_value=datetime(9000, 1, 1)))
-def test_timestamps_sort_as_text_as_they_do_in_time(moment: datetime) -> None:
+def test_timestamps_sort_as_text_in_order_of_time(moment: datetime) -> None:
     first = clock.from_epoch(moment.replace(tzinfo=UTC).timestamp())
     later = clock.from_epoch(moment.replace(tzinfo=UTC).timestamp() + 0.002)
     assert first < later
@@ -88,7 +88,7 @@ def test_timestamps_sort_as_text_as_they_do_in_time(moment: datetime) -> None:
         ("0001-01-01T00:00:00+14:00", ""),
     ],
 )
-def test_every_spelling_of_a_moment_becomes_ours(given_text: str, expected: str) -> None:
+def test_every_timestamp_format_is_normalised(given_text: str, expected: str) -> None:
     assert clock.normalise(given_text) == expected
 
 
@@ -102,24 +102,24 @@ def test_every_spelling_of_a_moment_becomes_ours(given_text: str, expected: str)
         (364 * 86_400, "12 months ago"), (365 * 86_400, "1 year ago"), (800 * 86_400, "2 years ago"),
     ],
 )  # fmt: skip
-def test_how_long_ago_is_said_in_words(seconds: int, words: str) -> None:
+def test_an_age_is_put_into_words(seconds: int, words: str) -> None:
     assert clock.ago(clock.from_epoch(NOW - seconds), at=NOW) == words
 
 
-def test_a_moment_that_is_none_is_unknown() -> None:
+def test_an_invalid_timestamp_is_unknown() -> None:
     assert clock.ago("soon") == "unknown"
 
 
 @given(
     st.builds(
-        lambda place, sign, more: f"{STAMP[:place]}{sign}{STAMP[place + len(sign) + more :]}",
+        lambda start, inserted, more: f"{STAMP[:start]}{inserted}{STAMP[start + len(inserted) + more :]}",
         st.integers(0, 23),
         st.text("0123456789-:.,+TWZ ٣", max_size=3),
         st.integers(-1, 1),
     )
 )
-def test_only_our_own_spelling_is_left_as_it_is(text: str) -> None:
-    """However a time is misspelled, what is left as it is has our form, and is a moment."""
+def test_only_our_own_format_is_left_unchanged(text: str) -> None:
+    """However a timestamp is misspelled, what is left unchanged has our format and is valid."""
     kept = clock.normalise(text)
     ours = re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{3})?Z", text)
     assert (kept == text and text != "") == (ours is not None and clock.to_epoch(text) is not None)

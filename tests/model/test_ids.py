@@ -1,4 +1,4 @@
-"""Ids: of sessions and of messages."""
+"""Ids of sessions and of messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LEGAL = re.compile(r"\A[a-z0-9][a-z0-9_-]{0,95}\Z")
 
 @pytest.mark.req("STORE-09")
 @pytest.mark.parametrize("text", ["a", "0", "a-", "a_", "001-brainstorm-topic", "sess_abc123", "a" * 96, "con", "0--_"])
-def test_a_legal_id_is_itself(text: str) -> None:
+def test_a_legal_id_is_returned_unchanged(text: str) -> None:
     assert ids.check_id(text) == text
 
 
@@ -25,7 +25,7 @@ def test_a_legal_id_is_itself(text: str) -> None:
     "text",
     ["", "A", "-a", "_a", "a.b", "a/b", "..", "a\n", "\na", "a\0", "é", "ａ", "а", "²", "٣", "a" * 97, " a", "a "],
 )
-def test_anything_else_is_refused_in_a_short_line_that_cannot_control_a_terminal(text: str) -> None:
+def test_an_illegal_id_is_refused_with_a_short_printable_message(text: str) -> None:
     with pytest.raises(InvalidId) as caught:
         ids.check_id(text)
     assert caught.value.message.isascii() and caught.value.message.isprintable()
@@ -34,19 +34,19 @@ def test_anything_else_is_refused_in_a_short_line_that_cannot_control_a_terminal
 
 @pytest.mark.req("STORE-09")
 @pytest.mark.parametrize("value", [None, 5, b"abc", ["a"], object()])
-def test_what_is_no_text_is_no_id(value: str) -> None:
+def test_only_text_can_be_an_id(value: str) -> None:
     with pytest.raises(InvalidId):
         ids.check_id(value)
 
 
 @pytest.mark.req("STORE-09")
 @given(st.text(max_size=100))
-def test_the_rule_is_the_documented_one(text: str) -> None:
+def test_ids_follow_the_documented_rule(text: str) -> None:
     assert ids.is_id(text) is (LEGAL.match(text) is not None)
 
 
 @pytest.mark.req("STORE-08")
-def test_message_ids_are_unique_and_sort_by_the_time_they_were_made() -> None:
+def test_message_ids_are_unique_and_sort_by_creation_time() -> None:
     made = [ids.new_message_id() for _ in range(10_000)]
     assert len(set(made)) == len(made)
     assert all(re.fullmatch(r"[0-9a-f]{28}", text) for text in made)
@@ -55,14 +55,14 @@ def test_message_ids_are_unique_and_sort_by_the_time_they_were_made() -> None:
 
 
 @pytest.mark.req("STORE-08")
-def test_session_ids_are_unique_legal_and_easy_to_read_aloud() -> None:
+def test_session_ids_are_unique_legal_and_unambiguous() -> None:
     made = {ids.new_session_id("sess_") for _ in range(10_000)}
     assert len(made) == 10_000
     assert all(ids.is_id(text) and re.fullmatch(r"sess_[0-9a-hjkmnp-tv-z]{10}", text) for text in made)
 
 
 @pytest.mark.req("STORE-09")
-def test_a_prefix_that_is_not_legal_makes_no_id() -> None:
+def test_an_illegal_prefix_is_refused() -> None:
     with pytest.raises(InvalidId):
         ids.new_session_id("../")
 

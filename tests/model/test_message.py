@@ -1,4 +1,4 @@
-"""A message: its plain text, its parts, the thread that it belongs to; and its size."""
+"""A message: its plain text, its parts, its thread and its size."""
 
 from __future__ import annotations
 
@@ -33,24 +33,24 @@ IMAGE = Part(type="image", ref="cat.png")
         (Message(role="assistant", parts=[]), ""),
     ],
 )
-def test_the_plain_text_is_always_there(message: Message, text: str) -> None:
+def test_a_message_always_has_plain_text(message: Message, text: str) -> None:
     assert message.text == text
 
 
 @pytest.mark.req("STORE-13")
-def test_parts_are_found_by_their_type_in_order() -> None:
+def test_parts_are_found_by_type_in_order() -> None:
     message = Message(role="assistant", parts=[TEXT, CALL, MORE, THINKING])
     assert message.parts_of("text") == [TEXT, MORE]
     assert message.parts_of("image") == Message(role="user").parts_of("text") == []
 
 
 @pytest.mark.req("STORE-13")
-def test_what_was_said_is_the_texts_alone() -> None:
+def test_said_joins_only_the_texts() -> None:
     assert said([THINKING, TEXT, CALL, Part(type="text"), RESULT, MORE]) == "said\n\nmore"
     assert said([]) == ""
 
 
-def talk(*rows: tuple[str, str], partial: str = "", aside: str = "") -> list[Message]:
+def conversation(*rows: tuple[str, str], partial: str = "", aside: str = "") -> list[Message]:
     return [
         Message(role="user", content=name, id=name, parent=parent, partial=name == partial, aside=name == aside)
         for name, parent in rows
@@ -61,33 +61,33 @@ def names(messages: list[Message]) -> list[str]:
     return [message.id for message in messages]
 
 
-def test_a_talk_that_went_straight_on_is_its_own_thread() -> None:
-    assert names(thread(talk(("a", ""), ("b", ""), ("c", "b")))) == ["a", "b", "c"]
+def test_a_linear_conversation_is_its_own_thread() -> None:
+    assert names(thread(conversation(("a", ""), ("b", ""), ("c", "b")))) == ["a", "b", "c"]
     assert thread([]) == []
 
 
-def test_a_talk_that_went_back_leaves_the_way_not_taken() -> None:
-    messages = talk(("a", ""), ("b", ""), ("c", ""), ("d", "a"), ("e", ""))
+def test_a_thread_omits_the_abandoned_branch() -> None:
+    messages = conversation(("a", ""), ("b", ""), ("c", ""), ("d", "a"), ("e", ""))
     assert names(thread(messages)) == ["a", "d", "e"]
 
 
-def test_a_talk_that_began_anew_has_nothing_before_that() -> None:
-    messages = talk(("a", ""), ("b", ""), ("c", BEGINNING), ("d", ""))
+def test_a_thread_begins_where_the_conversation_was_restarted() -> None:
+    messages = conversation(("a", ""), ("b", ""), ("c", BEGINNING), ("d", ""))
     assert names(thread(messages)) == ["c", "d"]
 
 
-def test_cut_replies_and_asides_are_no_part_of_the_thread() -> None:
-    messages = talk(("a", ""), ("b", ""), ("c", ""), ("d", ""), partial="b", aside="c")
+def test_partial_replies_and_asides_are_not_in_the_thread() -> None:
+    messages = conversation(("a", ""), ("b", ""), ("c", ""), ("d", ""), partial="b", aside="c")
     assert names(thread(messages)) == ["a", "d"]
 
 
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(-1, 14)), max_size=12))
-def test_no_parents_however_wrong_make_it_go_round_in_a_circle(rows: list[tuple[int, int]]) -> None:
-    messages = talk(*((f"m{name}", f"m{parent}" if parent >= 0 else "") for name, parent in rows))
-    way = thread(messages)
-    places = [next(place for place, each in enumerate(messages) if each is message) for message in way]
-    assert places == sorted(set(places))
-    assert not messages or way[-1] is messages[-1]
+def test_wrong_parents_never_cause_a_loop(rows: list[tuple[int, int]]) -> None:
+    messages = conversation(*((f"m{name}", f"m{parent}" if parent >= 0 else "") for name, parent in rows))
+    found = thread(messages)
+    indices = [next(index for index, each in enumerate(messages) if each is message) for message in found]
+    assert indices == sorted(set(indices))
+    assert not messages or found[-1] is messages[-1]
 
 
 @pytest.mark.parametrize(
@@ -104,19 +104,19 @@ def test_no_parents_however_wrong_make_it_go_round_in_a_circle(rows: list[tuple[
         ("👩", 1),
     ],
 )
-def test_tokens_are_a_quarter_of_the_characters_or_one_for_each_wide_one(text: str, count: int) -> None:
+def test_tokens_are_a_quarter_of_the_characters_and_one_per_wide_one(text: str, count: int) -> None:
     assert tokens.estimate(text) == count
 
 
 @given(st.text(), st.text())
-def test_a_longer_text_is_never_fewer_tokens(first: str, second: str) -> None:
+def test_a_longer_text_never_has_fewer_tokens(first: str, second: str) -> None:
     together = tokens.estimate(first + second)
     assert max(tokens.estimate(first), tokens.estimate(second)) <= together
     assert together <= tokens.estimate(first) + tokens.estimate(second)
 
 
 @pytest.mark.req("STORE-13")
-def test_a_plain_message_is_all_of_what_a_store_handed_out() -> None:
+def test_a_plain_copy_has_every_field_of_a_stored_message() -> None:
     fields = {name: f"a {name}" for name in Message.__struct_fields__}  # a new field must not be forgotten
     stored = StoredMessage(**fields, type="turn", idx=3)  # type: ignore[arg-type]
     assert plain(stored) == Message(**fields)  # type: ignore[arg-type]
@@ -124,6 +124,6 @@ def test_a_plain_message_is_all_of_what_a_store_handed_out() -> None:
 
 
 @given(st.text(st.characters(codec=None)) | st.text("a→ü漢🙂\ud800"))
-def test_what_takes_three_bytes_is_a_token_each(text: str) -> None:
+def test_each_character_of_three_bytes_is_one_token(text: str) -> None:
     wide = sum(ord(character) >= 0x800 for character in text)
     assert tokens.estimate(text) == wide + -(-(len(text) - wide) // 4)

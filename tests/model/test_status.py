@@ -1,4 +1,4 @@
-"""The life of a session: the whole table of changes, and what is derived."""
+"""The life cycle of a session: the whole transition table, and the derived statuses."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALLOWED = {
 @pytest.mark.req("STORE-02")
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize(("old", "new"), list(product(STORED, STORED)))
-def test_the_table_of_changes(old: str, new: str, force: bool) -> None:
+def test_only_the_listed_transitions_are_allowed(old: str, new: str, force: bool) -> None:
     if old == new or (old, new) in ALLOWED or (force and (old, new) == (COMPLETED, ACTIVE)):
         check_transition(old, new, force=force)
         assert Change(status=new, force=force).apply(Session(id="a", status=old)).status == new
@@ -36,7 +36,7 @@ def test_the_table_of_changes(old: str, new: str, force: bool) -> None:
 
 
 @pytest.mark.req("STORE-02")
-def test_reopening_a_completed_session_names_the_way_to_do_it() -> None:
+def test_refusing_to_reopen_a_completed_session_mentions_force() -> None:
     with pytest.raises(TransitionRefused) as caught:
         check_transition(COMPLETED, ACTIVE)
     assert "--force" in caught.value.hint
@@ -44,7 +44,7 @@ def test_reopening_a_completed_session_names_the_way_to_do_it() -> None:
 
 @pytest.mark.req("STORE-02")
 @pytest.mark.parametrize("word", ["", "idle", "Active", "active ", "\x1b[31m", "x" * 1000])
-def test_a_word_that_is_not_stored_is_refused_and_those_that_are_are_named(word: str) -> None:
+def test_an_unknown_status_is_refused_and_the_valid_ones_are_named(word: str) -> None:
     with pytest.raises(UsageError) as caught:
         check_transition(ACTIVE, word, force=True)
     assert all(status in caught.value.hint for status in STORED)
@@ -53,7 +53,7 @@ def test_a_word_that_is_not_stored_is_refused_and_those_that_are_are_named(word:
 
 @pytest.mark.req("STORE-02")
 @pytest.mark.parametrize("new", STORED)
-def test_a_word_of_another_program_can_always_be_left(new: str) -> None:
+def test_a_status_of_another_program_can_always_be_left(new: str) -> None:
     check_transition("archived", new)
     assert Change(status=new).apply(Session(id="a", status="archived")).status == new
 
@@ -76,19 +76,19 @@ def test_a_word_of_another_program_can_always_be_left(new: str) -> None:
         ("archived", False, 9_999, True, "archived"),
     ],
 )
-def test_what_people_see(stored: str, leased: bool | None, quiet: float, fresh: bool, seen: str) -> None:
+def test_the_shown_status_is_derived(stored: str, leased: bool | None, quiet: float, fresh: bool, seen: str) -> None:
     assert shown(stored, leased=leased, idle_seconds=quiet, idle_after=1_800, summary_fresh=fresh) == seen
 
 
 @pytest.mark.req("STORE-02")
-def test_a_session_whose_holder_is_gone_shows_as_interrupted_and_is_stored_as_it_was() -> None:
+def test_a_session_whose_holder_died_is_shown_as_interrupted() -> None:
     session = Session(id="a", leased=False)
     assert (session.shown_status, session.status) == (INTERRUPTED, ACTIVE)
     assert Session(id="a", leased=True).shown_status == Session(id="a").shown_status == ACTIVE
 
 
 @pytest.mark.req("STORE-02")
-def test_a_change_touches_only_what_it_names_and_not_the_session_itself() -> None:
+def test_a_change_affects_only_the_fields_it_sets() -> None:
     before = Session(id="a", title="old", agent="qa", extra={"kept": 1})
     after = Change(title="", extra={"new": 2}).apply(before)
     assert (after.title, after.agent, after.extra) == ("", "qa", {"kept": 1, "new": 2})

@@ -1,4 +1,4 @@
-"""One normal form, five renderers: what crosses is the same wherever it goes."""
+"""One normal form, five renderers: the same content reaches every target."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cortext.tools.opencode.render import Rendering as OpenCode
 
 
 class Crossed(NamedTuple):
-    """What is really in a rendering: the ids of calls in order, those of results, and the texts."""
+    """What a rendering really contains: the ids of calls in order, the ids of results, and the texts."""
 
     calls: list[str]
     results: list[str]
@@ -61,7 +61,7 @@ def in_gemini_cli(rendering: GeminiCli) -> Crossed:
 
 def in_opencode(rendering: OpenCode) -> Crossed:
     parts = [part for message in rendering.native for part in message.parts]
-    calls = [part.call for part in parts if part.tool]  # a call holds its result
+    calls = [part.call for part in parts if part.tool]  # a call contains its result
     return Crossed(calls, calls, [part.text for part in parts if not part.tool])
 
 
@@ -71,7 +71,7 @@ RENDERERS: dict[Any, Callable[[Any], Crossed]] = {
     GeminiCli: in_gemini_cli,
     OpenCode: in_opencode,
 }
-# What a program itself makes necessary, and none of the others.
+# Changes that only a particular program makes necessary.
 OF_A_PROGRAM = {Change.GUARDED, Change.SEPARATOR, Change.ERROR_NAMED, Change.ERROR_FLAG, Change.QUOTED}
 
 ids = some.sampled_from(["", "a", "b", "toolu_1", "x/y z", "ü" * 70])
@@ -110,13 +110,13 @@ def conversations(draw: some.DrawFn) -> list[Message]:
 @pytest.mark.req("SESS-004d", "FLOW-06")
 @settings(max_examples=60)
 @given(conversations())
-def test_every_renderer_carries_the_same(talk: list[Message]) -> None:
-    normal = Turns(talk)
+def test_every_renderer_carries_the_same_content(conversation: list[Message]) -> None:
+    normal = Turns(conversation)
 
     calls = [call.id for turn in normal.turns for call in turn.calls]
     words = [text.text for turn in normal.turns for text in turn.texts if text.part is None and text.text]
     for renderer, rendered in RENDERERS.items():
-        rendering: Any = renderer(talk)
+        rendering: Any = renderer(conversation)
         crossed = rendered(rendering)
         assert crossed.calls == calls and sorted(crossed.results) == sorted(calls), renderer
         said = [text.replace("\u2028", "\n").replace("\u2029", "\n") for text in crossed.texts]
@@ -125,12 +125,12 @@ def test_every_renderer_carries_the_same(talk: list[Message]) -> None:
             assert plain in said or f"[text: {json.dumps(text)}]" in said, (renderer, text)
         shared = {kind: count for kind, count in rendering.normal.changed.items() if kind not in OF_A_PROGRAM}
         wanted = dict(normal.changed)
-        if renderer is Codex:  # the one program that takes words in place of arguments
+        if renderer is Codex:  # the only program that accepts a string as arguments
             shared.pop(Change.INPUT_WRAPPED, None)
             wanted.pop(Change.INPUT_WRAPPED, None)
         assert shared == wanted, renderer
     try:
-        asked = request_turns(Request(messages=talk))
+        asked = request_turns(Request(messages=conversation))
     except UsageError:
         assert not normal.tool_calls
         return
@@ -140,10 +140,10 @@ def test_every_renderer_carries_the_same(talk: list[Message]) -> None:
 
 @settings(max_examples=60)
 @given(conversations())
-def test_calls_are_answered_at_once_and_nothing_is_empty(talk: list[Message]) -> None:
+def test_calls_are_answered_at_once_and_no_turn_is_empty(conversation: list[Message]) -> None:
     waiting: set[str] = set()
     called: set[str] = set()
-    for turn in Turns(talk).turns:
+    for turn in Turns(conversation).turns:
         assert turn.blocks
         for block in turn.blocks:
             if isinstance(block, Call):
@@ -155,14 +155,14 @@ def test_calls_are_answered_at_once_and_nothing_is_empty(talk: list[Message]) ->
                 waiting.remove(block.call.id)
             else:
                 assert block.whole
-                assert turn.role == ASSISTANT or not waiting, "no words between a call and its result"
+                assert turn.role == ASSISTANT or not waiting, "no text between a call and its result"
     assert not waiting
 
 
 @settings(max_examples=60)
 @given(conversations())
-def test_every_word_of_the_thread_crosses_and_can_be_encoded(talk: list[Message]) -> None:
-    normal = Turns(talk)
+def test_all_text_of_the_thread_is_carried_and_can_be_encoded(conversation: list[Message]) -> None:
+    normal = Turns(conversation)
     words = json.dumps([_words(block) for turn in normal.turns for block in turn.blocks], ensure_ascii=False)
     words.encode("utf-8")
     for turn in normal.turns:
@@ -179,8 +179,8 @@ def _words(block: Any) -> Any:
     return block.output if isinstance(block, Result) else block.whole
 
 
-def test_what_is_left_out_is_counted_by_its_reason() -> None:
-    talk = [
+def test_what_is_left_out_is_counted_by_reason() -> None:
+    conversation = [
         Message(role="user", content="go", id="1"),
         Message(role="assistant", content="a branch left behind", id="2"),
         Message(role="assistant", content="a side agent", id="3", aside=True),
@@ -189,20 +189,20 @@ def test_what_is_left_out_is_counted_by_its_reason() -> None:
         Message(role="user", content="", id="6"),
     ]
 
-    normal = Turns(talk)
+    normal = Turns(conversation)
 
     assert [turn.message.id for turn in normal.turns if turn.message] == ["1", "5"]
     assert normal.changed == {Change.ASIDE: 1, Change.CUT_REPLY: 1, Change.BRANCH: 1, Change.EMPTY: 1}
 
 
 def test_labels_say_what_a_text_is() -> None:
-    talk = [
+    conversation = [
         Message(role="system", content="Be kind.", id="1"),
         Message(role="tool", id="2", parts=[Part(TOOL_RESULT, call_id="x", name="Read", output="lost", is_error=True)]),
         Message(role="user", id="3", parts=[Part("image", ref="k#1", media_type="image/png")]),
     ]
 
-    texts = [block for turn in Turns(talk).turns for block in turn.blocks if isinstance(block, Text)]
+    texts = [block for turn in Turns(conversation).turns for block in turn.blocks if isinstance(block, Text)]
 
     assert [text.whole for text in texts] == [
         "[system note, not the user's words]\nBe kind.",

@@ -89,6 +89,6 @@ def test_a_stop_that_another_process_hears_ends_the_answer(tmp_path: Path) -> No
             other = crew.ports[1 - crew.bots.index(writer)]
             telegram.webhook = {**telegram.webhook, "url": f"http://127.0.0.1:{other}/hook"}
             assert telegram.deliver(telegram.next_update(ME, "/stop")) == 200
-            telegram.wait_for(lambda: telegram.said(ME)[-1:] == ["Nothing more is being written."])
+            telegram.wait_for(lambda: telegram.said(ME)[-1:] == ["Nothing is being written now."])
             assert "(stopped)" in telegram.said(ME)[0]
             assert "nobody wants" not in telegram.said(ME)[0]

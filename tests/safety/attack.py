@@ -1,8 +1,8 @@
-"""Malicious repositories against every command: `python -m tests.safety.attack` (all of them), `--quick` (a share).
+"""Malicious repositories against every command: `python -m tests.safety.attack` (all), `--quick` (a sample).
 
-Each command runs in a process of its own, forked from one that has everything imported, on a terminal, in a
-copy of the repository, with a home that is nobody's. Then it is looked at: did anything outside change or come in, did
-it end in time with a documented code and without a traceback, did a marker or a control sequence come out.
+Each command runs in its own process, forked from one that has everything imported, on a terminal, in a copy of the
+repository, with a home of its own. Then the result is checked: did anything outside change or leak in, did it end in
+time with a documented exit code and without a traceback, did it print a marker or a control sequence.
 """
 
 from __future__ import annotations
@@ -39,18 +39,18 @@ from tests.safety import repositories
 from tests.safety.repositories import BEGIN, CANARY, END, FORGED, PLANTS, World, every_path, link_out
 
 DEADLINE = 60.0  # seconds; a command takes a fraction of one
-SLOW = 10.0  # seconds; worth a line
+SLOW = 10.0  # seconds; reported
 _limits = {"deadline": DEADLINE}
 MEMORY = 3 << 30
 CODES = {*range(10), 130}
 ALL_TOOLS = "claude,gemini,opencode,codex"
-# What belongs to nobody but a stranger: our own colours and our own progress line are neither.
+# Sequences that only a stranger would print: not our own colours and progress line.
 CONTROL = re.compile("\x1b[^\\[]|\x1b\\[31337|\x1b\\[2J|[\x07\x08\x0b\x0c\x0e-\x1a\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 UNFORESEEN = re.compile(r"^(?!cortext\.)(?:\w+\.)*\w*(?:Error|Exception|Interrupt)\b", re.MULTILINE)
 
 
 class Case(NamedTuple):
-    """One command line: the program, its words, and what it reads."""
+    """One command line: the program, its arguments, and its standard input."""
 
     program: str
     words: tuple[str, ...]
@@ -61,7 +61,7 @@ class Case(NamedTuple):
 
 
 class Finding(NamedTuple):
-    """Something that must not be."""
+    """A violation."""
 
     plant: str
     command: str
@@ -71,7 +71,7 @@ class Finding(NamedTuple):
 
 FIRST = "001-plan-first"
 
-# The command lines of each command, in the order in which they are played: what destroys comes last.
+# The command lines of each command, in the order in which they run: destructive ones last.
 COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "init": (("--ai", ALL_TOOLS), ("--ai", "claude", "--json")),
     "upgrade": (("--dry-run",), ()),
@@ -144,13 +144,13 @@ OTHERS: dict[str, dict[str, tuple[tuple[str, ...], ...]]] = {
 
 
 def known_commands() -> dict[str, set[str]]:
-    """Every command of every program, by the programs themselves: one that is new must be in the tables above."""
+    """Return every command of every program, as the programs list them: a new one must be in the tables above."""
     names = {name for _, group in cortext.COMMANDS for name, _, _ in group} | set(cortext.HIDDEN) | {"status"}
     return {"cortext": names, "aur": set(aur.COMMANDS), "alfred": {"", *alfred.COMMANDS}}
 
 
 def cases() -> Iterator[Case]:
-    """Every command line, in the order of play."""
+    """Yield every command line, in the order in which they run."""
     destroying = ("delete", "restore", "uninstall")
     for name, lines in COMMANDS.items():
         if name not in destroying:
@@ -177,7 +177,7 @@ def _cases_of(name: str, lines: Sequence[tuple[str, ...]]) -> Iterator[Case]:
 
 
 def _hook_events(tool: str) -> Iterator[str]:
-    """What a tool in this folder tells us; and what a stranger's settings, which call us, could."""
+    """Yield what a tool in this folder sends us, and what a stranger's settings, which call us, could send."""
     if tool not in ("claude", "gemini", "opencode", "codex"):
         yield json.dumps({"session_id": "x", "hook_event_name": "Stop", "cwd": "{cwd}"})
         return
@@ -208,7 +208,7 @@ def _hook_events(tool: str) -> Iterator[str]:
 
 
 class Arena:
-    """Makes the worlds: an ordinary workspace and a home, copied for each attack."""
+    """Creates the worlds: an ordinary workspace and a home, copied for each attack."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -222,7 +222,7 @@ class Arena:
             ("codex", "codex-cli 0.1"),
         ):
             program = self.bin / name
-            # It says what it was given: that is an output of ours too.
+            # It prints its arguments, which are output of ours too.
             program.write_text(
                 f'#!/bin/sh\n[ "$1" = --version ] && {{ echo "{version}"; exit 0; }}\nprintf "%s\\n" "$@" | cat -v\n'
             )
@@ -244,7 +244,7 @@ class Arena:
         return World(folder / "repository", folder / "outside", folder / "home")
 
     def make(self, name: str) -> World:
-        """A new world with this plant in it."""
+        """Create a new world with this plant in it."""
         folder = self.folder / "world"
         if folder.exists():
             _remove(folder)
@@ -266,7 +266,7 @@ def _remove(folder: Path) -> None:
 
 
 def environment(world: World, programs: Path) -> dict[str, str]:
-    """The variables of a command: a home that is nobody's, and nothing beyond loopback."""
+    """Return the variables of a command: a home of its own, and no network beyond loopback."""
     return {
         "HOME": str(world.home),
         "PATH": f"{programs}:/usr/local/bin:/usr/bin:/bin",
@@ -280,14 +280,14 @@ def environment(world: World, programs: Path) -> dict[str, str]:
 
 
 class Ended(NamedTuple):
-    """How a command ended: its code (negative: killed by a signal; None: it hung), and what it said."""
+    """How a command ended: its exit code (negative: killed by a signal; None: it hung) and its output."""
 
     code: int | None
     said: str
 
 
 def preload() -> None:
-    """Import every command once: the forks have them then."""
+    """Import every command once, so that the forks have them."""
     for name, module in {name: module for _, group in cortext.COMMANDS for name, module, _ in group}.items():
         importlib.import_module(f"{cortext.PACKAGE}.{module}")
         assert name
@@ -308,7 +308,7 @@ def preload() -> None:
 
 
 def play(world: World, case: Case, programs: Path) -> Ended:
-    """Run one command on a terminal of its own."""
+    """Run one command on its own terminal."""
     leader, follower = pty.openpty()
     tty.setraw(follower)
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 500, 0, 0))
@@ -356,7 +356,7 @@ def _drain(leader: int, said: bytearray) -> None:
 
 
 def _become(world: World, case: Case, programs: Path, given: int, terminal: int) -> None:
-    """The command itself, in the fork; never returns."""
+    """Run the command in the fork; never returns."""
     try:
         os.setsid()
         os.environ.clear()
@@ -369,7 +369,7 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
         sys.stderr = open(2, "w", encoding="utf-8", closefd=False)  # noqa: SIM115
         resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
         resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 28, 1 << 28))
-        sys.executable = "/bin/true"  # what would go on in the background is a command of its own here
+        sys.executable = "/bin/true"  # background work is a separate command here
         sys.argv = [case.program, *case.words]
         if case.program == "mcp":
             _ask(case.words[0])
@@ -385,7 +385,7 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
 
 
 def _ask(tool: str) -> None:
-    """One call of the MCP server, as the server makes it."""
+    """Call the MCP server once, as the server itself does."""
     from cortext.errors import CortextError
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
@@ -413,7 +413,7 @@ def _ask(tool: str) -> None:
 
 
 def fingerprint(world: World) -> str:
-    """Everything that is the user's own: what lies outside, and his private folders."""
+    """Hash everything that is the user's own: what is outside the repository, and private folders."""
     digest = hashlib.sha256()
     for top in (world.outside, world.home / ".ssh"):
         for path in sorted(top.rglob("*")):
@@ -426,8 +426,8 @@ def fingerprint(world: World) -> str:
     return digest.hexdigest()
 
 
-def taken_in(world: World) -> list[str]:
-    """Files of the repository, and of ours in the home, that hold what is private."""
+def leaked_into(world: World) -> list[str]:
+    """Return files of the repository, and of ours in the home, that contain private data."""
     found = []
     word = CANARY.encode()
     tops = [world.repository, *(world.home / name for name in (".local", ".cache", ".aurora"))]
@@ -444,13 +444,13 @@ def taken_in(world: World) -> list[str]:
 
 
 def is_packet(case: Case) -> bool:
-    """Whether a model reads what this command says: no marker in working form may stand there but our own."""
+    """Whether a model reads this command's output: only our own markers may work there."""
     words = case.words
     return case.program == "mcp" or "hook" in words[:1] or ("resume" in words[:1] and "--list" not in words)
 
 
 def judge(name: str, case: Case, ended: Ended) -> Iterator[Finding]:
-    """What is wrong with how a command ended."""
+    """Yield what is wrong with how a command ended."""
 
     def finding(what: str) -> Finding:
         return Finding(name, str(case), what, ended.said[-2000:])
@@ -458,21 +458,21 @@ def judge(name: str, case: Case, ended: Ended) -> Iterator[Finding]:
     if ended.code is None:
         yield finding(f"hangs: not done after {_limits['deadline']:g} s")
     elif ended.code not in CODES:
-        yield finding(f"ends with {ended.code}")
+        yield finding(f"exits with {ended.code}")
     if "Traceback" in ended.said or "this is a bug in cortext" in " ".join(ended.said.split()):
         yield finding("crashes")
     if CANARY in ended.said:
-        yield finding("shows what is private")
-    if case.words[:1] != ("hook",) and (found := CONTROL.search(ended.said)):  # a hook speaks to a program, in JSON
-        yield finding(f"a control sequence comes out: {found[0]!a}")
+        yield finding("prints private data")
+    if case.words[:1] != ("hook",) and (found := CONTROL.search(ended.said)):  # a hook's output is JSON for a program
+        yield finding(f"prints a control sequence: {found[0]!a}")
     if is_packet(case) and re.search(
         re.escape(END) + r"\s+" + FORGED + r"|" + FORGED + r"\s+" + re.escape(BEGIN), ended.said
     ):
-        yield finding("a marker comes out in working form")
+        yield finding("prints a working marker")
 
 
 def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
-    """Play these commands, one after the other, in a repository with this plant."""
+    """Run these commands, one after the other, in a repository with this plant."""
     world = arena.make(name)
     before = fingerprint(world)
     found: list[Finding] = []
@@ -483,7 +483,7 @@ def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
         if time.monotonic() - began > SLOW:
             print(f"slow: {name} | {case} | {time.monotonic() - began:.0f} s", flush=True)
         if fingerprint(world) != before:
-            found.append(Finding(name, str(case), "changes what lies outside"))
+            found.append(Finding(name, str(case), "changes files outside"))
             before = fingerprint(world)
         if case.words[:1] == ("hook",) and log.exists():
             last = log.read_text(encoding="utf-8", errors="replace").rstrip().rpartition("\n")[2]
@@ -492,24 +492,24 @@ def attack(arena: Arena, name: str, chosen: Sequence[Case]) -> list[Finding]:
                     Finding(name, str(case), f"a hook crashes: {wrong[0]}", log.read_text(errors="replace")[-2000:])
                 )
             log.unlink()
-    found += [Finding(name, "any of them", f"takes in what is private: {path}") for path in taken_in(world)]
+    found += [Finding(name, "any of them", f"stores private data: {path}") for path in leaked_into(world)]
     return found
 
 
 def share(name: str, everything: Sequence[Case], size: int) -> list[Case]:
-    """So many of the commands, others for each plant but the same each time; in the order of play."""
+    """Return `size` of the commands, different for each plant but always the same; in the order in which they run."""
     ranked = sorted(everything, key=lambda case: zlib.crc32(f"{name} {case}{case.stdin[:200]}".encode()))
     chosen = set(ranked[:size])
     return [case for case in everything if case in chosen]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Attack; 1 where anything was found."""
+    """Run the attack; return 1 if anything was found."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety.attack", description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a share of the plants and of the commands")
+    parser.add_argument("--quick", action="store_true", help="a sample of the plants and of the commands")
     parser.add_argument("--plant", default="", help="only plants with this in their name")
-    parser.add_argument("--command", default="", help="only commands with this in their line")
-    parser.add_argument("--verbose", action="store_true", help="also what was said")
+    parser.add_argument("--command", default="", help="only command lines that contain this")
+    parser.add_argument("--verbose", action="store_true", help="also print the output")
     parser.add_argument("--deadline", type=float, default=DEADLINE, help="seconds that a command may take")
     options = parser.parse_args(arguments)
     _limits["deadline"] = options.deadline
@@ -541,7 +541,7 @@ def _every(arena: Arena) -> Iterator[str]:
 
 
 def is_quick(name: str) -> bool:
-    """Whether the quick version plays this one: every kind of plant, and each linked path in one way."""
+    """Whether the quick version includes this one: every kind of plant, and each linked path in one way."""
     kind, _, path = name.partition(" ")
     if kind == "link":
         way, _, path = path.partition(" ")

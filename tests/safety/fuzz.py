@@ -1,14 +1,13 @@
-"""A fuzzer that knows the records: any value in any of them becomes something that it cannot be.
+"""A fuzzer that knows the records: any value in any of them is replaced by an invalid one.
 
     python -m tests.safety.fuzz                       # 100,000 cases
     python -m tests.safety.fuzz --cases 20000 --seed 3
     python -m tests.safety.fuzz --only codex          # one subject
 
 Subjects are the transcripts of the four AI tools, our own layouts (logs and metadata), the settings and the payloads of
-hooks. A case takes one value of one record away, or puts another in its place; then everything is read and shown as
-the commands do. What must hold: nothing but our own errors comes out, every other record is kept whole, and a record
-that is not kept is named in the report. Ends with status 1 at the first case that fails, with what is needed to see
-it again.
+hooks. A case removes or replaces one value of one record; then everything is read and shown as the commands do. What
+must hold: only our own errors are raised, every other record is kept completely, and a record that is not kept is named
+in the report. Exits with status 1 at the first case that fails, and prints what is needed to reproduce it.
 """
 
 from __future__ import annotations
@@ -61,7 +60,7 @@ from tests.tools.opencode.corpus import Corpus
 
 _RAW = "@@@raw@@@"
 MEGABYTE = 1_000_000
-# What a value becomes, as JSON: also what no JSON may hold and JavaScript or a broken disk writes all the same.
+# Replacement values as JSON, including invalid JSON that JavaScript or a broken disk writes anyway.
 VALUES: dict[str, bytes] = {
     "null": b"null",
     "true": b"true",
@@ -92,17 +91,17 @@ VALUES: dict[str, bytes] = {
 }
 GONE, TWICE = "gone", "twice"
 NAMES = (*VALUES, GONE, TWICE)
-# Costly ones are drawn less often.
+# Expensive values are drawn less often.
 WEIGHTS = [1 if name in ("long text", "deeper") else 6 for name in NAMES]
 Steps = tuple[str | int, ...]
 
 
 class Failed(AssertionError):
-    """Something that must hold did not."""
+    """An invariant was violated."""
 
 
 def places(value: Any, steps: Steps = ()) -> Iterator[Steps]:
-    """Every place in a value of JSON, the whole first."""
+    """Yield the path of every value in a JSON value, beginning with the whole."""
     yield steps
     if isinstance(value, dict):
         for name, inner in value.items():
@@ -113,7 +112,7 @@ def places(value: Any, steps: Steps = ()) -> Iterator[Steps]:
 
 
 def changed(value: Any, steps: Steps, name: str) -> bytes:
-    """The record as JSON, with another value in this place."""
+    """Return the record as JSON with the value at this path changed."""
     copy = json.loads(json.dumps(value))
     if not steps:
         return VALUES.get(name, b"{}")
@@ -137,7 +136,7 @@ def _dump(value: Any) -> bytes:
 
 
 class Case(NamedTuple):
-    """One change: which record, where in it, what it becomes."""
+    """One change: which record, which value in it, and what it becomes."""
 
     record: int
     place: int
@@ -145,7 +144,7 @@ class Case(NamedTuple):
 
 
 class Subject:
-    """Something with records. `try_case` changes one, looks, and puts it back."""
+    """Something with records. `try_case` changes one, checks everything, and restores it."""
 
     name = ""
     records: list[Any]
@@ -154,27 +153,27 @@ class Subject:
         self._places: dict[int, list[Steps]] = {}
 
     def try_case(self, case: Case) -> str:
-        """Check it; what was changed, in words."""
+        """Check a case; return a description of the change."""
         number = case.record % len(self.records)
         record = self.records[number]
         known = self._places.get(number)
         if known is None:
             known = self._places[number] = list(places(record))
         steps = known[case.place % len(known)]
-        told = f"{self.name}: record {number} at {'.'.join(map(str, steps)) or '(all)'} is {case.value}"
+        label = f"{self.name}: record {number} at {'.'.join(map(str, steps)) or '(all)'} is {case.value}"
         try:
             self.look(number, record, changed(record, steps, case.value))
         except Failed as error:
-            raise Failed(f"{told}: {error}") from error
+            raise Failed(f"{label}: {error}") from error
         except Exception as error:
-            raise Failed(f"{told}: {type(error).__name__}: {error}"[:2000]) from error
-        return told
+            raise Failed(f"{label}: {type(error).__name__}: {error}"[:2000]) from error
+        return label
 
     def look(self, number: int, record: Any, raw: bytes) -> None:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Nothing is left open."""
+        """Close what is open; nothing by default."""
 
 
 # ── the AI tools ─────────────────────────────────────────────────────────────────────────────────────
@@ -183,7 +182,7 @@ _downstream: list[NativeWriter] = []
 
 
 def show(store: FileStore, root: Path, session: Session, messages: list[Message]) -> None:
-    """What the commands do with a session: list, search, show, export, resume as a packet and in every tool."""
+    """Do what the commands do with a session: list, search, show, export, resume as a packet and in every tool."""
     if not _downstream:
         home = str(root)
         _downstream.extend((ClaudeCode(home, {}), Codex(home=home), GeminiCli(home, {}), OpenCode(home, {"PATH": ""})))
@@ -200,17 +199,17 @@ def show(store: FileStore, root: Path, session: Session, messages: list[Message]
     exported.encode("utf-8")
     json.loads(exported, parse_constant=_not_json)
     as_markdown(session, clean).encode("utf-8", "replace")
-    if len(exported) < MEGABYTE // 2:  # one with a megabyte of text is only read: more would take too long
+    if len(exported) < MEGABYTE // 2:  # rendering a megabyte of text for every tool would take too long
         for tool in _downstream:
             tool.preview([plain(message) for message in clean])
 
 
 def _not_json(name: str) -> None:
-    raise Failed(f"{name} is no JSON")
+    raise Failed(f"{name} is not JSON")
 
 
 class ToolSubject(Subject):
-    """A transcript of JSON Lines."""
+    """A transcript in JSON Lines."""
 
     def __init__(self, name: str, home: Path, tool: TranscriptSource, path: Path, lines: list[bytes]) -> None:
         super().__init__()
@@ -222,7 +221,7 @@ class ToolSubject(Subject):
         self.counted = _counted(counts)
 
     def read(self) -> tuple[list[Message], Counts]:
-        """Everything that can be stored, as the store's own encoder takes it, and what was counted."""
+        """Return everything that can be stored, as the store encodes it, and the counts."""
         found: list[Message] = []
         counts = Counts()
         for transcript in self.tool.transcripts():
@@ -254,7 +253,7 @@ class ToolSubject(Subject):
         if missing:
             raise Failed(f"other records lost {missing[:3]!r}"[:500])
         if len(after) < len(self.before) and _counted(counts) == self.counted and not _still_said(self.before, after):
-            raise Failed(f"{len(self.before) - len(after)} messages are gone, and the report does not say so")
+            raise Failed(f"{len(self.before) - len(after)} messages are missing, and the report does not say so")
 
 
 def _entry(transcript: Any) -> Any:
@@ -268,13 +267,13 @@ def _counted(counts: Counts) -> tuple[dict[str, int], ...]:
 
 
 def _still_said(before: list[Message], after: list[Message]) -> bool:
-    """Whether every word that was said is still there: in fewer messages."""
+    """Whether every word is still there, only in fewer messages."""
     there = " ".join(message.text for message in after)
     return all(piece in there for message in before for piece in message.text.split())
 
 
 class OpenCodeSubject(Subject):
-    """The rows of OpenCode's database: what they hold as JSON, and their columns."""
+    """The rows of OpenCode's database: their JSON, and their columns."""
 
     name = "opencode"
 
@@ -297,8 +296,8 @@ class OpenCodeSubject(Subject):
         corpus.assistant("Not at all.")
         corpus.session("ses_two")
         corpus.user("Another talk", session="ses_two")
-        # Rows are known by their number, which no case changes.
-        self.rows: list[tuple[str, int, str, str]] = []  # table, number, column, everything that is said there
+        # Rows are identified by rowid, which no case changes.
+        self.rows: list[tuple[str, int, str, str]] = []  # table, rowid, column, all text that belongs to the row
         self.records = []
         for table in ("message", "part", "session"):
             columns = [row[1] for row in corpus.database.execute(f"PRAGMA table_info({table})")]
@@ -315,7 +314,7 @@ class OpenCodeSubject(Subject):
         self.before, _ = self.reader.read()
 
     def _said(self, table: str, fields: dict[str, Any]) -> str:
-        """The parts that belong to a row, as one record."""
+        """Return the parts that belong to a row, as one record."""
         if table == "part":
             return json.dumps([json.loads(fields["data"])])
         column = "message_id" if table == "message" else "session_id"
@@ -324,7 +323,7 @@ class OpenCodeSubject(Subject):
 
     def look(self, number: int, record: Any, raw: bytes) -> None:
         table, rowid, column, said = self.rows[number]
-        change = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?"  # of what SQLite refuses nothing is left
+        change = f"UPDATE OR IGNORE {table} SET {column} = ? WHERE rowid = ?"  # ignores what SQLite rejects
         database = self.corpus.database
         database.execute(change, (raw if column == "data" else _column_value(raw), rowid))
         try:
@@ -340,7 +339,7 @@ class OpenCodeSubject(Subject):
 
 
 def _column_value(raw: bytes) -> Any:
-    """A value of JSON as SQLite keeps it; what it has no type for goes in as bytes."""
+    """Return a JSON value as SQLite stores it; types that it does not have become bytes."""
     try:
         value = json.loads(raw)
     except (ValueError, RecursionError):
@@ -358,7 +357,7 @@ def _column_value(raw: bytes) -> Any:
 
 
 class StoreSubject(Subject):
-    """A session of one of our layouts: the lines of its log, or a file of its metadata."""
+    """A session of one of our layouts: the lines of its log, or a metadata file."""
 
     ID = "s-1"
 
@@ -403,14 +402,14 @@ class StoreSubject(Subject):
             session, damage = store.get(self.ID), store.check(self.ID)
             others = [found.id for found in store.sessions()]
             if sorted(others) != [self.ID, "s-2"]:
-                raise Failed(f"the list has {others}")
+                raise Failed(f"the list contains {others}")
             own = record.get("content") if isinstance(record, dict) and self.lines else None
             kept = {message.content for message in messages}
             missing = [text for text in self.before if text not in kept and text != own]
             if missing:
                 raise Failed(f"other messages lost: {missing}")
             if len(messages) < len(self.before) and not damage:
-                raise Failed("a message is gone, and nobody says so")
+                raise Failed("a message is missing, and nothing reports it")
             store.tail(self.ID, 3)
             list(store.outline(self.ID))
             build(session, History(store, session), budget=2_000)
@@ -420,7 +419,7 @@ class StoreSubject(Subject):
 
 
 class FileSubject(Subject):
-    """A file of settings, or of ours: reading it gives something, or one of our errors."""
+    """A settings file, or one of ours: reading it returns a value or raises one of our errors."""
 
     def __init__(self, name: str, path: Path, record: Any, read: Callable[[], object], *, toml: bool = False) -> None:
         super().__init__()
@@ -433,13 +432,13 @@ class FileSubject(Subject):
             self._read()
         except CortextError as error:
             if not error.message:
-                raise Failed("an error that says nothing") from error
+                raise Failed("an error without a message") from error
         finally:
             self.path.unlink()
 
 
 def _as_toml(raw: bytes) -> bytes:
-    """An object of JSON as TOML: its values are spelled alike, but for objects and a few that TOML does not have."""
+    """Convert a JSON object to TOML: values have the same syntax, except for objects and a few that TOML lacks."""
     if not raw.startswith(b"{"):
         return b"value = " + raw
     try:
@@ -459,7 +458,7 @@ def _as_toml(raw: bytes) -> bytes:
 
 
 class PayloadSubject(Subject):
-    """What a tool hands to our hook."""
+    """What a tool passes to our hook."""
 
     def __init__(self, name: str, tool: Hooks, payloads: list[dict[str, Any]]) -> None:
         super().__init__()
@@ -475,7 +474,7 @@ class PayloadSubject(Subject):
             if event is not None:
                 for name in ("kind", "key", "path", "project", "text", "command", "arguments"):
                     if not isinstance(getattr(event, name), str):
-                        raise Failed(f"{name} is no text")
+                        raise Failed(f"{name} is not text")
                 self.tool.hook_answer(fields, "context")
 
 
@@ -483,7 +482,7 @@ class PayloadSubject(Subject):
 
 
 def subjects(folder: Path) -> list[Subject]:
-    """Every subject, each in a folder of its own."""
+    """Return every subject, each in its own folder."""
     made: list[Subject] = []
     homes = {name: folder / name for name in ("claude", "codex", "gemini", "opencode")}
     projects = homes["claude"] / ".claude" / "projects" / "p"
@@ -513,9 +512,9 @@ def subjects(folder: Path) -> list[Subject]:
         "resume": {"tokens": 1000, "tool": "claude"},
         "workspace": {"commit": True},
     }
-    place = folder / "ws"
-    ws_config = Path(folders.workspace_file(str(place)))
-    made.append(FileSubject("config", ws_config, settings, lambda: load(str(place), trusted=True), toml=True))
+    root = folder / "ws"
+    ws_config = Path(folders.workspace_file(str(root)))
+    made.append(FileSubject("config", ws_config, settings, lambda: load(str(root), trusted=True), toml=True))
     kind = {
         "command": "/workspace.plan",
         "command_file": ".workspace/commands/plan.md",
@@ -523,11 +522,11 @@ def subjects(folder: Path) -> list[Subject]:
         "sessions": True,
     }
     known = {"version": "1.0", "types": {"plan": kind}}
-    made.append(FileSubject("registry", Path(registry.path_of(str(place))), known, lambda: registry.load(str(place))))
+    made.append(FileSubject("registry", Path(registry.path_of(str(root))), known, lambda: registry.load(str(root))))
     manifest = {"version": "1", "tools": ["claude"], "files": {"a": "b"}}
-    installed = place / ".workspace" / "installed.json"
-    made.append(FileSubject("manifest", installed, manifest, lambda: load_manifest(str(place))))
-    servers = place / ".mcp.json"
+    installed = root / ".workspace" / "installed.json"
+    made.append(FileSubject("manifest", installed, manifest, lambda: load_manifest(str(root))))
+    servers = root / ".mcp.json"
     entries = {"mcpServers": {"cortext": {"command": "cortext", "args": ["mcp"]}}}
     made.append(FileSubject("settings", servers, entries, lambda: names_in(str(servers), "mcpServers")))
     event = {"session_id": "s", "cwd": "/p", "transcript_path": "/p/t.jsonl", "prompt": "/workspace.plan the boat"}
@@ -537,20 +536,20 @@ def subjects(folder: Path) -> list[Subject]:
     return made
 
 
-def drawn(chance: random.Random) -> Case:
-    """Any case."""
-    return Case(chance.randrange(10_000), chance.randrange(10_000), chance.choices(NAMES, WEIGHTS)[0])
+def drawn(rng: random.Random) -> Case:
+    """Return a random case."""
+    return Case(rng.randrange(10_000), rng.randrange(10_000), rng.choices(NAMES, WEIGHTS)[0])
 
 
 def main(arguments: list[str]) -> int:
-    """Run very many."""
+    """Run many cases."""
     parser = argparse.ArgumentParser(prog="python -m tests.safety.fuzz", description=__doc__.partition("\n")[0])
     parser.add_argument("--cases", type=int, default=100_000)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", default="", help="subjects whose name has this in it")
+    parser.add_argument("--only", default="", help="only subjects with this in their name")
     parser.add_argument("--go-on", action="store_true", help="show every failure, not only the first")
     options = parser.parse_args(arguments)
-    chance = random.Random(options.seed)
+    rng = random.Random(options.seed)
     failures: dict[str, str] = {}
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HOME"] = folder
@@ -559,7 +558,7 @@ def main(arguments: list[str]) -> int:
         for number in range(options.cases):
             subject = wanted[number % len(wanted)]
             try:
-                subject.try_case(drawn(chance))
+                subject.try_case(drawn(rng))
             except Failed as error:
                 failures.setdefault(str(error)[-160:], str(error))
                 if not options.go_on:
@@ -569,8 +568,8 @@ def main(arguments: list[str]) -> int:
                 print(f"{number + 1:,} cases, {time.monotonic() - begun:.0f} s, {len(failures)} failures", flush=True)
         for subject in wanted:
             subject.close()
-    for told in failures.values():
-        print(told[:400])
+    for failure in failures.values():
+        print(failure[:400])
     return 1 if failures else 0
 
 

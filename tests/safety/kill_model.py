@@ -1,6 +1,6 @@
-"""A model on loopback in a process of its own: `python -m tests.safety.kill_model FILE`.
+"""A model on loopback in its own process: `python -m tests.safety.kill_model FILE`.
 
-It prints its address, answers until its standard input ends, and writes what it was asked last to FILE, a line each.
+It prints its address, answers until its standard input ends, and appends each question it was asked to FILE.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tests.support.model_server import ModelServer
 
 
 class Witness(ModelServer):
-    """Remembers every question before it answers it."""
+    """Records every question before answering it."""
 
     asked = ""
 

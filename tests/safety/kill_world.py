@@ -1,4 +1,4 @@
-"""A small world to kill commands in: a home with Claude Code's transcripts, a workspace in git, agents' sessions."""
+"""A small world to kill commands in: a home with Claude Code transcripts, a git workspace, and agents' sessions."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tests.tools.claude_code.corpus import Script
 
 QUESTION = "How many herons are there?"
 BOATS, HERONS = "001-brainstorm-boats", "002-plan-herons"
-TRASH = "trash:"  # before the id of a session that lies there
+TRASH = "trash:"  # prefix of the id of a session in the trash
 
 
 Stamp = tuple[int, ...]
 
 
 def stamp(status: os.stat_result) -> Stamp:
-    """Changes with every change of a file; of a folder only with its mode, for its entries are looked at themselves."""
+    """Return a value that changes with every change of a file; for a folder only with its mode."""
     if stat.S_ISDIR(status.st_mode):
         return (status.st_mode,)
     return status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def stamps(top: Path) -> dict[str, Stamp]:
-    """Of everything below this folder."""
+    """Return the stamps of everything below this folder."""
     found, folders = {}, [(str(top), "")]
     while folders:
         folder, prefix = folders.pop()
@@ -51,35 +51,35 @@ def stamps(top: Path) -> dict[str, Stamp]:
 
 
 class Case(NamedTuple):
-    """A command that writes. `fine`: exit codes of a second run when the first had done its work already."""
+    """A command that writes. `fine`: exit codes of a second run if the first had already done its work."""
 
     name: str
     words: tuple[str, ...]
     program: str = "cortext"
     stdin: str = ""
-    before: tuple[tuple[str, ...], ...] = ()  # commands that come first
+    before: tuple[tuple[str, ...], ...] = ()  # commands that run first
     fine: tuple[int, ...] = (0,)
-    empty: int = 0  # how many conversations without a word it begins, as it should, when it was killed and run again
-    begins: bool = False  # whether it begins a session, each time another
-    whole_sessions: bool = False  # whether a session that it makes has all its messages from the beginning
+    empty: int = 0  # how many conversations without messages it may leave when killed and run again
+    begins: bool = False  # whether every run begins another session
+    whole_sessions: bool = False  # whether a session that it creates has all its messages from the beginning
     moved_to: str = ""  # where the session that it moves is in the end (see World.messages)
-    share: float = 1.0  # of the kills: less for what costs more
-    whole: bool = False  # whether every file of the workspace is as before or as after, never between
+    share: float = 1.0  # relative number of kills: less for what costs more
+    whole: bool = False  # whether every file of the workspace is either as before or as after
 
 
 class World:
-    """Where it is, and how a command runs in it."""
+    """The world on disk, and how a command runs in it."""
 
     def __init__(self, top: Path, model: str) -> None:
         self.top, self.model = top, model
-        self.place = top / "world"
-        self.home, self.work = self.place / "home", self.place / "work"
+        self.root = top / "world"
+        self.home, self.work = self.root / "home", self.root / "work"
         self.claude = self.home / ".claude" / "projects" / "-work"
         self.said = top / "said"
         self._kept: tuple[str, dict[str, Stamp]] = "", {}
 
     def command(self, case: Case) -> Callable[[], None]:
-        """The work of the fork that is killed: the same entry point that a user's shell starts."""
+        """Return the work of the fork that is killed: the same entry point that a user's shell starts."""
         return lambda: self._run(case.program, case.words, case.stdin)
 
     def _run(self, program: str, words: tuple[str, ...], stdin: str) -> None:
@@ -105,7 +105,7 @@ class World:
         __import__(f"cortext.faces.{program}.main", fromlist=["main"]).main()
 
     def do(self, *words: str, program: str = "cortext", stdin: str = "", codes: tuple[int, ...] = (0,)) -> str:
-        """Run a command that nobody kills; what it said."""
+        """Run a command without killing it; return its output."""
         ended = supervise.run(lambda: self._run(program, words, stdin))
         said = self.said.read_text(errors="replace")
         assert "Traceback" not in said, said
@@ -113,7 +113,7 @@ class World:
         return said
 
     def build(self) -> None:
-        """The world before anything is killed in it."""
+        """Create the world before anything is killed in it."""
         for folder in (self.home, self.work, self.claude):
             folder.mkdir(parents=True)
         self.do("init", "-q", "--template=", program="git")
@@ -145,43 +145,43 @@ class World:
         self.do("commit", "-qm", "all", program="git")
 
     def keep(self, name: str) -> None:
-        """Keep the world as it is now under this name."""
+        """Save the world under this name."""
         shutil.rmtree(self.top / name, ignore_errors=True)
-        shutil.copytree(self.place, self.top / name, symlinks=True)
-        self._kept = name, stamps(self.place)
+        shutil.copytree(self.root, self.top / name, symlinks=True)
+        self._kept = name, stamps(self.root)
 
     def restore(self, name: str) -> None:
-        """The world as it was: what was changed since it was kept, or restored, is put back, and no more."""
+        """Restore a saved world, copying only what has changed since it was saved or restored."""
         kept, before = self._kept
         if name != kept:
-            shutil.rmtree(self.place)
-            shutil.copytree(self.top / name, self.place, symlinks=True)
-            self._kept = name, stamps(self.place)
+            shutil.rmtree(self.root)
+            shutil.copytree(self.top / name, self.root, symlinks=True)
+            self._kept = name, stamps(self.root)
             return
-        now = stamps(self.place)
-        for path in sorted(now.keys() - before.keys(), reverse=True):  # what is in a folder comes before it
-            place = self.place / path
-            place.rmdir() if place.is_dir() and not place.is_symlink() else place.unlink()
+        now = stamps(self.root)
+        for path in sorted(now.keys() - before.keys(), reverse=True):  # the content of a folder before the folder
+            extra = self.root / path
+            extra.rmdir() if extra.is_dir() and not extra.is_symlink() else extra.unlink()
         for path in sorted(path for path in before if now.get(path) != before[path]):
-            source, place = self.top / kept / path, self.place / path
+            source, target = self.top / kept / path, self.root / path
             if source.is_dir():
-                place.mkdir(exist_ok=True)
+                target.mkdir(exist_ok=True)
             else:
-                place.unlink(missing_ok=True)
-                shutil.copy2(source, place, follow_symlinks=False)
-            before[path] = stamp(place.lstat())
+                target.unlink(missing_ok=True)
+                shutil.copy2(source, target, follow_symlinks=False)
+            before[path] = stamp(target.lstat())
 
     def stores(self) -> list[FileStore]:
-        """Every store of it."""
+        """Return all of its stores."""
         home = WorkspaceStore(str(self.home / ".local" / "share" / "cortext" / "home"))
         return [WorkspaceStore(str(self.work)), home, self.spawned(), self.chats()]
 
     def spawned(self) -> SpawnStore:
-        """The store of aur."""
+        """Return the store of aur."""
         return SpawnStore(str(self.home / ".aurora" / "spawn" / "sessions"))
 
     def chats(self) -> ChatStore:
-        """The store of alfred."""
+        """Return the store of alfred."""
         return ChatStore(str(self.home / ".local" / "share" / "alfred" / "sessions"))
 
     def current_chat(self) -> str | None:
@@ -190,7 +190,7 @@ class World:
         return FileChats(str(sessions), "cli", str(sessions / "current.json")).active("cli")
 
     def messages(self) -> dict[str, list[str]]:
-        """Of every session the ids of its messages. A session in the trash is called `trash:` and its id."""
+        """Return the message ids of every session. A session in the trash is named `trash:` and its id."""
         found: dict[str, list[str]] = {}
         for store in self.stores():
             for session in store.sessions():
@@ -204,7 +204,7 @@ class World:
         return found
 
     def files(self) -> dict[str, bytes]:
-        """What git would see of the workspace."""
+        """Return what git would see of the workspace."""
         found = {}
         for folder, folders, names in os.walk(self.work):
             folders[:] = [
@@ -218,9 +218,9 @@ class World:
         return found
 
     def leftovers(self) -> list[str]:
-        """Files that only a writer at work may have."""
+        """Return files that only a running writer may have."""
         found = []
-        for folder, folders, names in os.walk(self.place):
+        for folder, folders, names in os.walk(self.root):
             if os.path.basename(folder) == ".git":
                 folders.remove("objects")
             if os.path.basename(folder) == "incoming":
@@ -229,13 +229,13 @@ class World:
                 inside_git = f"{os.sep}.git{os.sep}" in f"{folder}{os.sep}"
                 if name.endswith(".tmp") or (inside_git and name.endswith(".lock")):
                     found.append(os.path.join(folder, name))
-        return [os.path.relpath(path, self.place) for path in found]
+        return [os.path.relpath(path, self.root) for path in found]
 
     def broken(self) -> list[str]:
-        """Files that do not parse. A log may end in the beginning of a line, until the next append."""
+        """Return files that do not parse. A log may end with a partial line until the next append."""
         found = []
-        for folder, folders, names in os.walk(self.place):
-            # `incoming`: built aside, for nobody to see
+        for folder, folders, names in os.walk(self.root):
+            # `incoming`: sessions under construction, not visible to readers
             folders[:] = [name for name in folders if name not in ("incoming", ".git")]
             for name in names:
                 path = os.path.join(folder, name)
@@ -249,5 +249,5 @@ class World:
                     try:
                         json.loads(line)
                     except ValueError:
-                        found.append(os.path.relpath(path, self.place))
+                        found.append(os.path.relpath(path, self.root))
         return found

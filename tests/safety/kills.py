@@ -1,12 +1,12 @@
-"""Kills every command that writes, each time at another of its writes, and checks what is left.
+"""Kill every command that writes, each time at another of its writes, and check what is left.
 
     python -m tests.safety.kills                      # 500 kills, shared among the commands
     python -m tests.safety.kills --landed 10000       # the long run
-    python -m tests.safety.kills --only fork --at 17  # one of them again
+    python -m tests.safety.kills --only fork --at 17  # repeat one of them
 
-Every kill lands at a call that changes a file (see `supervise`), half of the writes are torn in the middle. After each:
-every message that was acknowledged is there (in the trash, where it was to go there), every file parses, the same
-command succeeds, it leaves no temporary file and no session without a word, and `cortext doctor` finds no damage.
+Every kill lands at a system call that changes a file (see `supervise`); half of the writes are torn. After each kill:
+every acknowledged message is there (or in the trash, if it was to go there), every file parses, the same command
+succeeds, leaves no temporary file and no empty session, and `cortext doctor` finds no damage.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from tests.safety import supervise
 from tests.safety.kill_world import BOATS, HERONS, QUESTION, TRASH, Case, World
 
 ROOT = Path(__file__).parents[2]
-FAILURES = 5  # after so many it ends
-UNAVAILABLE = 77  # the exit code where the kernel cannot do it
-ASKED = "asked"  # what the model was asked
-DOCTOR = 6  # after every so many kills, `doctor` is asked too
+FAILURES = 5  # stop after this many
+UNAVAILABLE = 77  # the exit code if the kernel does not support it
+ASKED = "asked"  # the file with the questions that the model was asked
+DOCTOR = 6  # run `doctor` after every this many kills
 
 HOOK = {
     "hook_event_name": "Stop",
@@ -47,7 +47,7 @@ HOOK = {
 
 
 def cases(world: World) -> list[Case]:
-    """Every command that writes."""
+    """Return every command that writes."""
     hook = json.dumps({**HOOK, "cwd": str(world.work), "transcript_path": f"{world.claude}/{HOOK['session_id']}.jsonl"})
     begun = {"hook_event_name": "UserPromptSubmit", "prompt": "/workspace.brainstorm Which net"}
     begin = json.dumps({**json.loads(hook), **begun})
@@ -85,7 +85,7 @@ def cases(world: World) -> list[Case]:
 
 
 def prepare(world: World, case: Case) -> None:
-    """The world that this command is killed in."""
+    """Create the world that this command is killed in."""
     world.restore("base")
     for words in case.before:
         if words[0] == "damage":
@@ -122,7 +122,7 @@ class Killer:
         self.lengths = {len(ids) for name, ids in world.messages().items() if name in new}
 
     def kill(self, number: int, *, tear: bool) -> supervise.Ended:
-        """Kill it at its n-th call and check; AssertionError where something does not hold."""
+        """Kill it at its n-th call and check the result; raise AssertionError if something is wrong."""
         world, case = self.world, self.case
         world.restore("start")
         self.asked.write_bytes(b"")
@@ -131,7 +131,7 @@ class Killer:
             return ended
         broken = world.broken()
         damaged = [path for path in broken if BOATS in path] if case.name == "repair" else []
-        assert broken == damaged, f"does not parse: {broken}"
+        assert broken == damaged, f"files that do not parse: {broken}"
         if case.whole:
             now = world.files()
             between = [
@@ -142,18 +142,18 @@ class Killer:
         self._acknowledged(again=False)
         world.do(*case.words, program=case.program, stdin=case.stdin, codes=case.fine)
         self._acknowledged(again=True)
-        assert not world.broken(), f"does not parse after it was run again: {world.broken()}"
+        assert not world.broken(), f"files that do not parse after the second run: {world.broken()}"
         left = world.leftovers()
         assert not left, f"left behind: {left}"
         if self.killed % DOCTOR == 0:
             if case.begins:
-                self._mend()
+                self._repair()
             world.do("doctor")
         self.killed += 1
         return ended
 
-    def _mend(self) -> None:
-        """The same command went on in another session: a line that the kill cut is mended as `doctor` says."""
+    def _repair(self) -> None:
+        """Repair a torn line as `doctor` suggests: the same command continued in another session."""
         for store in self.world.stores():
             for session in store.sessions():
                 if session.damage:
@@ -161,37 +161,37 @@ class Killer:
                     self.world.do("repair", session.id)
 
     def _acknowledged(self, *, again: bool) -> None:
-        """Every message that was there before is there; after the kill, and when the command was run again."""
+        """Check that every earlier message is still there, after the kill and after the second run."""
         now = self.world.messages()
         for name, session in now.items():
-            assert len(set(session)) == len(session), f"doubled in {name}: {session}"
+            assert len(set(session)) == len(session), f"duplicates in {name}: {session}"
         moved = self.case.moved_to.removeprefix(TRASH)
         for name, session in self.there.items():
             where = name
             if moved and name.removeprefix(TRASH) == moved:
                 where = moved if moved in now else TRASH + moved
-                assert not again or where == self.case.moved_to, f"{moved} is not where it was to go"
-            assert now.get(where, [])[: len(session)] == session, f"{name} lost what was acknowledged"
+                assert not again or where == self.case.moved_to, f"{moved} was not moved"
+            assert now.get(where, [])[: len(session)] == session, f"{name} lost acknowledged messages"
         if self.case.whole_sessions:
             half = {name: ids for name, ids in now.items() if name not in self.there and len(ids) not in self.lengths}
-            assert not half, f"a part of a session: {half}"
+            assert not half, f"incomplete sessions: {half}"
         questions = [json.loads(line) for line in self.asked.read_text().splitlines()]
         if any(QUESTION in question for question in questions) and not again:
             said = [m.content for store in self.world.stores() for s in store.sessions() for m in store.read(s.id)]
-            assert QUESTION in said, "the model was asked what is not stored"
-        self._without_a_word([name for name, session in now.items() if not session and name not in self.there], again)
+            assert QUESTION in said, "the model was asked something that is not stored"
+        self._check_empty([name for name, session in now.items() if not session and name not in self.there], again)
 
-    def _without_a_word(self, empty: list[str], again: bool) -> None:
-        """No session without a word is left, but for what is meant to begin without one, and what goes on by itself."""
+    def _check_empty(self, empty: list[str], again: bool) -> None:
+        """Check that no empty session is left, except those that begin empty and those that are continued later."""
         case = self.case
         if case.name == "aur":
-            # Its process is dead: it is in no list, and its file goes with the next talk.
+            # Its process is dead: it is not listed, and the next session removes its file.
             listed = self.world.do("list", "--json") if empty else ""
-            assert not [name for name in empty if name in listed], f"a session without a word is listed: {empty}"
+            assert not [name for name in empty if name in listed], f"an empty session is listed: {empty}"
             return
         most = case.empty
         if not again and case.name.startswith("hook"):
-            most = 1  # a transcript's session is created, then filled: the next hook goes on with it
+            most = 1  # a transcript's session is created, then filled: the next hook continues it
         if not again and case.program == "alfred":
             most = 1  # the one that the chat is in: the next words go there
             assert not empty or empty == [self.world.current_chat()], f"in no chat: {empty}"
@@ -199,7 +199,7 @@ class Killer:
 
 
 def warm_up() -> None:
-    """Import all of ours once: a fork then has it at hand, and a kill costs milliseconds."""
+    """Import all of our modules once, so that a fork has them and a kill costs milliseconds."""
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     for module in pkgutil.walk_packages(cortext.__path__, "cortext."):
         if module.name.endswith((".build", ".__main__")) or ".telegram" in module.name or "postgres" in module.name:
@@ -207,19 +207,19 @@ def warm_up() -> None:
         try:
             __import__(module.name)
         except ImportError:
-            pass  # of a library that is not installed here
+            pass  # needs a library that is not installed
     for name in ("httpx", "numpy", "tantivy", "ollama"):
         __import__(name)
 
 
 def memory() -> str | None:
-    """Where the world lies: in memory where there is room for it, since its files are put back after every kill."""
+    """Return a folder in memory if there is room: the world is restored after every kill."""
     return "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > 1 << 27 else None
 
 
 @contextmanager
 def model_at(folder: str) -> Iterator[str]:
-    """A model that answers in a process of its own; its address."""
+    """Run a model in its own process; yield its address."""
     command = [sys.executable, "-m", "tests.safety.kill_model", os.path.join(folder, ASKED)]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as model:
         assert model.stdout is not None and model.stdin is not None
@@ -229,17 +229,17 @@ def model_at(folder: str) -> Iterator[str]:
             model.stdin.close()
 
 
-def places(count: int, wanted: int, chance: random.Random) -> Iterator[tuple[int, bool]]:
-    """At which calls to kill: evenly spread, every one where there is room, then the same again, torn."""
+def kill_points(count: int, wanted: int, rng: random.Random) -> Iterator[tuple[int, bool]]:
+    """Yield the calls to kill at: random ones, or all of them if there are enough kills, alternately torn and not."""
     while wanted > 0:
         for tear in (True, False):
             take = min(wanted, count)
-            yield from ((number, tear) for number in sorted(chance.sample(range(1, count + 1), take)))
+            yield from ((number, tear) for number in sorted(rng.sample(range(1, count + 1), take)))
             wanted -= take
 
 
 class Tally:
-    """What was done so far."""
+    """What has been done so far."""
 
     def __init__(self) -> None:
         self.landed: Counter[str] = Counter()
@@ -265,17 +265,17 @@ class Tally:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Kill every command that writes, inside its writes.")
+    parser = argparse.ArgumentParser(description="Kill every command that writes, during its writes.")
     parser.add_argument("--landed", type=int, default=500, help="how many kills must land (default 500)")
     parser.add_argument("--only", metavar="NAME", help="only this command")
     parser.add_argument("--at", type=int, help="only at this call, with --only")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--json", action="store_true", help="the report as JSON")
+    parser.add_argument("--json", action="store_true", help="print the report as JSON")
     options = parser.parse_args()
     if not supervise.available():
         print(
-            "this system does not hand calls over: it takes Linux 5.6 on x86_64 or aarch64, and in a container a"
-            " profile that allows seccomp's user notification",
+            "system calls cannot be intercepted here: this needs Linux 5.6 on x86_64 or aarch64 and, in a container,"
+            " a profile that allows seccomp user notification",
             file=sys.stderr,
         )
         return UNAVAILABLE
@@ -286,7 +286,7 @@ def main() -> int:
         world.build()
         world.keep("base")
         chosen = [case for case in cases(world) if options.only in (None, case.name)]
-        chance = random.Random(options.seed)
+        rng = random.Random(options.seed)
         weight = sum(case.share for case in chosen)
         began = time.monotonic()
         for case in chosen:
@@ -295,7 +295,7 @@ def main() -> int:
             weight -= case.share
             calls = len(killer.calls.calls)
             once = [(options.at, False), (options.at, True)] if options.at else []
-            tally.kill(killer, once or places(calls, share, chance))
+            tally.kill(killer, once or kill_points(calls, share, rng))
             if not options.json:
                 spent = f"{time.monotonic() - began:6.0f} s"
                 print(f"{spent}  {case.name}: {tally.landed[case.name]} kills at {calls} calls", flush=True)

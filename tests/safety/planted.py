@@ -1,6 +1,6 @@
-"""Planted secrets and harmless look-alikes, drawn by a seeded generator: what the masking is measured on.
+"""Planted secrets and harmless lookalikes from a seeded generator, to measure masking with.
 
-Nothing here is a key of anyone's. The makers follow the published forms (alphabet, length, prefix), not the
+None of these was ever a real key. The generators follow the published formats (alphabet, length, prefix), not the
 rules under test; the texts around them are what people and tools write.
 """
 
@@ -38,7 +38,7 @@ class Planted(NamedTuple):
 
 
 class Maker:
-    """Random secrets and texts; the same seed gives the same."""
+    """Random secrets and texts; the same seed gives the same results."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -53,7 +53,7 @@ class Maker:
         return self.rng.choice(WORDS)
 
     def password(self) -> str:
-        """As password managers make them, and as people do."""
+        """Return a password as password managers, or people, make them."""
         if self.rng.random() < 0.5:
             body = self.draw(ALNUM + "!#%*+-_?^~", 9, 24)
             return self.draw(string.ascii_uppercase, 1) + self.draw(DIGITS, 1) + body
@@ -128,7 +128,7 @@ def _assigned(names: tuple[str, ...]) -> Callable[[Maker, str], str]:
 
 
 def _inside(form: str) -> Callable[[Maker, str], str]:
-    """A form that holds the secret at `§`, inside an ordinary text."""
+    """Embed the secret at `§` of a form, inside ordinary text."""
 
     def text(m: Maker, secret: str) -> str:
         whole = form.replace("§", secret).replace("¤", m.word())
@@ -239,7 +239,7 @@ KINDS: dict[str, tuple[Callable[[Maker], str], Callable[[Maker, str], str]]] = {
 
 
 def planted(count: int, seed: int) -> list[Planted]:
-    """This many secrets, every kind in turn."""
+    """Return this many secrets, of every kind in turn."""
     maker, kinds = Maker(seed), list(KINDS)
     out = []
     for number in range(count):
@@ -375,6 +375,6 @@ def _uuid(m: Maker) -> str:
 
 
 def harmless(count: int, seed: int) -> list[tuple[str, str]]:
-    """Kind and text of this many look-alikes."""
+    """Return the kind and text of this many lookalikes."""
     maker = Maker(seed)
     return [_harmless(maker) for _ in range(count)]

@@ -1,7 +1,7 @@
 """Malicious repositories: a workspace as a stranger could have made it, each with one thing planted in it.
 
-`PLANTS` names them all. A plant changes a copy of an ordinary workspace (`make_ordinary`), and may point at
-`World.outside` or at the user's own files in his home, which hold a word that must never come out (`CANARY`).
+`PLANTS` names them all. A plant changes a copy of an ordinary workspace (`make_conversations`), and may point at
+`World.outside` or at the user's own files in the home, which contain a word that must never be printed (`CANARY`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from cortext.config.schema import SETTINGS, Setting
 CANARY = "canary-8c1f5e-private"
 FORGED = "forged-5d21c7"
 BEGIN, END = "[RESUMED CONVERSATION]", "[END RESUMED CONTEXT]"
-# What takes over a terminal, or turns its text around. `\x1b]` and the like come from nobody but a stranger.
+# Sequences that take over a terminal or reverse its text. Only a stranger prints `\x1b]` and the like.
 SEQUENCES = (
     "\x1b]0;owned\x07",
     "\x1b[2J\x1b[31337;1H",
@@ -35,7 +35,7 @@ OWN = ("config.toml", "hooks.json", "settings.json", "registry.json", "installed
 
 
 class World(NamedTuple):
-    """Where one attack is played: the repository, what lies outside, and the user's home."""
+    """The folders of one attack: the repository, what is outside, and the user's home."""
 
     repository: Path
     outside: Path
@@ -56,11 +56,11 @@ def plant(name: str) -> Callable[[Plant], Plant]:
     return named
 
 
-# ── what is there before ─────────────────────────────────────────────────────────────────────────────
+# ── the state before an attack ───────────────────────────────────────────────────────────────────────
 
 
 def make_private(folder: Path) -> None:
-    """Files of the user's own, with the canary in each; names and shapes as a link would like to have them."""
+    """Create private files with the canary in each, with names and formats that a link could aim at."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in OWN:
         text = f'private = "{CANARY}"\n' if name.endswith(".toml") else json.dumps({"private": CANARY, "title": CANARY})
@@ -74,14 +74,14 @@ def make_private(folder: Path) -> None:
 
 
 def make_home(folder: Path) -> None:
-    """A user's home with private things in it."""
+    """Create a user's home with private data in it."""
     for name in (".ssh", ".codex", ".claude", ".gemini", ".config/opencode"):
         make_private(folder / name)
     (folder / ".gitconfig").write_text("[user]\n\tname = Test\n\temail = test@localhost\n", encoding="utf-8")
 
 
 def make_conversations(repository: Path) -> None:
-    """Three ordinary conversations."""
+    """Create three ordinary conversations."""
     for number, (kind, title, status) in enumerate(
         (("plan", "first", "paused"), ("debug", "second", "active"), ("review", "third", "completed")), 1
     ):
@@ -121,7 +121,7 @@ def _line(number: int, role: str, content: str, **more: Any) -> str:
 
 # ── links ────────────────────────────────────────────────────────────────────────────────────────────
 
-# One of every kind that our commands read or write by name; `every_path` has all of them.
+# One of every kind that our commands read or write by name; `every_path` returns all of them.
 LINKED = (
     ".workspace",
     ".workspace/config.toml",
@@ -165,7 +165,7 @@ LINKED = (
 
 
 def replace(path: Path) -> Path:
-    """Take away what is there, so that something else can be put in its place."""
+    """Remove what is at a path, so that something else can be put there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:
@@ -180,7 +180,7 @@ def _is_folder(repository: Path, name: str) -> bool:
 
 
 def link_out(name: str, way: str) -> Plant:
-    """A link in place of one path: to the user's own files, his home, nothing yet, itself, or a device without end."""
+    """Plant a link at a path: to the user's own files, the home, a missing path, itself, or an endless device."""
 
     def planted(world: World) -> None:
         folder = _is_folder(world.repository, name)
@@ -200,14 +200,14 @@ for _name in LINKED:
 
 
 def every_path(repository: Path) -> Iterator[str]:
-    """Every file and folder of an ordinary workspace, by its path in it."""
+    """Yield every file and folder of an ordinary workspace, by its relative path."""
     for path in sorted(repository.rglob("*")):
         name = str(path.relative_to(repository))
         if not name.startswith(".git/") and name != ".git":
             yield name
 
 
-# ── what is no file ──────────────────────────────────────────────────────────────────────────────────
+# ── special files ────────────────────────────────────────────────────────────────────────────────────
 
 FILES = tuple(name for name in LINKED if "." in Path(name).name[1:] or Path(name).name in ("changes", "last-number"))
 
@@ -224,7 +224,7 @@ def _special(name: str, kind: str) -> Plant:
             path.chmod(0)
         else:
             with socket.socket(socket.AF_UNIX) as made:
-                os.chdir(path.parent)  # the name of a socket is short
+                os.chdir(path.parent)  # the path of a socket must be short
                 made.bind(path.name)
 
     return planted
@@ -235,7 +235,7 @@ for _name in FILES:
         PLANTS[f"{_kind} {_name}"] = _special(_name, _kind)
 
 
-# ── settings, types and notes that ask for more than they may ────────────────────────────────────────
+# ── settings, types and notes that ask for too much ──────────────────────────────────────────────────
 
 
 @plant("settings: everything that needs trust")
@@ -404,7 +404,7 @@ def _agents(world: World) -> None:
     )
 
 
-# ── hostile words, numbers and names in conversations ────────────────────────────────────────────────
+# ── hostile text, numbers and names in conversations ─────────────────────────────────────────────────
 
 
 @plant("words in every field")

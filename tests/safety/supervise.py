@@ -1,11 +1,11 @@
-"""Runs a function in a fork and stops the fork dead at its n-th call to the kernel that changes a file.
+"""Run a function in a fork and kill the fork at its n-th system call that changes a file.
 
-Linux hands such a call to us before it does it (seccomp's user notification), whoever makes it: Python, SQLite, the
-search library, a thread. So a kill lands inside a write, not in the interpreter's start-up; and a write can be torn:
-we do the first half of it in the place of the process that dies. A child program (git) is left alone: what it writes
-is its own affair, and it goes on when its parent is killed, as it would.
+Linux hands such a call to us before executing it (seccomp user notification), whoever makes it: Python, SQLite, the
+search library, a thread. So a kill lands inside a write, not in the interpreter's startup; and a write can be torn: we
+write the first half on behalf of the dying process. A child program (git) is left alone: it continues when its parent
+is killed, as it would in reality.
 
-Flushes are answered at once and not done: a kill does not touch what the kernel has in memory.
+Flushes return at once without being executed: a kill does not affect what the kernel has in memory.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ NAMES = {number: name for name, number in NUMBERS.items()}
 FLUSHES = frozenset({"fsync", "fdatasync"})
 WITH_BYTES = frozenset({"write", "pwrite64"})
 ON_DESCRIPTOR = WITH_BYTES | {"writev", "pwritev", "sendfile", "ftruncate", "fallocate", "copy_file_range"}
-DEADLINE = 120.0  # seconds that one command may take before it counts as hanging
+DEADLINE = 120.0  # seconds until a command counts as hanging
 
 _ALLOW, _NOTIFY = 0x7FFF0000, 0x7FC00000
 _RECEIVE, _SEND = 0xC0502100, 0xC0182101
@@ -50,7 +50,7 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
 class Ended(NamedTuple):
-    """How it went: the exit status (-9 where it was killed), the calls that counted, and what was torn."""
+    """The result: exit status (-9 if it was killed), the calls that counted, and whether a write was torn."""
 
     status: int
     calls: list[str]
@@ -59,7 +59,7 @@ class Ended(NamedTuple):
 
 
 def available() -> bool:
-    """Whether this machine's kernel can do it."""
+    """Whether this machine's kernel supports it."""
     if not NUMBERS:
         return False
     try:
@@ -69,8 +69,8 @@ def available() -> bool:
 
 
 def run(work: Callable[[], object], kill_at: int = 0, *, tear: bool = False) -> Ended:
-    """Do `work` in a fork; kill that at its `kill_at`-th call. Ends when all that it started has ended."""
-    _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)  # what it leaves running in the background becomes ours to wait for
+    """Run `work` in a fork and kill it at its `kill_at`-th call. Return when everything that it started has ended."""
+    _LIBC.prctl(_SUBREAPER, 1, 0, 0, 0)  # background processes that it leaves become our children
     ours, theirs = socket.socketpair()
     before = children()
     child = os.fork()
@@ -94,7 +94,7 @@ def run(work: Callable[[], object], kill_at: int = 0, *, tear: bool = False) -> 
         _, found, _, _ = socket.recv_fds(ours, 1, 1)
     if not found:
         os.waitpid(child, 0)
-        raise OSError("the kernel does not hand calls over to us")
+        raise OSError("the kernel does not hand system calls over to us")
     try:
         return _Supervisor(found[0], child, before, kill_at, tear=tear).watch()
     finally:
@@ -102,22 +102,22 @@ def run(work: Callable[[], object], kill_at: int = 0, *, tear: bool = False) -> 
 
 
 def children() -> set[int]:
-    """The processes that are ours to wait for."""
+    """Return our child processes."""
     with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as file:
         return set(map(int, file.read().split()))
 
 
 def _install() -> int:
-    """Have the calls of this process, and of all that it starts, handed over; the descriptor where they arrive."""
+    """Intercept the calls of this process and everything it starts; return the descriptor where they arrive."""
     flags = os.O_CREAT | os.O_TRUNC
     plain = [number for name, number in NUMBERS.items() if name not in ("seccomp", "openat", "write")]
     code = [(0x20, 0, 0, 0)]  # load the call's number
     end = len(plain) + 7
-    code += [(0x15, end - place - 1, 0, number) for place, number in enumerate(plain)]
+    code += [(0x15, end - index - 1, 0, number) for index, number in enumerate(plain)]
     code += [
-        (0x15, 0, 2, NUMBERS["openat"]), (0x20, 0, 0, 32), (0x45, 4, 3, flags),  # only what may make or cut a file
+        (0x15, 0, 2, NUMBERS["openat"]), (0x20, 0, 0, 32), (0x45, 4, 3, flags),  # only if it may create or truncate
         (0x15, 0, 2, NUMBERS["write"]), (0x20, 0, 0, 16),
-        (0x35, 1, 0, 3),  # only to a descriptor of its own, not to its output
+        (0x35, 1, 0, 3),  # only to descriptors from 3 on, not to standard output
         (0x06, 0, 0, _ALLOW), (0x06, 0, 0, _NOTIFY),
     ]  # fmt: skip
     raw = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in code))
@@ -131,12 +131,12 @@ def _install() -> int:
 
 
 class _Supervisor:
-    """Answers the calls of one fork until nobody is left who could make one."""
+    """Answers the calls of one fork until no process is left that could make one."""
 
     def __init__(self, listener: int, child: int, before: set[int], kill_at: int, *, tear: bool) -> None:
         self._listener, self._child, self._kill_at, self._tear = listener, child, kill_at, tear
         self._before, self._status = before, 0
-        self._ours: dict[int, int] = {}  # thread → its process where it is ours, 0 where it is a program of others
+        self._ours: dict[int, int] = {}  # thread → its process, or 0 if it belongs to another program
         self._dead: set[int] = set()
         self.calls: list[str] = []
         self._killed_at, self._torn = "", False
@@ -153,10 +153,10 @@ class _Supervisor:
                 ready = dict(poll.poll(pause))
                 if time.monotonic() > deadline:
                     self._kill_all()
-                    raise AssertionError(f"still at work after {DEADLINE:.0f} s; its last calls: {self.calls[-5:]}")
+                    raise AssertionError(f"still running after {DEADLINE:.0f} s; its last calls: {self.calls[-5:]}")
                 if ready.get(self._listener, 0) & select.POLLIN:
                     self._one()
-                elif self._listener in ready:  # nobody is left who could make a call; they end in a moment
+                elif self._listener in ready:  # no process is left that could make a call; they are about to end
                     poll.unregister(self._listener)
                 elif pause < 1000 or end in ready:
                     if pause == 1000:
@@ -168,7 +168,7 @@ class _Supervisor:
             os.close(end)
 
     def _anybody_left(self) -> bool:
-        """Whether a process that the fork started, in the background too, is still there; who ended is reaped."""
+        """Whether a process that the fork started still runs, also in the background; ended ones are reaped."""
         for process in children() - self._before:
             done, status = os.waitpid(process, os.WNOHANG)
             if done == self._child:
@@ -196,14 +196,14 @@ class _Supervisor:
                 return
         if process in self._dead:
             return
-        answer = struct.pack("QqiI", key, 0, 0, 0 if name in FLUSHES else 1)  # 1: go on with the call
+        answer = struct.pack("QqiI", key, 0, 0, 0 if name in FLUSHES else 1)  # 1: continue the call
         try:
             fcntl.ioctl(self._listener, _SEND, bytearray(answer))
         except OSError:
             pass  # it died meanwhile
 
     def _process_of(self, thread: int) -> int:
-        """The process of a thread of ours; 0 for git's and others' (who also begin as a fork of ours), and the dead."""
+        """Return the process of one of our threads; 0 for other programs (which begin as our fork) and the dead."""
         try:
             program = os.readlink(f"/proc/{thread}/exe")
         except OSError:
@@ -214,13 +214,13 @@ class _Supervisor:
             try:
                 status = Path(f"/proc/{thread}/status").read_text(encoding="ascii", errors="replace")
             except OSError:
-                return 0  # its process ended while it asked
+                return 0  # its process ended meanwhile
             self._ours[thread] = int(status.partition("\nTgid:")[2].split()[0])
         return self._ours[thread]
 
     @staticmethod
     def _changes_a_file(thread: int, name: str, args: tuple[int, ...]) -> bool:
-        """Not a pipe, a socket or a device."""
+        """Whether the call is on a file, not a pipe, a socket or a device."""
         if name not in ON_DESCRIPTOR:
             return True
         descriptor = args[2] if name == "copy_file_range" else args[0]
@@ -232,7 +232,7 @@ class _Supervisor:
 
     @staticmethod
     def _write_half(thread: int, process: int, name: str, args: tuple[int, ...]) -> bool:
-        """The first half of a write, through the writer's own open file."""
+        """Write the first half of the data through the writer's own open file."""
         half = args[2] // 2
         try:
             with open(f"/proc/{thread}/mem", "rb", buffering=0) as memory:
@@ -254,7 +254,7 @@ class _Supervisor:
         return True
 
     def _kill_all(self) -> None:
-        """All of our own processes at once: the command, and what it left at work in the background."""
+        """Kill all of our own processes at once: the command and what it left in the background."""
         processes = {self._child, *(process for process in self._ours.values() if process)}
         for process in processes - self._dead:
             try:

@@ -1,4 +1,4 @@
-"""The quick version of `python -m tests.safety.attack`, and that nothing was left out of it."""
+"""The quick version of `python -m tests.safety.attack`, and a check that it covers every command."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_every_command_is_attacked() -> None:
 
 @pytest.mark.req("SAFE-10", "SAFE-01")
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "socket", "unreadable", ":", " in ", " of "])
-def test_no_repository_gets_out_hangs_or_breaks_a_command(kind: str) -> None:
+def test_no_repository_escapes_hangs_or_breaks_a_command(kind: str) -> None:
     done = run([sys.executable, "-m", "tests.safety.attack", "--quick", "--plant", kind], cwd=ROOT, patience=600)
     assert done.code == 0, done.out + done.err
     assert " 0 findings" in done.out

@@ -1,4 +1,4 @@
-"""Very many messages, and lines of many megabytes: commands take as much memory as beside little history."""
+"""A long history, and lines of many megabytes: commands use no more memory than with a short history."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ID = "001-plan-herons"
 
 
 def workspace(folder: Path) -> Path:
-    """A workspace with one conversation; its log."""
+    """Create a workspace with one conversation; return its log."""
     folder.mkdir()
     git(folder, "init", "-q")
     assert cortext("init", "--ai", "claude", cwd=folder).code == 0
@@ -25,16 +25,14 @@ def workspace(folder: Path) -> Path:
 
 
 def peak(folder: Path, *words: str) -> float:
-    """What the command takes at most, in MB."""
+    """Return the command's peak memory in MB."""
     done = taken([str(SCRIPTS / "cortext"), *words], cwd=str(folder), env=os.environ)
     assert done.code == 0 and "Traceback" not in done.err, (words, done)
     return done.peak
 
 
-def test_saving_and_exporting_a_very_long_conversation_take_no_more_memory_than_a_short_one(
-    home: Path, tmp_path: Path
-) -> None:
-    """Holding its messages took 1.6 kB each and more: over 60 MB here."""
+def test_saving_and_exporting_use_no_more_memory_for_a_long_session(home: Path, tmp_path: Path) -> None:
+    """Holding all messages would take at least 1.6 kB each: over 60 MB here."""
     peaks: dict[str, list[float]] = {}
     for count in (600, 40_000):
         folder = tmp_path / str(count)
@@ -48,8 +46,8 @@ def test_saving_and_exporting_a_very_long_conversation_take_no_more_memory_than_
     assert max(grown.values()) < 30, (grown, peaks)
 
 
-def test_lists_and_searches_beside_a_long_line_do_not_hold_it(home: Path, tmp_path: Path) -> None:
-    """It is found by its first words; how long it is makes no difference."""
+def test_lists_and_searches_do_not_load_a_long_line(home: Path, tmp_path: Path) -> None:
+    """The line is found by its first words; its length makes no difference."""
     commands = (("list",), ("search", "--exact", "dawn"), ("doctor",), ("stop", ID, "--no-commit"))
     peaks: dict[str, list[float]] = {}
     for size in (1, 60):
@@ -62,11 +60,11 @@ def test_lists_and_searches_beside_a_long_line_do_not_hold_it(home: Path, tmp_pa
     grown = {words: many - few for words, (few, many) in peaks.items()}
     assert max(grown.values()) < 40, (grown, peaks)
     whole = cortext("show", ID, "--json", cwd=tmp_path / "60").json["messages"][LONG_LINE]["content"]
-    assert whole == "many words, " * (MEGABYTE // 12) * 60  # what is shown and exported is never cut
+    assert whole == "many words, " * (MEGABYTE // 12) * 60  # what is shown and exported is never truncated
 
 
-def test_a_search_beside_a_line_of_1_gb_does_not_hold_it_either(home: Path, tmp_path: Path) -> None:
-    """Such a line is damage; what stands after it is found, and read without it."""
+def test_a_search_does_not_load_a_line_of_1_gb(home: Path, tmp_path: Path) -> None:
+    """Such a line is damage; what follows it is found and read without it."""
     folder = tmp_path / "work"
     write_log(str(workspace(folder)), hole=1 << 30)
     assert peak(folder, "search", "--exact", "dawn") < 100

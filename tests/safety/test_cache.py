@@ -1,4 +1,4 @@
-"""The cache is locked, or damaged: neither is the user's affair, and neither is a full disk."""
+"""A locked or damaged cache costs the user nothing, and is not mistaken for a full disk."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ def workspace(folder: Path) -> Path:
 
 @pytest.mark.req("SAFE-07", "FIND-03")
 def test_a_locked_database_is_not_called_a_full_disk(home: Path, tmp_path: Path) -> None:
-    """Another program holds the index's database: that is said, and nothing about space."""
+    """Another program holds the index's database: the error says so and does not mention space."""
     with sqlite3.connect(tmp_path / "state.db") as holder, sqlite3.connect(tmp_path / "state.db", timeout=0) as other:
         holder.execute("CREATE TABLE fact (name)")
         holder.commit()
         holder.execute("BEGIN EXCLUSIVE")
-        with pytest.raises(sqlite3.OperationalError) as met:
+        with pytest.raises(sqlite3.OperationalError) as raised:
             other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(SessionBusy) as told:
-            check_space(met.value, str(tmp_path))
-    assert "another process is using" in told.value.message and "try again" in told.value.hint
-    assert "disk" not in told.value.message + told.value.hint
+        with pytest.raises(SessionBusy) as reported:
+            check_space(raised.value, str(tmp_path))
+    assert "another process is using" in reported.value.message and "try again" in reported.value.hint
+    assert "disk" not in reported.value.message + reported.value.hint
 
 
 @pytest.mark.req("SAFE-07", "FIND-03", "STORE-01")
 @pytest.mark.parametrize("suffix", ["", "-wal"], ids=["database", "wal"])
-def test_a_damaged_cache_is_made_anew_without_the_users_doing(home: Path, tmp_path: Path, suffix: str) -> None:
-    """List, search and a hook's import go on as if nothing had happened."""
+def test_a_damaged_cache_is_recreated_silently(home: Path, tmp_path: Path, suffix: str) -> None:
+    """List, search and sync behave as if nothing had happened."""
     folder = workspace(tmp_path / "work")
     cache = home / ".cache" / "cortext"
     damaged = [path for path in cache.rglob(f"*.db{suffix}") if path.stat().st_size > 4096]
     assert damaged or not suffix
     for path in damaged or list(cache.rglob("*.db")):
         data = bytearray(path.read_bytes())
-        for place in range(600, len(data), 97):
-            data[place] ^= 0xFF
+        for offset in range(600, len(data), 97):
+            data[offset] ^= 0xFF
         path.write_bytes(data)
     for words in (("list",), ("search", "dawn"), ("sync",), ("list",)):
         done = cortext(*words, cwd=folder)
@@ -64,8 +64,8 @@ def test_a_damaged_cache_is_made_anew_without_the_users_doing(home: Path, tmp_pa
 
 @pytest.mark.req("SAFE-07", "FIND-03")
 @pytest.mark.parametrize("name", ["state.db-wal", "state.db", "catalogue.db-wal", "catalogue.db"])
-def test_a_folder_in_the_place_of_a_file_of_the_cache_is_no_full_disk(home: Path, tmp_path: Path, name: str) -> None:
-    """SQLite says of both that it cannot open the database; what is no file is damage, and made anew."""
+def test_a_folder_instead_of_a_cache_file_is_not_a_full_disk(home: Path, tmp_path: Path, name: str) -> None:
+    """SQLite reports both as a database it cannot open; a path that is not a file is damage and is recreated."""
     folder = workspace(tmp_path / "work")
     cache = home / ".cache" / "cortext"
     [database] = cache.rglob(name.removesuffix("-wal"))
@@ -80,8 +80,8 @@ def test_a_folder_in_the_place_of_a_file_of_the_cache_is_no_full_disk(home: Path
 
 
 @pytest.mark.req("SAFE-07")
-def test_a_damaged_catalogue_is_empty_and_takes_entries_again(tmp_path: Path) -> None:
-    """The pages of its table are garbage: found when they are read, not when it is opened."""
+def test_a_damaged_catalogue_is_empty_and_accepts_entries_again(tmp_path: Path) -> None:
+    """The pages of its table are garbage, which shows when they are read, not when the database is opened."""
     catalogue = Catalogue(str(tmp_path))
     catalogue.put(Entry("claude", "k", "/root", "s"))
     catalogue.close()

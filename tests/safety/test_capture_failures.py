@@ -1,7 +1,7 @@
-"""What one transcript or one file does wrong is its own affair; what is not captured is told until it is.
+"""A bad transcript or file affects nothing else, and what was not captured is reported until it is.
 
-Played as a person meets it: a tool's hook runs into something, the next command says so once, `list` and `doctor` as
-long as it lasts, and the next capture ends it.
+Played through as a user sees it: a tool's hook fails, the next command reports that once, `list` and `doctor` report it
+as long as it lasts, and the next capture ends it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
 
 pytestmark = pytest.mark.req("SAFE-07")
-SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # in the form of a token; nobody's
+SECRET = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"  # has the form of a token, but is not one
 
 
 def fifo(path: Path) -> None:
@@ -44,7 +44,7 @@ def folder(path: Path) -> None:
 
 def a_socket(path: Path) -> None:
     here = os.getcwd()
-    os.chdir(path.parent)  # the name of a socket may not be long
+    os.chdir(path.parent)  # the path of a socket must be short
     try:
         with socket.socket(socket.AF_UNIX) as made:
             made.bind(path.name)
@@ -54,7 +54,7 @@ def a_socket(path: Path) -> None:
 
 def locked(path: Path) -> None:
     if os.geteuid() == 0:
-        circle(path)  # to root every mode is open: another file that cannot be opened
+        circle(path)  # root can open any mode: use another file that cannot be opened
         return
     path.write_bytes(b"{}\n")
     path.chmod(0)
@@ -86,30 +86,30 @@ def claude_files(home: Path) -> tuple[Script, Path]:
     return script, projects
 
 
-def sound(done: Ran, *codes: int) -> Ran:
+def checked(done: Ran, *codes: int) -> Ran:
     assert done.code in codes, (done.code, done.out, done.err)
     assert "Traceback" not in done.err and "bug in cortext" not in done.err, done.err
     return done
 
 
 @pytest.mark.parametrize("kind", STRANGE)
-def test_a_hook_that_fails_is_told_once_shown_until_it_is_resolved_and_harms_nobody(home: Path, kind: str) -> None:
+def test_a_failed_hook_is_reported_until_it_is_resolved(home: Path, kind: str) -> None:
     script, projects = claude_files(home)
     bad = projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
     STRANGE[kind](bad)
     event = {"hook_event_name": "Stop", "session_id": bad.stem, "cwd": str(home), "transcript_path": str(bad)}
     hooked = cortext("hook", "claude", cwd=home, stdin=json.dumps(event))
     assert (hooked.code, hooked.out) == (0, ""), "the tool is not disturbed"
-    told = sound(cortext("stats", cwd=home), 0)
-    assert bad.name in told.err and "not captured since 20" in told.err and "because" in told.err
-    assert bad.name not in sound(cortext("stats", cwd=home), 0).err, "told once"
+    report = checked(cortext("stats", cwd=home), 0)
+    assert bad.name in report.err and "not captured since 20" in report.err and "because" in report.err
+    assert bad.name not in checked(cortext("stats", cwd=home), 0).err, "reported only once"
 
-    imported = sound(cortext("import", cwd=home), 3)
-    assert str(bad) in imported.out, "the report names what was not taken in"
-    listed = sound(cortext("list", cwd=home), 0)
-    assert f"claude-{script.key}" in listed.out, "the others are taken in"
+    imported = checked(cortext("import", cwd=home), 3)
+    assert str(bad) in imported.out, "the report names what was not imported"
+    listed = checked(cortext("list", cwd=home), 0)
+    assert f"claude-{script.key}" in listed.out, "the others are imported"
     assert bad.name in listed.err and "not captured since 20" in listed.err
-    examined = sound(cortext("doctor", cwd=home), 3)
+    examined = checked(cortext("doctor", cwd=home), 3)
     assert bad.name in examined.out.replace("\n", "") and "cortext sync" in examined.out
 
     remove(bad)
@@ -117,11 +117,11 @@ def test_a_hook_that_fails_is_told_once_shown_until_it_is_resolved_and_harms_nob
     again.lines, again.key = [line.replace(script.key.encode(), bad.stem.encode()) for line in script.lines], bad.stem
     bad.write_bytes(b"\n".join(again.lines) + b"\n")
     assert cortext("hook", "claude", cwd=home, stdin=json.dumps(event)).code == 0
-    assert "not captured" not in sound(cortext("list", cwd=home), 0).err
-    sound(cortext("doctor", cwd=home), 0)
+    assert "not captured" not in checked(cortext("list", cwd=home), 0).err
+    checked(cortext("doctor", cwd=home), 0)
 
 
-def test_a_mark_holds_no_secret_and_goes_when_the_tool_deletes_its_file(home: Path) -> None:
+def test_a_mark_contains_no_secret_and_ends_with_the_tool_s_file(home: Path) -> None:
     _, projects = claude_files(home)
     config = home / ".config" / "cortext" / "config.toml"
     config.parent.mkdir(parents=True)
@@ -133,20 +133,20 @@ def test_a_mark_holds_no_secret_and_goes_when_the_tool_deletes_its_file(home: Pa
     assert "unknown setting" in kept and SECRET not in kept
     assert all(path.stat().st_mode & 0o077 == 0 for path in state.rglob("*"))
     config.unlink()
-    sound(cortext("sync", cwd=home), 0)
-    sound(cortext("doctor", cwd=home), 0)
+    checked(cortext("sync", cwd=home), 0)
+    checked(cortext("doctor", cwd=home), 0)
 
     bad = projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl"
     bad.write_bytes(b'{"type":"user","message":{"content":"torn\n')
-    sound(cortext("sync", cwd=home), 0)
-    assert "nothing in it could be read" in sound(cortext("doctor", cwd=home), 3).out.replace("\n           ", "")
+    checked(cortext("sync", cwd=home), 0)
+    assert "nothing in it could be read" in checked(cortext("doctor", cwd=home), 3).out.replace("\n           ", "")
     bad.unlink()
-    sound(cortext("sync", cwd=home), 0)
-    sound(cortext("doctor", cwd=home), 0)
+    checked(cortext("sync", cwd=home), 0)
+    checked(cortext("doctor", cwd=home), 0)
 
 
 def every_tool(home: Path) -> None:
-    """A sound transcript of each tool, and beside it one that cannot be taken in."""
+    """Write a valid transcript of each tool, and next to it one that cannot be imported."""
     _, projects = claude_files(home)
     fifo(projects / "1c5c8a52-6f3d-4a63-9d7e-2f6c1a7d0e11.jsonl")
     rollout = codex.everyday().save(home)
@@ -171,21 +171,21 @@ def every_tool(home: Path) -> None:
     corpus.close()
 
 
-def test_bad_transcripts_of_every_tool_cost_the_others_nothing(home: Path) -> None:
+def test_bad_transcripts_do_not_affect_the_others(home: Path) -> None:
     every_tool(home)
     database = home / ".local" / "share" / "opencode" / "opencode.db"
     with sqlite3.connect(database) as opened:
         opened.execute("UPDATE session SET id = CAST(id AS BLOB)")
     opened.close()
-    done = sound(cortext("import", cwd=home), 3)
+    done = checked(cortext("import", cwd=home), 3)
     for name in ("1c5c8a52-6f3d", "rollout-", "session-2026-11-15T02-00-0b5c8a52"):
         assert any(name in line and "could not be taken in" in line for line in done.out.splitlines()), (name, done.out)
-    rows = {row["id"]: row for row in sound(cortext("list", "--json", cwd=home), 0).json}
+    rows = {row["id"]: row for row in checked(cortext("list", "--json", cwd=home), 0).json}
     assert sorted(row["tool"] for row in rows.values()) == ["claude", "codex", "gemini", "gemini", "opencode"]
     boat = next(name for name, row in rows.items() if row["tool"] == "opencode")
-    assert "The green one." in sound(cortext("show", boat, cwd=home), 0).out, "an id as bytes costs no words"
+    assert "The green one." in checked(cortext("show", boat, cwd=home), 0).out, "an id as bytes loses no text"
     bird = next(name for name, row in rows.items() if row["tool"] == "gemini" and row["message_count"] == 2)
-    assert "1b5c8a52" in sound(cortext("doctor", cwd=home), 3).out.replace("\n            ", "")
+    assert "1b5c8a52" in checked(cortext("doctor", cwd=home), 3).out.replace("\n            ", "")
     for words in (
         ("show", bird, "--json"),
         ("export", bird),
@@ -194,19 +194,19 @@ def test_bad_transcripts_of_every_tool_cost_the_others_nothing(home: Path) -> No
         ("resume", bird, "--print"),
         ("search", "heron"),
     ):
-        said = sound(cortext(*words, cwd=home), 0)
+        said = checked(cortext(*words, cwd=home), 0)
         native = words[-1] in ("claude", "gemini", "codex")
         assert "heron" in (Path(said.out.strip()).read_text() if native else said.out), (words, said.out)
 
 
-def test_a_damaged_database_of_one_tool_stops_no_other(home: Path) -> None:
+def test_a_damaged_database_of_one_tool_does_not_affect_the_others(home: Path) -> None:
     every_tool(home)
     (home / ".local" / "share" / "opencode" / "opencode.db").write_bytes(b"SQLite format 3\0" + bytes(5_000))
-    done = sound(cortext("sync", cwd=home), 3)
+    done = checked(cortext("sync", cwd=home), 3)
     assert {row["tool"] for row in cortext("list", "--json", cwd=home).json} == {"claude", "codex", "gemini"}, done.out
 
 
-# ── files of ours and settings ───────────────────────────────────────────────────────────────────────
+# ── our own files and settings ───────────────────────────────────────────────────────────────────────
 
 DEEP = {".toml": b"a = " + b"[" * 100_000, ".json": b'{"a":' * 100_000}
 SETTINGS = (
@@ -217,36 +217,36 @@ SETTINGS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("place", SETTINGS)
-def test_something_else_in_place_of_a_file_is_an_error_and_no_hang(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_special_file_instead_of_a_regular_one_never_hangs(tmp_path: Path, name: str) -> None:
     home, ws = tmp_path / "home", tmp_path / "ws"
     home.mkdir()
     ws.mkdir()
     env = {"HOME": str(home)}
-    sound(cortext("init", "--ai", "claude", cwd=ws, env=env), 0)
-    sound(cortext("new", "plan", "The boat", cwd=ws, env=env), 0)
-    path = tmp_path / place
+    checked(cortext("init", "--ai", "claude", cwd=ws, env=env), 0)
+    checked(cortext("new", "plan", "The boat", cwd=ws, env=env), 0)
+    path = tmp_path / name
     path.parent.mkdir(parents=True, exist_ok=True)
-    kinds: dict[str, Callable[[Path], None]] = {name: STRANGE[name] for name in ("fifo", "/dev/zero", "folder")}
+    kinds: dict[str, Callable[[Path], None]] = {kind: STRANGE[kind] for kind in ("fifo", "/dev/zero", "folder")}
     if path.suffix in DEEP:
         kinds["deep"] = deep
-    for name, make in kinds.items():
+    for kind, make in kinds.items():
         if os.path.lexists(path):
             remove(path)
         make(path)
         for words in (("list",), ("doctor",), ("init", "--ai", "claude")):
-            done = cortext(*words, cwd=ws, env=env)  # a hang is a timeout, memory without end a kill
-            assert "Traceback" not in done.err and "bug in cortext" not in done.err, (name, words, done.err)
-            if place.endswith("config.toml"):
-                assert done.code in (6, 7) and "config.toml" in done.err, (name, words, done.err)
+            done = cortext(*words, cwd=ws, env=env)  # a hang is a timeout, unbounded memory a kill
+            assert "Traceback" not in done.err and "bug in cortext" not in done.err, (kind, words, done.err)
+            if name.endswith("config.toml"):
+                assert done.code in (6, 7) and "config.toml" in done.err, (kind, words, done.err)
             else:
-                assert done.code in (0, 3, 5, 6, 7), (name, words, done.err)
+                assert done.code in (0, 3, 5, 6, 7), (kind, words, done.err)
         if os.path.lexists(path):
             remove(path)
 
 
 def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
-    """Reading goes through fsio (a regular file, opened without waiting); what is ours or the kernel's may not."""
+    """Reading goes through fsio (regular files only, opened without waiting), except for our own and kernel files."""
     source = Path(__file__).parents[2] / "src" / "cortext"
     allowed = {
         "io/files.py",
@@ -277,4 +277,4 @@ def test_every_file_is_opened_in_a_way_that_cannot_hang() -> None:
         "services/workspace/types.py",
         "tools/opencode/install.py",
     }  # part of the program itself
-    assert [place for place in found if place.partition(":")[0] not in allowed | packaged] == []
+    assert [call for call in found if call.partition(":")[0] not in allowed | packaged] == []

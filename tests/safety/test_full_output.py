@@ -1,4 +1,4 @@
-"""An output or a disk that takes no more, while something is imported or indexed: an error that says what was kept."""
+"""Output or a disk that is full during an import or indexing: an error says what was kept."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from tests.tools.claude_code.corpus import Script
 pytestmark = pytest.mark.req("SAFE-07")
 
 
-def talks(home: Path, count: int) -> set[str]:
-    """So many transcripts of Claude Code, of 100 kB each; the ids of the sessions that they become."""
+def write_transcripts(home: Path, count: int) -> set[str]:
+    """Write this many Claude Code transcripts of 100 kB each; return the ids of the sessions that they become."""
     projects = home / ".claude" / "projects" / "-p"
     projects.mkdir(parents=True)
     made = set()
@@ -34,13 +34,13 @@ def talks(home: Path, count: int) -> set[str]:
     return made
 
 
-def sound(done: Ran) -> Ran:
+def checked(done: Ran) -> Ran:
     assert "Traceback" not in done.err and "bug in cortext" not in done.err, done.err
     return done
 
 
-def test_an_output_that_is_full_is_told_and_what_was_done_is_kept(home: Path) -> None:
-    names = talks(home, 2)
+def test_full_output_is_reported_and_completed_work_is_kept(home: Path) -> None:
+    names = write_transcripts(home, 2)
     for words in (
         ("import",),
         ("index", "rebuild"),
@@ -65,7 +65,7 @@ def test_an_output_that_is_full_is_told_and_what_was_done_is_kept(home: Path) ->
 
 
 ID = "001-plan-herons"
-# What every command prints something for, in an order in which each has something to do.
+# A call of every command that prints something, in an order in which each has something to do.
 PRINTING = {
     "show": (ID,), "title": (ID,), "export": (ID,), "resume": (ID, "--print"), "list": (), "search": ("dawn",),
     "similar": (ID,), "stats": (), "doctor": (), "store": ("status",), "repair": (ID, "-n"), "index": ("status",),
@@ -74,11 +74,11 @@ PRINTING = {
     "new": ("plan", "Owls"), "delete": (ID,), "restore": (ID,), "demo": ("demo",), "upgrade": (), "init": (),
     "uninstall": (), "browse": (), "mcp": ("--help",),
 }  # fmt: skip
-QUIET = {"sweep", "browse"}  # say nothing here: there is nothing to pause, and no screen
+QUIET = {"sweep", "browse"}  # print nothing here: there is nothing to pause, and no screen
 
 
-def test_every_command_says_that_its_output_is_full(home: Path, tmp_path: Path) -> None:
-    """The help of each too: argparse keeps silent about an output that it cannot write to, where that is unbuffered."""
+def test_every_command_reports_full_output(home: Path, tmp_path: Path) -> None:
+    """Including --help: argparse ignores errors of an unbuffered output."""
     commands = {name for _, group in COMMANDS for name, _, _ in group}
     assert set(PRINTING) == commands
     folder = tmp_path / "work"
@@ -109,23 +109,23 @@ def test_every_command_says_that_its_output_is_full(home: Path, tmp_path: Path) 
             assert done.returncode == 5 and "cannot write the output" in done.stderr, (words, done)
 
 
-def test_a_disk_that_fills_up_during_an_import_and_a_rebuild_loses_nothing(tiny_disk: Path) -> None:
+def test_a_disk_that_fills_up_during_an_import_loses_nothing(tiny_disk: Path) -> None:
     home = tiny_disk / "home"
     home.mkdir()
     env = {"HOME": str(home)}
-    names = talks(home, 8)
+    names = write_transcripts(home, 8)
     ballast = tiny_disk / "ballast"
     space = 3_000_000 - sum(path.stat().st_size for path in home.rglob("*") if path.is_file())
     ballast.write_bytes(bytes(max(0, space - 700_000)))
-    done = sound(cortext("import", cwd=home, env=env))
+    done = checked(cortext("import", cwd=home, env=env))
     assert done.code == 3 and "No space left" in done.out and "Everything else is kept" in done.out, done.out
-    kept = {row["id"]: row["message_count"] for row in sound(cortext("list", "--json", cwd=home, env=env)).json}
+    kept = {row["id"]: row["message_count"] for row in checked(cortext("list", "--json", cwd=home, env=env)).json}
     assert set(kept) <= names
-    built = sound(cortext("index", "rebuild", cwd=home, env=env))
+    built = checked(cortext("index", "rebuild", cwd=home, env=env))
     assert built.code in (0, 5) and (built.code == 0 or "kept: every session" in built.err), built.err
 
     ballast.unlink()
-    again = sound(cortext("sync", cwd=home, env=env))
+    again = checked(cortext("sync", cwd=home, env=env))
     rows = {row["id"]: row["message_count"] for row in cortext("list", "--json", cwd=home, env=env).json}
     assert again.code == 0 and set(rows) == names and set(rows.values()) == {40}, (again.out, rows)
-    assert sound(cortext("doctor", cwd=home, env=env)).code == 0
+    assert checked(cortext("doctor", cwd=home, env=env)).code == 0

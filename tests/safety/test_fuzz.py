@@ -1,4 +1,4 @@
-"""The quick cases of the fuzzer that knows the records; `python -m tests.safety.fuzz` runs very many."""
+"""The quick cases of the record fuzzer; `python -m tests.safety.fuzz` runs many more."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[fuzz.Sub
     derandomize=True,
     database=None,
     deadline=None,
-    phases=[Phase.generate],  # a case is as small as it can be: nothing to shrink
+    phases=[Phase.generate],  # a case is already minimal: there is nothing to shrink
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
@@ -37,17 +37,17 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[fuzz.Sub
     place=st.integers(0, 2**16),
     value=st.sampled_from(_ODD),
 )
-def test_any_value_may_be_anything_and_costs_only_its_own_record(
+def test_any_changed_value_affects_only_its_own_record(
     subjects: list[fuzz.Subject], which: int, record: int, place: int, value: str
 ) -> None:
     subjects[which % len(subjects)].try_case(fuzz.Case(record, place, value))
 
 
 @pytest.mark.req("SAFE-07")
-def test_the_fuzzer_sees_a_record_that_is_lost_in_silence(
+def test_the_fuzzer_notices_a_silently_lost_record(
     subjects: list[fuzz.Subject], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What would fail is seen: a reader that drops a neighbour, one that keeps quiet, one that crashes."""
+    """Failures are noticed: a reader that drops a neighbouring record, and one that crashes."""
     claude = subjects[0]
     assert isinstance(claude, fuzz.ToolSubject)
     read = claude.read
@@ -61,7 +61,7 @@ def test_the_fuzzer_sees_a_record_that_is_lost_in_silence(
         claude.try_case(case)
 
 
-def test_a_case_is_what_it_says() -> None:
+def test_a_case_changes_exactly_what_it_names() -> None:
     record = {"a": {"b": [1, 2]}, "c": "x"}
     assert list(fuzz.places(record)) == [(), ("a",), ("a", "b"), ("a", "b", 0), ("a", "b", 1), ("c",)]
     assert fuzz.changed(record, ("a", "b", 1), "2^64") == b'{"a":{"b":[1,18446744073709551616]},"c":"x"}'

@@ -1,4 +1,4 @@
-"""Git in a stranger's repository: no command of ours may have it run what the repository brought along."""
+"""Git in a stranger's repository: no command of ours makes it run programs that the repository brings along."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ALL_TOOLS = "claude,gemini,opencode,codex"
 
 @pytest.fixture
 def trap(tmp_path: Path) -> Path:
-    """A program that leaves a mark when it is run; the mark is `<trap>.ran`."""
+    """A program that leaves a mark when it runs: the file `<trap>.ran`."""
     path = tmp_path / "trap"
     path.write_text(f'#!/bin/sh\necho "$0 $*" >> {path}.ran\nexit 0\n', encoding="utf-8")
     path.chmod(0o755)
@@ -23,13 +23,13 @@ def trap(tmp_path: Path) -> Path:
 
 
 def ran(trap: Path) -> str:
-    """What was run, if anything."""
+    """Return what was run, if anything."""
     mark = Path(f"{trap}.ran")
     return mark.read_text(encoding="utf-8") if mark.exists() else ""
 
 
 def _traps(trap: Path) -> str:
-    """Every setting of git that runs a program while something is looked at, added or committed."""
+    """Return every git setting that runs a program during status, add or commit."""
     return f"""
 [core]
 	fsmonitor = {trap}
@@ -60,7 +60,7 @@ def _traps(trap: Path) -> str:
 
 
 def _play(folder: Path) -> None:
-    """Everything that a user does in a workspace, from its first command on."""
+    """Do everything that a user does in a workspace, beginning with the first command."""
     assert cortext("init", "--ai", ALL_TOOLS, cwd=folder).code == 0
     assert cortext("new", "plan", "Where to begin", cwd=folder).code == 0
     for words in (
@@ -77,7 +77,7 @@ def _play(folder: Path) -> None:
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
-def test_a_clone_cannot_have_git_run_its_programs(tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_clone_cannot_make_git_run_its_programs(tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
@@ -111,10 +111,10 @@ def test_a_clone_cannot_have_git_run_its_programs(tmp_path: Path, trap: Path, mo
 
 
 @pytest.mark.req("SAFE-10")
-def test_a_bare_repository_among_the_files_is_not_taken_for_git_s_own(
+def test_a_bare_repository_among_the_files_is_not_used_as_git_s_own(
     tmp_path: Path, trap: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A folder of the clone that has HEAD, objects, refs, config and hooks: git would take it for a repository."""
+    """A folder of the clone with HEAD, objects, refs, config and hooks, which git would take for a repository."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
@@ -133,7 +133,7 @@ def test_a_bare_repository_among_the_files_is_not_taken_for_git_s_own(
     before = (inner / "config").read_bytes()
     _play(inner)
     assert ran(trap) == ""
-    assert (inner / "config").read_bytes() == before, "a stranger's config was written to"
+    assert (inner / "config").read_bytes() == before, "a stranger's config was modified"
 
 
 @pytest.mark.req("SAFE-10")

@@ -1,4 +1,4 @@
-"""Every command that writes is killed inside its writes; and what Ctrl-C leaves of a fork, a repair and a prune."""
+"""Every command that writes is killed during its writes; and what Ctrl-C leaves behind."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_five_hundred_kills_land_inside_a_write_and_nothing_is_lost() -> None:
 
 
 def conversation(home: Path, folder: Path) -> tuple[Path, str]:
-    """A workspace with one conversation of thirty messages, and a line in it that cannot be read."""
+    """Create a workspace with one conversation of thirty messages; return it and the conversation's folder."""
     folder.mkdir()
     git(folder, "init", "-q")
     assert cortext("init", "--ai", "claude", cwd=folder).code == 0
@@ -68,10 +68,10 @@ main()
 
 @pytest.mark.req("SAFE-07", "LOOK-02", "STORE-03")
 @pytest.mark.parametrize("words", [("fork", ID), ("prune", ID, "--keep", "3"), ("repair", ID)], ids=lambda w: w[0])
-def test_ctrl_c_in_the_middle_of_a_write_leaves_no_empty_session_and_no_temporary_file(
+def test_ctrl_c_during_a_write_leaves_no_empty_session_or_temporary_file(
     home: Path, tmp_path: Path, words: tuple[str, ...]
 ) -> None:
-    """Ctrl-C at each of its writes in turn, each torn; then the command is run again, and does its work."""
+    """Press Ctrl-C at each of its writes in turn, tearing the write; then run the command again successfully."""
     folder, path = conversation(home, tmp_path / "work")
     log = Path(path) / ".session" / "messages.jsonl"
     if words[0] == "repair":

@@ -1,4 +1,4 @@
-"""Secrets that are planted into every field that exists come out of a store nowhere: one test for each way out."""
+"""Secrets planted into every existing field never leave a store: one test for each way out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cortext.services.talk.context import View
 from cortext.services.talk.models import Masked
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.alfred.kit import Bot, Parrot, alfred, environment
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
@@ -34,24 +34,24 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 
 def _secret(path: str) -> str:
-    """A key of its own for each place, so that a leak tells where it came from."""
+    """Return a different key for each field, so that a leak shows where it came from."""
     drawn = random.Random(hashlib.sha256(path.encode()).digest())
     return "ghp_" + "".join(drawn.choice(_LETTERS) for _ in range(36))
 
 
 class Planted:
-    """The secrets that were planted, by place."""
+    """The planted secrets, by field."""
 
     def __init__(self) -> None:
-        self.places: dict[str, str] = {}
+        self.secrets: dict[str, str] = {}
 
     def word(self, path: str) -> str:
-        self.places[path] = _secret(path)
-        return f"herons {self.places[path]} fly"
+        self.secrets[path] = _secret(path)
+        return f"herons {self.secrets[path]} fly"
 
     def leaks(self, text: str) -> list[str]:
-        """The places whose secret stands in a text, whole or half."""
-        return [path for path, secret in self.places.items() if secret[:20] in text or secret[-20:] in text]
+        """Return the fields whose secret occurs in a text, completely or by half."""
+        return [path for path, secret in self.secrets.items() if secret[:20] in text or secret[-20:] in text]
 
 
 @pytest.fixture
@@ -63,12 +63,12 @@ def planted() -> Planted:
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted) -> Path:
     folder = committed_workspace(tmp_path / "w", monkeypatch)
     plant(WorkspaceStore(str(folder)), NAME, planted.word)
-    assert len(planted.places) > 100
+    assert len(planted.secrets) > 100
     return folder
 
 
 def _found(workspace: Path) -> Found:
-    place = Wiring(str(workspace)).workspace_store()
+    place = Stores(str(workspace)).workspace_store()
     return Found(place, place.store.get(NAME))
 
 
@@ -77,7 +77,7 @@ def _everything_under(folder: Path) -> str:
     return "\n".join(f"{path}\n{path.read_bytes().decode('utf-8', 'replace')}" for path in files)
 
 
-def test_an_export_a_packet_and_an_answer_hold_no_secret(workspace: Path, planted: Planted, home: Path) -> None:
+def test_an_export_a_packet_and_an_answer_contain_no_secret(workspace: Path, planted: Planted, home: Path) -> None:
     for words in (
         ["export", NAME],
         ["export", NAME, "--format", "json"],
@@ -89,14 +89,14 @@ def test_an_export_a_packet_and_an_answer_hold_no_secret(workspace: Path, plante
         assert done.code == 0 and "herons" in done.out and "masked" in done.out, words
         assert planted.leaks(done.out + done.err) == [], words
     chat = ClaudeTalk(workspace, real_time=True)
-    for told in (chat.resume(), chat.resume("herons of another pond"), chat.resume(NAME)):
-        assert "herons" in told and planted.leaks(told) == []
-    # What is asked for by name, and on the user's own screen, is there word for word.
+    for reply in (chat.resume(), chat.resume("herons of another pond"), chat.resume(NAME)):
+        assert "herons" in reply and planted.leaks(reply) == []
+    # What is explicitly requested, or shown on the user's own screen, is verbatim.
     assert planted.leaks(cortext("export", NAME, "--unmasked", cwd=workspace).out)
     assert planted.leaks(cortext("show", NAME, "--json", cwd=workspace).out)
 
 
-def test_the_server_tells_no_secret(workspace: Path, planted: Planted, home: Path) -> None:
+def test_the_mcp_server_returns_no_secret(workspace: Path, planted: Planted, home: Path) -> None:
     with served(Pond(home, workspace), budget=30_000) as client:
         for tool, given in (
             ("list_sessions", {}),
@@ -109,12 +109,12 @@ def test_the_server_tells_no_secret(workspace: Path, planted: Planted, home: Pat
             ("save_session", {"id": NAME}),
             ("get_session", {"id": _secret("asked for")}),
         ):
-            told = client(tool, **given)
-            assert planted.leaks(told.text + json.dumps(told.data)) == [], tool
+            reply = client(tool, **given)
+            assert planted.leaks(reply.text + json.dumps(reply.data)) == [], tool
 
 
 @pytest.mark.parametrize("name", ["claude", "gemini", "codex"])
-def test_a_native_session_holds_no_secret(
+def test_a_native_session_contains_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted, home: Path, name: str
 ) -> None:
     workspace = committed_workspace(tmp_path / "w", monkeypatch)
@@ -123,27 +123,27 @@ def test_a_native_session_holds_no_secret(
     assert done.code == 0, done.err
     written = Path(done.out.strip()).read_text(encoding="utf-8")
     assert "herons" in written and planted.leaks(written) == []
-    wiring = Wiring(str(workspace))
+    stores = Stores(str(workspace))
     tool = tools.native_writer(name)
     plan = make_plan(_found(workspace), tool, command="Go on.")
     assert "herons" in plan.prompt and planted.leaks(plan.prompt) == []
     if tool.detect() is not None or name == "claude":
-        launch = carry_out(plan, _found(workspace), tool, wiring.capture())
+        launch = carry_out(plan, _found(workspace), tool, stores.capture())
         assert planted.leaks(" ".join(launch.argv) + str(launch.env)) == []
     assert planted.leaks(_everything_under(home / f".{name}")) == []
 
 
-def test_a_commit_holds_no_secret(workspace: Path, planted: Planted) -> None:
+def test_a_commit_contains_no_secret(workspace: Path, planted: Planted) -> None:
     done = cortext("stop", NAME, cwd=workspace)
     assert done.code == 0, done.err
     history = git(workspace, "log", "-p", "--all", "--stat", "--format=%H %an %s%n%b")
     assert NAME in history and "herons" in history
     assert planted.leaks(history) == []
-    # The session that is left still resumes.
+    # The session can still be resumed.
     assert "herons" in cortext("resume", NAME, "--print", cwd=workspace).out
 
 
-def test_a_topic_with_a_secret_names_nothing_after_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_named_after_a_secret_in_a_topic(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = committed_workspace(tmp_path / "w", monkeypatch)
     secret = _secret("topic")
     chat = ClaudeTalk(folder, real_time=True)
@@ -162,15 +162,15 @@ def test_a_topic_with_a_secret_names_nothing_after_it(tmp_path: Path, monkeypatc
 
 
 class _Recorder:
-    """A model that keeps what it was asked."""
+    """A model that records its requests."""
 
     name, context, takes_tools = "recorder", 100_000, True
 
     def __init__(self) -> None:
-        self.asked: list[Request] = []
+        self.requests: list[Request] = []
 
     def stream(self, request: Request) -> Iterator[Event]:
-        self.asked.append(request)
+        self.requests.append(request)
         yield Done("end", Usage(1, 1), "recorder")
 
     def cancel(self) -> None: ...
@@ -183,8 +183,8 @@ def test_a_model_is_sent_no_secret(planted: Planted) -> None:
     view.load(messages(planted.word))
     recorder = _Recorder()
     list(Masked(recorder).stream(Request(messages=view.messages, system=planted.word("system"))))
-    assert "herons" in repr(recorder.asked[0])
-    assert planted.leaks(repr(recorder.asked[0])) == []
+    assert "herons" in repr(recorder.requests[0])
+    assert planted.leaks(repr(recorder.requests[0])) == []
 
 
 def _answered(telegram: TelegramServer, before: int) -> bool:
@@ -192,10 +192,10 @@ def _answered(telegram: TelegramServer, before: int) -> bool:
     return len(said) > before and said[-1] not in ("", "…")
 
 
-def test_a_phone_is_sent_no_secret_not_even_while_the_answer_grows(home: Path, planted: Planted) -> None:
+def test_telegram_gets_no_secret_even_while_the_reply_grows(home: Path, planted: Planted) -> None:
     with Parrot() as model, TelegramServer() as telegram:
         env = environment(home, model, telegram)
-        # Kept before by another face, word for word.
+        # Stored before by another face, verbatim.
         assert alfred(env, "--new", f"The key is {planted.word('desk')}").code == 0
         model.slow = 3.0  # long enough for an edit in the middle
         with Bot(env, telegram) as bot:
@@ -208,9 +208,9 @@ def test_a_phone_is_sent_no_secret_not_even_while_the_answer_grows(home: Path, p
     assert planted.leaks(everything) == []
 
 
-def test_an_error_and_a_log_tell_no_secret(tmp_path: Path, home: Path, planted: Planted) -> None:
+def test_errors_and_logs_contain_no_secret(tmp_path: Path, home: Path, planted: Planted) -> None:
     secret = _secret("key")
-    planted.places["key"] = secret
+    planted.secrets["key"] = secret
     fault = Fault("gemini/x", place=f"https://models.test/v1?key={secret}")
     for failed in (fault.no_connection(f"GET https://models.test/v1?key={secret} failed"), fault.silent(3)):
         assert "models.test" in failed.error.message and planted.leaks(failed.error.message) == []

@@ -1,4 +1,4 @@
-"""Numbers that cannot be true, in a stored line, in metadata and in a tool's transcript: told, and nobody's problem."""
+"""Impossible numbers in a log, in metadata and in a tool's transcript are reported and break nothing."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ODD: list[Any] = [2**64, -1, -(2**64), 1.5, float("nan"), float("inf"), True, "m
 
 
 def spoil(log: Path) -> int:
-    """Put impossible counts and numbers into a log, and as many large ones as no sum of SQLite holds; its length."""
+    """Put impossible counts and numbers into a log, and more large ones than SQLite can sum; return its length."""
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     while len(lines) < len(ODD) + 1_100:
         lines.append({**lines[-1], "content": f"words {len(lines)}", "id": f"m{len(lines)}", "seq": len(lines)})
@@ -80,8 +80,8 @@ def test_a_clone_with_impossible_numbers_breaks_no_command(
         assert not client("list_sessions").failed
         assert not client("search_sessions", query="words").failed
 
-    told = cortext("doctor", cwd=ours)
-    assert told.code == 3 and "message_count is not a count" in told.out and f"repair {name}" in told.out
+    report = cortext("doctor", cwd=ours)
+    assert report.code == 3 and "message_count is not a count" in report.out and f"repair {name}" in report.out
     assert "tokens out of range" in cortext("repair", name, "--dry-run", cwd=ours).out
     before = [message["content"] for message in cortext("show", name, "--json", cwd=ours).json["messages"]]
     assert cortext("repair", name, cwd=ours).code == 0
@@ -89,13 +89,13 @@ def test_a_clone_with_impossible_numbers_breaks_no_command(
     assert not [item for store in healthy if store["path"] == str(ours) for item in store["findings"]
                 if item["level"] == "damage"]  # fmt: skip
     after = [message["content"] for message in cortext("show", name, "--json", cwd=ours).json["messages"]]
-    assert len(before) == count and after == before, "a repair mends the numbers and keeps every word"
+    assert len(before) == count and after == before, "a repair corrects the numbers and keeps every word"
 
 
 @pytest.mark.req("SAFE-07")
 @pytest.mark.parametrize("layout", [WorkspaceStore, SpawnStore, ChatStore])
 @pytest.mark.parametrize("odd", ODD, ids=repr)
-def test_an_impossible_count_is_told_read_as_missing_and_mended(
+def test_an_impossible_count_is_reported_ignored_and_repaired(
     tmp_path: Path, layout: type[FileStore], odd: Any
 ) -> None:
     store = layout(str(tmp_path))
@@ -111,11 +111,11 @@ def test_an_impossible_count_is_told_read_as_missing_and_mended(
     assert [(message.id, message.seq) for message in store.read("s-1")][1] == (fields["id"], 1)
     store.repair("s-1")
     assert store.check("s-1") == [] and [message.content for message in store.read("s-1")] == ["one", "two"]
-    assert list(tmp_path.rglob("*.quarantine")), "the line as it was is kept"
+    assert list(tmp_path.rglob("*.quarantine")), "the original line is kept"
 
 
 @pytest.mark.req("SAFE-07")
-def test_impossible_counts_of_a_tool_are_told_and_its_words_taken_in(tmp_path: Path) -> None:
+def test_a_tool_s_impossible_counts_are_reported_and_its_text_kept(tmp_path: Path) -> None:
     env = {"HOME": str(tmp_path)}
     folder = tmp_path / ".claude" / "projects" / "-p"
     folder.mkdir(parents=True)

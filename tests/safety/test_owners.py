@@ -1,4 +1,4 @@
-"""A workspace that is found upwards and belongs to another user: not used, and said so."""
+"""A workspace in a parent folder that belongs to another user is not used, and a note says so."""
 
 from __future__ import annotations
 
@@ -11,27 +11,28 @@ from cortext.config import folders
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
-from cortext.wiring import app as wiring
+from cortext.services.workspace import known
+from cortext.wiring.stores import Stores
 
 STRANGER = 65533
 HERS = "the conversation of somebody else"
 
 
 class Desk:
-    """A folder of the user's below a workspace of somebody else's, in which the commands are run."""
+    """A folder of the user's below another user's workspace, in which the commands run."""
 
     def __init__(self, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.root, self._capsys = root, capsys
 
     def run(self, *words: str, program: str = "cortext") -> tuple[int, str, str]:
-        """Run a command here; its exit code, output and errors."""
+        """Run a command here; return its exit code, output and errors."""
         self._capsys.readouterr()
         code = {"cortext": cortext, "aur": aur, "alfred": alfred}[program].run(list(words))
-        told = self._capsys.readouterr()
-        return code, told.out, " ".join(told.err.split())
+        printed = self._capsys.readouterr()
+        return code, printed.out, " ".join(printed.err.split())
 
     def tree(self) -> dict[str, bytes]:
-        """Every file of the workspace."""
+        """Return every file of the workspace."""
         return {str(path): path.read_bytes() for path in sorted(self.root.rglob("*")) if path.is_file()}
 
 
@@ -50,12 +51,12 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
         os.chown(root, STRANGER, -1)
         os.chown(root / ".workspace", STRANGER, -1)
     else:
-        monkeypatch.setattr(wiring, "_owners", lambda _: [STRANGER, STRANGER])
+        monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, STRANGER])
     return Desk(root, capsys)
 
 
 @pytest.mark.req("SAFE-10")
-def test_a_workspace_of_another_user_is_not_used_and_that_is_said_once(desk: Desk) -> None:
+def test_another_user_s_workspace_is_not_used_and_reported_once(desk: Desk) -> None:
     before = desk.tree()
     code, out, err = desk.run("list")
     assert code == 0 and HERS not in out
@@ -70,13 +71,13 @@ def test_a_workspace_of_another_user_is_not_used_and_that_is_said_once(desk: Des
         code, _, err = desk.run(*words, program=program)
         assert code == 0 and err.count("belongs to another user") == 1, (program, err)
     assert desk.tree() == before
-    assert wiring.Wiring().settings.store.lock_timeout == 5.0
-    assert wiring.known_workspaces() == []
+    assert Stores().settings.store.lock_timeout == 5.0
+    assert known.known_workspaces() == []
 
 
 @pytest.mark.req("SAFE-10")
 @pytest.mark.parametrize("way", ["path", "all", "environment", "named"])
-def test_the_user_can_allow_it(desk: Desk, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
+def test_the_user_can_allow_another_user_s_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
     value = "*" if way == "all" else f"/elsewhere, {desk.root}"
     if way == "environment":
         monkeypatch.setenv("CORTEXT_WORKSPACE_SAFE_FOLDERS", value)
@@ -91,16 +92,16 @@ def test_the_user_can_allow_it(desk: Desk, monkeypatch: pytest.MonkeyPatch, way:
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
-def test_the_workspace_cannot_allow_itself(desk: Desk) -> None:
+def test_a_workspace_cannot_allow_itself(desk: Desk) -> None:
     (desk.root / ".workspace/config.toml").write_text('[workspace]\nsafe_folders = "*"\n', encoding="utf-8")
     _, out, err = desk.run("list")
     assert HERS not in out and "belongs to another user" in err
 
 
 @pytest.mark.req("SAFE-10")
-def test_with_sudo_the_caller_keeps_his_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_sudo_the_calling_user_keeps_the_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", str(STRANGER))
-    monkeypatch.setattr(wiring, "_owners", lambda _: [STRANGER, 0])
+    monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, 0])
     _, out, err = desk.run("list")
     assert HERS in out and "another user" not in err

@@ -1,4 +1,4 @@
-"""A disk that is read-only: everything that only reads works, and doctor says what is the matter."""
+"""A read-only disk: everything that only reads works, and doctor explains the situation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import SCRIPTS, cortext, git
 
 ID = "001-plan-herons"
-# Runs in a mount namespace of its own: nobody else sees the disk become read-only.
+# Runs in its own mount namespace: no other process sees the disk become read-only.
 PLAY = """
 import json, subprocess, sys
 disk, folder, program, *lines = sys.argv[1:]
@@ -30,13 +30,13 @@ print(json.dumps([[one.returncode, one.stdout, one.stderr] for one in done]))
 """
 
 
-def played(disk: Path, folder: Path, env: dict[str, str], *calls: tuple[str, ...]) -> list[list[Any]]:
-    """What `cortext` does with these words where the disk is read-only: exit code, output and errors of each."""
+def run_read_only(disk: Path, folder: Path, env: dict[str, str], *calls: tuple[str, ...]) -> list[list[Any]]:
+    """Run `cortext` with these arguments on a read-only disk; return exit code, output and errors of each."""
     words = [sys.executable, "-c", PLAY, str(disk), str(folder), str(SCRIPTS / "cortext"), *map(json.dumps, calls)]
     try:
         done = subprocess.run(["unshare", "-m", *words], env=env, capture_output=True, text=True, check=False)
     except FileNotFoundError:
-        pytest.skip("there is no unshare here")
+        pytest.skip("unshare is not installed")
     if done.returncode:
         pytest.skip(f"mounting is not allowed here ({done.stderr.strip()[-200:]})")
     found: list[list[Any]] = json.loads(done.stdout)
@@ -45,7 +45,7 @@ def played(disk: Path, folder: Path, env: dict[str, str], *calls: tuple[str, ...
 
 @pytest.mark.req("SAFE-07", "FIND-03")
 @pytest.mark.parametrize("indexed", [True, False], ids=["indexed", "never-searched"])
-def test_what_only_reads_works_on_a_read_only_disk(tmp_path: Path, indexed: bool) -> None:
+def test_reading_commands_work_on_a_read_only_disk(tmp_path: Path, indexed: bool) -> None:
     disk, temporary = tmp_path / "disk", tmp_path / "temporary"
     home, folder = disk / "home", disk / "work"
     for path in (home, folder, temporary):
@@ -66,7 +66,7 @@ def test_what_only_reads_works_on_a_read_only_disk(tmp_path: Path, indexed: bool
         ("resume", ID, "--print"),
         ("resume", ID, "--dry-run", "--ai", "claude"),
     )
-    *read, doctor, stop = played(disk, folder, env, *readers, ("doctor",), ("stop", ID))
+    *read, doctor, stop = run_read_only(disk, folder, env, *readers, ("doctor",), ("stop", ID))
     for words, (code, out, err) in zip(readers, read, strict=True):
         assert code == 0 and "Traceback" not in err, (words, out, err)
         assert words[0] == "resume" or ID in out, (words, out, err)
@@ -74,6 +74,6 @@ def test_what_only_reads_works_on_a_read_only_disk(tmp_path: Path, indexed: bool
     assert code == 0 and "read-only" in out and "Nothing is damaged" in out, (out, err)
     code, out, err = stop
     assert code == 5 and "ead-only file system" in err and "kept: nothing was changed" in err, (out, err)
-    [aside] = temporary.glob("cortext-*")
-    assert aside.stat().st_mode & 0o777 == 0o700
+    [fallback] = temporary.glob("cortext-*")
+    assert fallback.stat().st_mode & 0o777 == 0o700
     assert cortext("stop", ID, cwd=folder, env=env).code == 0

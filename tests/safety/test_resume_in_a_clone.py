@@ -1,4 +1,4 @@
-"""Resuming in a stranger's repository: the tool is handed what the user was told of, and nothing else."""
+"""Resuming in a stranger's repository: the tool is given what the user was shown, and nothing else."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def clone(tmp_path: Path) -> World:
 
 @pytest.fixture
 def programs(tmp_path: Path) -> Path:
-    """AI tools that only note how they were started."""
+    """AI tools that only record how they were started."""
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in OWN_OPTIONS:
@@ -65,7 +65,7 @@ def programs(tmp_path: Path) -> Path:
 
 @pytest.mark.req("SAFE-10", "SAFE-04", "SESS-003d")
 @pytest.mark.parametrize("tool", list(OWN_OPTIONS))
-def test_a_tool_is_handed_only_what_the_user_was_told_of(clone: World, programs: Path, tool: str) -> None:
+def test_a_tool_is_given_only_what_the_user_was_shown(clone: World, programs: Path, tool: str) -> None:
     path = {"PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
     planned = cortext("resume", FIRST, "--ai", tool, "--dry-run", cwd=clone.repository, env=path)
     assert planned.code == 0, planned
@@ -79,8 +79,8 @@ def test_a_tool_is_handed_only_what_the_user_was_told_of(clone: World, programs:
     assert not any(word == "--dangerously-skip-permissions" for word in argv)
     assert "evil" not in environ.get("PATH", "") and not any("stranger" in value for value in environ.values())
     said = " ".join((planned.out + planned.err + done.out + done.err).split())
-    assert "changed" in said, "the prompt is another than the conversation was held with"
-    assert "MCP server evil" in said, "a tool that it used is missing"
+    assert "changed" in said, "the prompt differs from the one that the conversation was held with"
+    assert "MCP server evil" in said, "a tool that the conversation used is missing"
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")

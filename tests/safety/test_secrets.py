@@ -1,4 +1,4 @@
-"""Secrets: found by their form or by the word before them, masked once and for all; harmless text untouched."""
+"""Secrets are found by their form or by the word before them and masked permanently; harmless text is untouched."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def test_every_rule_finds_its_own_value(rule: Rule) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.kind)
-def test_a_rule_that_is_looked_for_in_words_can_find_no_blank(rule: Rule) -> None:
+def test_a_rule_that_is_searched_in_words_cannot_match_a_space(rule: Rule) -> None:
     if not secrets.within_a_word(rule.pattern):
         return
     tree = parse(rule.pattern)
     before = [argument[1] for operator, argument in tree if str(operator) == "ASSERT"]
-    assert max(part.getwidth()[0] for part in (tree, *before)) >= secrets._LONG  # shorter words are not looked at
-    for blank in (" ", "\n", "\t", "\u00a0", "ä"):  # what is not ASCII is a question mark there
+    assert max(part.getwidth()[0] for part in (tree, *before)) >= secrets._LONG  # shorter words are not searched
+    for blank in (" ", "\n", "\t", "\u00a0", "ä"):  # a character outside ASCII is replaced by a question mark there
         assert not _can_match(tree, ord(blank)), blank
     assert not _can_match(tree, ord("?"))
 
@@ -60,10 +60,10 @@ def _can_match(tree: Iterable[Any], code: int) -> bool:
 
 
 @pytest.mark.parametrize("apart", [" ", "\n", "\t"])
-def test_a_secret_is_found_wherever_it_stands_in_a_long_text(apart: str) -> None:
+def test_a_secret_is_found_anywhere_in_a_long_text(apart: str) -> None:
     words = apart.join(["retry", "budget", "größer"] * 4_000)
-    for place in (0, secrets._PIECE - 20, secrets._PIECE - 1, secrets._PIECE, len(words)):
-        text = f"{words[:place]} {GITHUB} password: {PASSWORD} {words[place:]}"
+    for offset in (0, secrets._PIECE - 20, secrets._PIECE - 1, secrets._PIECE, len(words)):
+        text = f"{words[:offset]} {GITHUB} password: {PASSWORD} {words[offset:]}"
         found = [(finding.kind, text[finding.start : finding.end]) for finding in secrets.find(text)]
         assert found == [("github-token", GITHUB), ("password", PASSWORD)]
 
@@ -77,13 +77,13 @@ def test_planted_secrets_are_masked(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_harmless_look_alikes_are_left_alone(seed: int) -> None:
+def test_harmless_lookalikes_are_left_alone(seed: int) -> None:
     cases = harmless(2000, seed)
     touched = [(kind, text) for kind, text in cases if secrets.mask(text).text is not text]
     assert len(touched) <= len(cases) * 0.01, touched[:10]
 
 
-def test_masking_twice_is_masking_once() -> None:
+def test_masking_is_idempotent() -> None:
     for case in planted(400, seed=3):
         once = secrets.mask(case.text).text
         assert secrets.mask(once) == (once, [])
@@ -110,30 +110,30 @@ _PIECES = st.sampled_from(
 
 
 @given(st.lists(_PIECES | st.text(max_size=12), max_size=8).map("".join))
-def test_whatever_is_glued_together_masking_is_final_and_touches_nothing_else(text: str) -> None:
+def test_masking_concatenated_text_is_final_and_changes_only_secrets(text: str) -> None:
     masked = secrets.mask(text)
     assert secrets.mask(masked.text).text == masked.text
-    kept, place = "", 0
+    kept, offset = "", 0
     for finding in masked.findings:
-        assert place <= finding.start < finding.end
-        kept += text[place : finding.start] + f"[masked {finding.kind} {finding.mark}]"
-        place = finding.end
-    assert kept + text[place:] == masked.text
+        assert offset <= finding.start < finding.end
+        kept += text[offset : finding.start] + f"[masked {finding.kind} {finding.mark}]"
+        offset = finding.end
+    assert kept + text[offset:] == masked.text
 
 
-def test_the_same_secret_gets_the_same_mark_and_another_one_another() -> None:
+def test_equal_secrets_get_equal_marks() -> None:
     one, two = planted(len(KINDS) * 2, seed=4)[6 :: len(KINDS)]
     marks = [secrets.find(text)[0].mark for text in (one.secret, f"again {one.secret}", two.secret)]
     assert marks[0] == marks[1] != marks[2]
     assert one.secret not in str(secrets.find(one.text))
 
 
-def test_a_secret_that_could_be_guessed_gets_a_mark_too_short_to_try_guesses_on() -> None:
+def test_a_guessable_secret_gets_a_mark_too_short_to_verify_guesses() -> None:
     assert len(secrets.find(GITHUB)[0].mark) == 6
     assert len(secrets.find(f'password = "{PASSWORD}"')[0].mark) == 2
 
 
-def test_what_is_allowed_stays() -> None:
+def test_an_allowed_secret_stays() -> None:
     text = f"use {GITHUB} here"
     mark = secrets.find(text)[0].mark
     for allowed in (GITHUB, secrets.fingerprint(GITHUB), mark):
@@ -143,13 +143,13 @@ def test_what_is_allowed_stays() -> None:
     assert secrets.mask(short, allow={secrets.find(short)[0].mark}).findings  # two digits would allow too much
 
 
-def test_only_the_secret_goes_and_the_text_around_it_stays() -> None:
+def test_only_the_secret_is_masked_and_not_the_text_around_it() -> None:
     text = f"postgresql://app:{PASSWORD}@db.internal:5432/shop"
     mark = secrets.find(text)[0].mark
     assert secrets.mask(text).text == f"postgresql://app:[masked url-password {mark}]@db.internal:5432/shop"
 
 
-def test_a_key_block_goes_whole_and_a_torn_one_as_far_as_it_reaches() -> None:
+def test_a_key_block_is_masked_whole_even_if_it_is_truncated() -> None:
     pem = RULES[0].value
     assert "\n" not in secrets.mask(pem).text
     numbered = "\n".join(f"{number:6}→{line}" for number, line in enumerate(pem.split("\n"), 1))
@@ -158,13 +158,13 @@ def test_a_key_block_goes_whole_and_a_torn_one_as_far_as_it_reaches() -> None:
     assert not secrets.find("-----BEGIN PRIVATE KEY-----\n...\n-----END PRIVATE KEY-----")
 
 
-def test_a_key_that_calls_itself_an_example_is_not_a_secret() -> None:
-    # The demo holds this one; a rule that masked it would also mask every README.
+def test_a_key_marked_as_an_example_is_not_a_secret() -> None:
+    # The demo contains this one; a rule that masked it would also mask every README.
     assert not secrets.find('UPSTREAM_KEY = "sk-ant-api03-EXAMPLE-NOT-A-REAL-KEY-0000000000000000"')
     assert not secrets.find("AKIAIOSFODNN7EXAMPLE")
 
 
-def test_prose_in_any_script_is_no_password() -> None:
+def test_prose_in_any_script_is_not_a_password() -> None:
     for text in (
         "密码：至少八位，必须包含数字！",
         "パスワード：必須（８文字以上）",
@@ -175,7 +175,7 @@ def test_prose_in_any_script_is_no_password() -> None:
     assert secrets.find(f"密码：{PASSWORD}")[0].kind == "password"
 
 
-def test_our_own_source_holds_no_secret() -> None:
+def test_our_own_source_contains_no_secret() -> None:
     found = {}
     for path in [*ROOT.glob("src/**/*.*"), *ROOT.glob("*.md")]:
         if path.suffix in (".py", ".md", ".json", ".toml", ".txt"):
@@ -209,13 +209,13 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_much_of_anything_is_masked_and_masking_is_final(name: str) -> None:
-    """How long a megabyte of it takes is measured by `python -m bench.hostile`."""
+def test_large_hostile_input_is_masked_and_masking_is_final(name: str) -> None:
+    """`python -m bench.hostile` measures how long a megabyte of it takes."""
     masked = secrets.mask((HOSTILE[name] * 100_000)[:100_000]).text
     assert secrets.mask(masked).text == masked
 
 
-def test_keys_that_stand_in_one_another_or_side_by_side_are_all_masked() -> None:
+def test_overlapping_and_adjacent_keys_are_all_masked() -> None:
     body = "kT9mZqXw2RvB4nLs8HdYc5JfGp1uAaE7oQ"
     for words in (f"xK78Q~{body}" * 5, f"xK78Q~{body[:20]}xK78Q~{body}", f"xK78Q~{body}yy" * 4):
         masked = secrets.mask(f"secret is {words} here").text
@@ -230,7 +230,7 @@ def _call(given: object) -> Message:
 
 
 @pytest.mark.parametrize("apart", [0, 7, 20, 26, 31, 40, 52, 90])
-def test_of_two_azure_keys_in_one_another_nothing_stays(apart: int) -> None:
+def test_two_overlapping_azure_keys_are_masked_completely(apart: int) -> None:
     letters = "t7Kqzr3Vn5xWld2pMyc4Hs6jFb9Ga1Eu8Zo" * 3
     text = letters[:52] + "JQQJ99" + letters[:apart] + "JQQJ99" + letters[5:31]
     left = secrets.mask(f"key: {text} end").text
@@ -246,7 +246,7 @@ def test_a_message_is_masked_in_content_output_and_nested_input() -> None:
     masked, findings = mask_message(message)
     assert GITHUB not in str(masked)
     assert PASSWORD not in str(masked)
-    assert GITHUB in str(message)  # what is stored is not touched
+    assert GITHUB in str(message)  # the stored message is not changed
     assert [finding.kind for finding in findings].count("github-token") == 3
     assert (masked.id, masked.seq, masked.role) == ("m1", 4, ASSISTANT)
     assert masked.parts is not None
@@ -261,7 +261,7 @@ def test_a_message_without_secrets_is_the_same_object() -> None:
     assert findings == []
 
 
-def test_a_name_makes_a_value_a_secret_only_if_it_has_the_shape_of_one() -> None:
+def test_a_name_makes_a_value_a_secret_only_with_the_right_shape() -> None:
     plain = _call({"password": "required", "token": "next", "api_key": "$API_KEY", "secret_name": "db-credentials"})
     assert mask_message(plain)[0] is plain
     assert mask_message(_call({"api_key": "9f3ab07c52de41b8" * 2}))[1][0].kind == "key"
@@ -274,5 +274,5 @@ def test_deep_nesting_is_walked_without_recursion() -> None:
         value = [value]
     findings = mask_message(_call(value))[1]
     assert [finding.kind for finding in findings] == ["github-token"]
-    while isinstance(value, list):  # taken apart by hand: the interpreter would recurse
+    while isinstance(value, list):  # dismantled by hand: the interpreter would recurse
         value = value.pop()

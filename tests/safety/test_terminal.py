@@ -1,7 +1,7 @@
-"""No text of a conversation controls the terminal that it is shown on; what is stored stays as it was.
+"""No text of a conversation controls the terminal that it is shown on; stored text is not changed.
 
-`export` and `--json` are not in this list on purpose: they are data for files and programs, word for word. On a
-terminal `--json` has the same values, with what a terminal would act on spelled as escapes.
+`export` and `--json` are excluded on purpose: they are data for files and programs, verbatim. On a terminal, `--json`
+has the same values, with control characters written as escapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cortext.safety import terminal
 from cortext.store.files.workspace import WorkspaceStore
 from tests.support.cli import cortext, run
 
-# What each would do raw, and text around it that must still be readable.
+# What each sequence would do if printed raw.
 HOSTILE = {
     "clear screen": "\x1b[2J\x1b[H",
     "colour": "\x1b[31m",
@@ -57,22 +57,22 @@ ALL = "begin " + " ".join(HOSTILE.values()) + " end"
 
 @pytest.mark.req("SAFE-01")
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
-def test_each_is_made_visible(text: str) -> None:
+def test_each_hostile_sequence_is_made_visible(text: str) -> None:
     assert RAW.search(text)
     for shown in (terminal.line(f"a{text}b"), terminal.block(f"a{text}b")):
         assert not RAW.search(shown), ascii(shown)
         assert shown.startswith("a") and shown.endswith("b")
-        assert len(shown) >= len(text) + 2, "nothing is hidden: each has a mark"
+        assert len(shown) >= len(text) + 2, "nothing is hidden: each character has a mark"
 
 
 @pytest.mark.req("SAFE-01")
-def test_a_lone_surrogate_becomes_the_mark_for_it() -> None:
+def test_a_lone_surrogate_becomes_a_replacement_character() -> None:
     assert terminal.line("a\ud800b\udfffc") == "a\ufffdb\ufffdc"
     assert terminal.block("a\udcffb").encode("utf-8") == "a\ufffdb".encode()
 
 
 @pytest.mark.req("SAFE-01")
-def test_every_control_character_there_is_is_caught_and_ordinary_text_is_not_touched() -> None:
+def test_every_control_character_is_caught_and_ordinary_text_is_kept() -> None:
     for code in (*range(0x30000), *range(0xE0000, 0xE1000)):
         character = chr(code)
         category = unicodedata.category(character)
@@ -89,17 +89,17 @@ def test_every_control_character_there_is_is_caught_and_ordinary_text_is_not_tou
 
 @pytest.mark.req("SAFE-01")
 @given(st.text(st.characters(codec=None) | st.sampled_from("\x1b\x9b\u202e\ud800\r\n\t ab"), max_size=60))
-def test_the_quick_looks_pass_over_nothing(text: str) -> None:
+def test_the_fast_paths_miss_nothing(text: str) -> None:
     assert terminal.line(text) == terminal._pattern("\\t\\n").sub(terminal._mark, text)
     assert terminal.block(text) == terminal._pattern().sub(terminal._mark, text.replace("\r\n", "\n"))
 
 
-def test_nothing_unsafe_is_printable() -> None:
+def test_no_unsafe_character_is_printable() -> None:
     unsafe = terminal._pattern("\\t\\n")
     assert not [code for code in range(0x110000) if chr(code).isprintable() and unsafe.fullmatch(chr(code))]
 
 
-def test_lines_and_blocks() -> None:
+def test_a_line_has_no_newlines_and_a_block_keeps_them() -> None:
     assert terminal.line("one\ntwo\tthree") == "one two three"
     assert terminal.block("one\r\ntwo\n") == "one\ntwo\n"
     assert terminal.block("safe\rrm") == "safe␍rm"
@@ -109,7 +109,7 @@ def test_lines_and_blocks() -> None:
 
 @pytest.fixture(scope="module")
 def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace in a folder of a hostile name, in which everything that can be is hostile."""
+    """A workspace in a folder with a hostile name, in which everything that can be is hostile."""
     folder = tmp_path_factory.mktemp("hostile") / "we\x1b[2Jird\u202e"
     (folder / ".workspace" / "commands").mkdir(parents=True)
     entry = {"command": f"/workspace.{ALL}", "command_file": ".workspace/commands/plan.md", "description": ALL}
@@ -177,7 +177,7 @@ def hostile_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
     ids=lambda words: ascii(" ".join(words))[:40],
 )
-def test_no_command_lets_it_reach_the_terminal(
+def test_no_command_prints_hostile_text_raw(
     hostile_store: Path, words: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(hostile_store)
@@ -188,11 +188,11 @@ def test_no_command_lets_it_reach_the_terminal(
     for text in said:
         found = RAW.search(text)
         assert found is None, ascii(text[max(0, found.start() - 60) : found.end() + 20])
-    assert {path: path.read_bytes() for path in stored} == stored, "the stored words are as they were"
+    assert {path: path.read_bytes() for path in stored} == stored, "the stored text is unchanged"
 
 
 @pytest.mark.req("SAFE-01")
-def test_the_real_command_in_a_process_too(hostile_store: Path) -> None:
+def test_a_separate_process_prints_nothing_hostile_either(hostile_store: Path) -> None:
     done = cortext("show", "001-plan-x", "--tools", cwd=hostile_store)
     assert done.code == 0
     assert not RAW.search(done.out + done.err)
@@ -200,7 +200,7 @@ def test_the_real_command_in_a_process_too(hostile_store: Path) -> None:
 
 
 @pytest.mark.req("SAFE-01")
-def test_data_for_programs_is_word_for_word(
+def test_data_for_programs_is_verbatim(
     hostile_store: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(hostile_store)
@@ -214,14 +214,14 @@ def test_data_for_programs_is_word_for_word(
 
 
 @pytest.mark.req("SAFE-01", "LOOK-03")
-def test_completion_offers_no_word_that_the_shell_would_show_raw(hostile_store: Path) -> None:
+def test_completion_offers_nothing_that_the_shell_would_print_raw(hostile_store: Path) -> None:
     for words in (["show", ""], ["new", ""]):
         done = run(["cortext", "complete-words", *words], cwd=hostile_store)
         assert not RAW.search(done.out), ascii(done.out)
 
 
 @pytest.mark.req("SAFE-01")
-def test_json_for_a_terminal_has_the_same_values_and_nothing_unsafe() -> None:
+def test_json_for_a_terminal_has_the_same_values_but_nothing_unsafe() -> None:
     import json
 
     value = {"title": "\x9b31m \u202egnp \u2066x 日本 \U000e0041 é \x1b]0;x\x07"}

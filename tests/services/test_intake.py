@@ -232,7 +232,7 @@ def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pyt
 _CREW = """
 import json, os, signal, sys
 from cortext.services.capture import workers
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tool
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
@@ -244,8 +244,8 @@ def killed(*given):
         os.kill(os.getpid(), signal.SIGKILL)  # it has published, and nobody was told
 if {how!r} == "kill":
     workers.outcomes = killed
-wiring = Wiring()
-capture = wiring.capture()
+stores = Stores()
+capture = stores.capture()
 capture.remember_all()
 reports = {{}}
 from contextlib import closing

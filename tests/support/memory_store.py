@@ -1,6 +1,6 @@
-"""A store that keeps everything in memory: what the tests of higher floors use. Same protocol, no disk.
+"""A store in memory for the tests of higher layers: the same protocol without a disk.
 
-It is one process's, so its lock keeps out other writers of that process, and nothing can be damaged.
+It belongs to one process, so its lock excludes other threads, and nothing can be damaged.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cortext.store.files.log import complete, same_again
 
 
 class _Kept:
-    """One session: its metadata, its log (as lines, so that nobody changes what was stored) and its records."""
+    """One session: its metadata, its log (encoded, so that stored messages cannot be mutated) and its annotations."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -45,7 +45,7 @@ class _Kept:
 
 
 class _Listed:
-    """A reading of messages that are there already."""
+    """A Reading of messages that are already in memory."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.damage: list[Damage] = []
@@ -154,7 +154,7 @@ class MemoryStore:
         return self.get(session_id)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no connections."""
 
     def check(self, session_id: str) -> list[Damage]:
         self._find(session_id)
@@ -172,7 +172,7 @@ class MemoryStore:
         )
 
     def compact(self, session_id: str, before: int) -> int:
-        """See capabilities.Compacts: there is nothing to gain here, but it is counted all the same."""
+        """See capabilities.Compacts; this only counts the archived messages."""
         with self.open(session_id):
             kept = self._find(session_id)
             moved = max(0, min(before, len(kept.lines)) - kept.archived)
@@ -224,5 +224,5 @@ class _MemoryWriter:
 
 
 def _copy(session: Session) -> Session:
-    """A session that shares nothing with the caller's."""
+    """Return a deep copy."""
     return msgspec.convert(msgspec.to_builtins(session), Session)

@@ -1,1 +1,4 @@
-"""The only modules that write to the disk: files, batches of files, locks, JSON lines."""
+"""The only modules that write to disk: files, batches of files, locks, JSON Lines.
+
+What the bytes mean belongs in `store` and `tools`.
+"""

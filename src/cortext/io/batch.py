@@ -1,4 +1,4 @@
-"""New files and copies: written now, flushed together later. Nobody counts on them before that."""
+"""New files and copies that are written now and flushed together later. Nothing relies on them before the flush."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from threading import RLock
 
 from cortext.io import files as fsio
 
-MOST_OPEN = 8  # files of one session that wait open for their flush; some systems allow 256 in all
-# How the kernel says that it cannot copy between these two files.
+MOST_OPEN = 8  # files of one session that stay open until their flush; some systems allow only 256 in all
+# The errors by which the kernel says that it cannot copy between these two files.
 _CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM)
 
 
 class Later:
-    """Flushes that are done together: of new files and folders that nobody counts on before `flush` returned.
+    """Collects flushes of new files and folders that nothing relies on before `flush` has returned.
 
-    One thread may flush while another one gives up: `forget` waits for a flush that has begun, and one that begins
+    One thread may flush while another calls `forget`: that waits for a flush that has begun, and a flush that begins
     after it has nothing to do.
     """
 
@@ -27,18 +27,18 @@ class Later:
         self._folders: dict[str, None] = {}
 
     def file(self, descriptor: int) -> None:
-        """Flush this file then, and close it: it stays open, so that an error of the disk is told to us."""
+        """Flush and close this file later. It stays open until then, so that a disk error is reported to us."""
         self._files.append(descriptor)
-        fsio.begin_flush(descriptor, 0, 0)  # all of it: the disk works meanwhile, and many files share one commit
+        fsio.begin_flush(descriptor, 0, 0)  # the whole file: the disk starts now, and many files share one commit
         if len(self._files) >= MOST_OPEN:
             self._flush_files()
 
     def folder(self, path: str) -> None:
-        """Flush the names in this folder then."""
+        """Flush the names in this folder later."""
         self._folders[path] = None
 
     def flush(self) -> None:
-        """Make all of it durable; after an error none of it is."""
+        """Make everything durable; after an error nothing is."""
         with self._lock:
             try:
                 self._flush_files()
@@ -48,7 +48,7 @@ class Later:
                 self.forget()
 
     def forget(self) -> None:
-        """Let go of what was not flushed."""
+        """Drop what was not flushed."""
         with self._lock:
             for descriptor in self._files:
                 fsio.close_file(descriptor)
@@ -62,12 +62,12 @@ class Later:
 
 
 def ensure_folder(path: str, later: Later | None) -> None:
-    """The folder, made where it is missing; flushed later, or at once where nobody does it later."""
+    """Create the folder if it is missing; flush it later, or at once if `later` is None."""
     fsio.ensure_folder(path, later=None if later is None else later.folder)
 
 
 def new_file(path: str, pieces: Iterable[bytes], later: Later) -> None:
-    """A file that is not there yet, flushed later. What is wrong with the pieces is the caller's affair."""
+    """Write a file that must not exist yet; it is flushed later. Errors from `pieces` pass through unchanged."""
     descriptor = _create_new(path)
     try:
         for piece in pieces:
@@ -92,7 +92,7 @@ def _create_new(path: str) -> int:
 
 
 def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
-    """A copy that is not there yet, flushed later: made by the kernel, which may share the blocks; else by us."""
+    """Write a copy that must not exist yet, flushed later: by the kernel, which may share blocks, or else by us."""
     descriptor = _create_new(path)
     done = 0
     try:
@@ -114,10 +114,10 @@ def _new_copy(reading: int, size: int, path: str, later: Later) -> None:
 
 
 def mirror_file(source: str, target: str, later: Later | None = None) -> None:
-    """Make `target` the same as a file that another program appends to; only what is new is copied.
+    """Make `target` equal to a file that another program appends to, copying only what is new.
 
-    Where the beginning is not what we have (the program rewrote its file), the whole is copied anew. With `later`
-    the target must be new.
+    If the beginning differs (the program rewrote its file), copy the whole file again. With `later`, the target must
+    not exist yet.
     """
     reading = fsio.open_file(source, os.O_RDONLY)
     try:
@@ -142,7 +142,7 @@ def mirror_file(source: str, target: str, later: Later | None = None) -> None:
 
 
 def _same_ends(reading: int, file: fsio.AppendFile) -> bool:
-    """Whether what we have is the beginning of what is there, by its first and last 4 kB."""
+    """Whether our copy is a prefix of the source, judged by its first and last 4 kB."""
     tail = max(0, file.end - 4096)
     return all(
         os.pread(reading, min(4096, file.end - start), start)

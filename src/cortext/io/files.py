@@ -1,9 +1,9 @@
 """The only module that writes, syncs, renames or truncates a file.
 
-Everything goes through `calls`, one thin object over the kernel, so that the tests can stop the process,
-fail or record at every single call. Rules kept here and nowhere else: new files are 0600 and folders 0700
-whatever the umask; a new name is durable only when its folder was flushed; no symlink is followed at the
-end of a path; a failed write goes back to where it began; a failed flush is never tried again.
+Everything goes through `calls`, a thin object over the kernel, so that tests can stop the process, fail or record at
+every single call. Rules kept here and nowhere else: new files are 0600 and folders 0700 whatever the umask; a new name
+is durable only after its folder was flushed; a symlink at the end of a path is not followed; a failed write is rolled
+back to where it began; a failed flush is never retried.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ R = TypeVar("R")
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700
-COPY_BLOCK = 1 << 17  # larger ones are slower: they do not stay in the processor
-SMALL_FILE = 16 << 20  # settings, lists, notes of ours: none is longer
-HINTS = 1 << 18  # how long a file of hints may get
-SWEPT = 256  # entries of a folder that are looked at for what killed writers left: most have far fewer
+COPY_BLOCK = 1 << 17  # larger blocks are slower: they do not fit into the processor's cache
+SMALL_FILE = 16 << 20  # upper limit for our settings, lists and notes
+HINTS = 1 << 18  # maximum size of a file of hints
+SWEPT = 256  # folder entries that are checked for leftovers of killed writers: most folders have far fewer
 Stamp = tuple[int, int, int]
 
 
@@ -61,7 +61,7 @@ calls = Calls()
 
 
 def write_failed(error: OSError, path: str, kept: str) -> WriteFailed:
-    """The kernel's refusal in our words."""
+    """Return a WriteFailed that explains an error of the kernel."""
     hints = {
         errno.ENOSPC: "the disk is full: free some space and try again",
         errno.EDQUOT: "your disk quota is used up: free some space and try again",
@@ -69,7 +69,7 @@ def write_failed(error: OSError, path: str, kept: str) -> WriteFailed:
         errno.EROFS: "the file system is read-only",
         errno.EACCES: "check who owns the folder and its permissions",
         errno.EPERM: "check who owns the folder and its permissions",
-        errno.EIO: "the disk reported an error: look at the system log before going on",
+        errno.EIO: "the disk reported an error: check the system log before you continue",
     }
     reason = os.strerror(error.errno) if error.errno else str(error)
     return WriteFailed(
@@ -80,7 +80,7 @@ def write_failed(error: OSError, path: str, kept: str) -> WriteFailed:
 
 
 def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
-    """Open a real file: a symlink at the end of the path is not followed, a pipe is not waited for."""
+    """Open a regular file: a symlink at the end of the path is not followed, a pipe is not waited for."""
     try:
         descriptor = calls.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
     except OSError as error:
@@ -88,19 +88,19 @@ def open_file(path: str, flags: int, mode: int = FILE_MODE) -> int:
             raise UnsafePath(
                 f"{path} is a symbolic link",
                 kept="it was not followed",
-                hint="a store holds real files only: replace the link by what it points to",
+                hint="a store contains regular files only: replace the link with what it points to",
             ) from error
         raise
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         close_file(descriptor)
-        raise UnsafePath(f"{path} is not a file", kept="it was not touched", hint="a store holds real files only")
+        raise UnsafePath(f"{path} is not a file", kept="it was not touched", hint="a store contains regular files only")
     return descriptor
 
 
 def plain_file(path: str, flags: int = os.O_RDONLY) -> int:
-    """Open what is read: as `open(…, opener=fsio.plain_file)`. A link is followed; what it leads to is a real file.
+    """Open a regular file for reading, following links; use as `open(…, opener=fsio.plain_file)`.
 
-    Anything else (a pipe, a socket, a device, a folder) is an error at once: it is not waited for, and never endless.
+    Anything else (a pipe, a socket, a device, a folder) raises OSError at once, so a read never blocks or is endless.
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -110,7 +110,7 @@ def plain_file(path: str, flags: int = os.O_RDONLY) -> int:
 
 
 def read_file(path: str, most: int = SMALL_FILE) -> bytes:
-    """A file that is small by its nature (settings, notes of ours), whole; an error where it is larger than that."""
+    """Return the content of a file that is small by nature (settings, notes); raise OSError if it is larger."""
     with open(path, "rb", opener=plain_file) as file:
         raw = file.read(most + 1)
     if len(raw) > most:
@@ -119,12 +119,12 @@ def read_file(path: str, most: int = SMALL_FILE) -> bytes:
 
 
 def read_text(path: str, errors: str = "strict") -> str:
-    """The same as text: UTF-8, line ends as they are."""
+    """Return the same as text: UTF-8, line ends unchanged."""
     return read_file(path).decode("utf-8", errors)
 
 
 def close_file(descriptor: int) -> None:
-    """Close. The kernel frees the number whatever it answers, and what matters was flushed before."""
+    """Close. The kernel frees the descriptor whatever it returns, and what matters was flushed before."""
     try:
         calls.close(descriptor)
     except OSError:
@@ -132,7 +132,7 @@ def close_file(descriptor: int) -> None:
 
 
 def told(method: Callable[P, R]) -> Callable[P, R]:
-    """For the methods of a store: an error of the kernel that nothing below could mend, in our words."""
+    """Decorate the methods of a store: an OSError that nothing below has handled becomes WriteFailed."""
 
     @functools.wraps(method)
     def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -154,23 +154,23 @@ def sync_folder(path: str) -> None:
 
 
 def ensure_folder(path: str, top: str = "", later: Callable[[str], None] | None = None) -> None:
-    """Make the folder and those above it, private and durable. One that exists is left as it is.
+    """Create the folder and its parents, private and durable. An existing folder is left as it is.
 
-    From `top` down the names of those that exist are flushed too: who made them may have died before that.
-    `later` is told which folders have new names, and flushes them in our place.
+    From `top` down, the names of existing folders are flushed too: their creator may have crashed before doing so.
+    If `later` is given, it is called with each folder that has new names and is responsible for flushing them.
     """
     parent = os.path.dirname(path) or "."
-    there = os.path.isdir(path)
-    if parent != path and (not there or (top and path != top)):
+    exists = os.path.isdir(path)
+    if parent != path and (not exists or (top and path != top)):
         ensure_folder(parent, top, later)
-    if there and not top:
+    if exists and not top:
         return
     try:
-        if not there:
+        if not exists:
             calls.mkdir(path, FOLDER_MODE)
-            calls.chmod(path, FOLDER_MODE)  # mkdir's mode is cut by the umask
+            calls.chmod(path, FOLDER_MODE)  # mkdir's mode is reduced by the umask
     except FileExistsError:
-        pass  # somebody else made it at this moment, and may not have flushed it yet
+        pass  # another process created it just now, and may not have flushed it yet
     except OSError as error:
         raise write_failed(error, path, "nothing was changed") from error
     if later is not None:
@@ -179,12 +179,12 @@ def ensure_folder(path: str, top: str = "", later: Callable[[str], None] | None 
     try:
         sync_folder(parent)
     except OSError as error:
-        if not there or error.errno not in (errno.EACCES, errno.EPERM):
+        if not exists or error.errno not in (errno.EACCES, errno.EPERM):
             raise write_failed(error, path, "nothing was changed") from error
 
 
 def write_all(descriptor: int, data: bytes | memoryview) -> None:
-    """Write every byte, however few the kernel takes at a time."""
+    """Write every byte, even if the kernel accepts only some at a time."""
     written = calls.write(descriptor, data)
     if written == len(data):
         return
@@ -197,30 +197,30 @@ def write_all(descriptor: int, data: bytes | memoryview) -> None:
 
 
 def begin_flush(descriptor: int, offset: int, length: int = 1) -> None:
-    """Have the disk begin to write what was appended at `offset`; it is safe only after fsync, as ever.
+    """Ask the disk to start writing what was appended at `offset`; it is durable only after fsync, as always.
 
-    A hint: Linux starts writing out the pages that we say we need no more. What we do until the fsync then
-    costs nothing, because the disk works meanwhile.
+    A hint: Linux starts writing out pages that we declare as no longer needed. Whatever we do until the fsync then
+    overlaps with the disk's work.
     """
     if _advise is not None:
         try:
             _advise(descriptor, offset, length, os.POSIX_FADV_DONTNEED)
         except OSError:
-            pass  # a file system that takes no hints
+            pass  # this file system does not accept hints
 
 
 _advise = getattr(os, "posix_fadvise", None)
 
 
 class Replaced(WriteFailed):
-    """The path names another file than the one that was written: nothing was acknowledged."""
+    """The path now names another file than the one that was written: nothing was acknowledged."""
 
 
 class AppendFile:
     """A log opened for appending: `append` returns only when the bytes are on disk.
 
-    The caller holds the session's lock. After an error the file ends where it ended before; where even
-    that failed, `broken` is set: `heal` tries it again, and the next opening quarantines a torn tail.
+    The caller holds the session's lock. After an error the file ends where it ended before; if even that failed,
+    `broken` is set: `heal` retries, and the next open quarantines a torn tail.
     """
 
     def __init__(self, path: str) -> None:
@@ -240,7 +240,7 @@ class AppendFile:
 
     def _create(self) -> int:
         try:
-            # What is there already comes first: after a crash no log may stand there without its metadata.
+            # Flush what exists first: after a crash there must be no log without its metadata.
             sync_folder(os.path.dirname(self.path) or ".")
             descriptor = open_file(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
         except OSError as error:
@@ -255,11 +255,11 @@ class AppendFile:
         return descriptor
 
     def current(self) -> bool:
-        """Whether this file ends where we left it: nobody made it longer or shorter."""
+        """Whether this file ends where we left it: no one has extended or truncated it."""
         return not self.broken and os.lseek(self.descriptor, 0, os.SEEK_END) == self.end
 
     def named(self) -> bool:
-        """Whether the path still names this very file."""
+        """Whether the path still names this file."""
         try:
             status = os.stat(self.path, follow_symlinks=False)
         except OSError:
@@ -270,11 +270,11 @@ class AppendFile:
         return True
 
     def append(self, data: bytes) -> None:
-        """Write and flush; on any error, go back to the old end and raise."""
+        """Write and flush; on any error, truncate to the old end and raise."""
         try:
             write_all(self.descriptor, data)
             begin_flush(self.descriptor, self.end)
-            # While the disk works: did git or an editor put another file in place of this one? And until now?
+            # While the disk works: has git or an editor replaced this file? Checked again after the flush.
             named = self.named()
             if named:
                 calls.fsync(self.descriptor)
@@ -295,7 +295,7 @@ class AppendFile:
         self.end += len(data)
 
     def append_pieces(self, pieces: Iterable[bytes]) -> None:
-        """Append much, flushed once at the end; on any error, go back to the old end and raise."""
+        """Append many pieces and flush once at the end; on any error, truncate to the old end and raise."""
         size = 0
         try:
             self._stamp = None
@@ -312,7 +312,7 @@ class AppendFile:
         self.end += size
 
     def cut(self, end: int) -> None:
-        """Shorten the file, durably (the bytes beyond were put into quarantine before)."""
+        """Truncate the file durably (the bytes beyond were quarantined before)."""
         self._stamp = None
         try:
             calls.ftruncate(self.descriptor, end)
@@ -329,44 +329,45 @@ class AppendFile:
         except OSError:
             self.broken = True
             self._torn = os.lseek(self.descriptor, 0, os.SEEK_END)
-            return "every earlier message; an incomplete line may be left at the end, and is set aside"
+            return "every earlier message; an incomplete line may be left at the end and will be quarantined"
         return "every earlier message; the file is as it was"
 
     def heal(self) -> None:
-        """Go back to the last good end where that failed before; WriteFailed as long as it fails."""
+        """Truncate to the last good end if that failed before; raises WriteFailed as long as it fails."""
         if self._torn >= 0 and self.named() and os.lseek(self.descriptor, 0, os.SEEK_END) == self._torn:
             self.cut(self.end)
             self.broken = False
         self._torn = -1
 
     def stamp(self) -> Stamp:
-        """Tells this file from another one, and from itself after somebody wrote to it."""
+        """Return a value that tells this file from another one, and from itself after someone wrote to it."""
         if self._stamp is None:
             status = os.fstat(self.descriptor)
             self._stamp = (status.st_ino, status.st_size, status.st_mtime_ns)
         return self._stamp
 
     def close(self) -> None:
-        """Let go of the file. Safe to call twice."""
+        """Close the file. Safe to call twice."""
         if self.descriptor >= 0:
             close_file(self.descriptor)
         self.descriptor = -1
 
 
 def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None:
-    """Put new contents in place of a file, atomically: a reader sees the old or the new, never half.
+    """Replace the content of a file atomically: a reader sees the old or the new, never a mixture.
 
-    `aside` is another folder to write it in first: one that every writer of a store comes by, so that what a killed one
-    left there goes with the next write to any session. It is the same file system, or it costs a second copy.
+    `aside` is another folder to write the temporary file in: one that every writer of a store visits, so that the
+    leftovers of a killed writer are removed by the next write to any session. On another file system it costs a second
+    copy.
     """
     folder, name = os.path.split(path)
-    for place in (folder, aside) if aside else (folder,):
-        sweep(place)
+    for temporary_folder in (folder, aside) if aside else (folder,):
+        sweep(temporary_folder)
     temporary = os.path.join(aside or folder, f".{name}.{os.getpid()}.{time.monotonic_ns():x}.tmp")
     descriptor = -1
     try:
         descriptor = open_file(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL)
-        _lock(descriptor)  # it is ours while we live: see `sweep`
+        _lock(descriptor)  # it is ours as long as we run: see `sweep`
         calls.fchmod(descriptor, FILE_MODE)
         for piece in pieces:
             write_all(descriptor, piece)
@@ -389,21 +390,21 @@ def replace_file(path: str, pieces: Iterable[bytes], *, aside: str = "") -> None
         try:
             calls.unlink(temporary)
         except OSError:
-            pass  # it was never made, or the disk is gone
+            pass  # it was never created, or the disk is gone
         if isinstance(error, OSError):
             raise write_failed(error, path, "the old contents") from error
         raise
     try:
         sync_folder(folder or ".")
     except OSError as error:
-        raise write_failed(error, path, "the old or the new contents, whole") from error
+        raise write_failed(error, path, "the complete old or new contents") from error
 
 
 def sweep(folder: str) -> None:
-    """Away with the temporary files that writers left in this folder who were killed before they could rename them.
+    """Remove the temporary files of writers that were killed before they could rename them.
 
-    Who is at work still runs, and holds the lock of its file: a number that means another process elsewhere (in a
-    container that shares the folder) is not taken for a dead one.
+    A running writer holds the lock of its file, so a pid that belongs to a process elsewhere (in a container that
+    shares the folder) is not mistaken for a dead one.
     """
     try:
         with os.scandir(folder or ".") as entries:
@@ -419,13 +420,13 @@ def sweep(folder: str) -> None:
             if _lock(descriptor) and os.fstat(descriptor).st_ino == os.lstat(path).st_ino:
                 calls.unlink(path)
         except OSError:
-            pass  # somebody else was quicker
+            pass  # another process was faster
         finally:
             close_file(descriptor)
 
 
 def _is_dead(name: str) -> bool:
-    """Whether this is the name of a temporary file of a process that is no more."""
+    """Whether this is the name of a temporary file of a process that no longer exists."""
     if not (name.startswith(".") and name.endswith(".tmp")):
         return False
     parts = name.rsplit(".", 3)
@@ -442,7 +443,7 @@ def _is_dead(name: str) -> bool:
 
 
 def _lock(descriptor: int) -> bool:
-    """Take the lock of an open file if nobody has it."""
+    """Take the lock of an open file if it is free."""
     try:
         calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -451,14 +452,14 @@ def _lock(descriptor: int) -> bool:
 
 
 def note(path: str, line: str) -> None:
-    """Add a line to a file of hints: not flushed, and a failure is nobody's loss. A long one begins anew."""
+    """Append a line to a file of hints: not flushed, and failures are ignored. A long file is truncated first."""
     flags = os.O_WRONLY | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
         try:
             descriptor = calls.open(path, flags)
         except FileNotFoundError:
             descriptor = calls.open(path, flags | os.O_CREAT, FILE_MODE)
-            calls.fchmod(descriptor, FILE_MODE)  # the umask cut it
+            calls.fchmod(descriptor, FILE_MODE)  # the umask reduced it
     except OSError:
         return
     try:
@@ -472,10 +473,10 @@ def note(path: str, line: str) -> None:
 
 
 def append_once(path: str, data: bytes) -> None:
-    """Append a line to a small side file (a quarantine), durably; a torn last line there is ended first."""
+    """Append a line to a small side file (a quarantine) durably; a torn last line is terminated first."""
     file = AppendFile(path)
     try:
-        sync_folder(os.path.dirname(path) or ".")  # who made the file may have died before that
+        sync_folder(os.path.dirname(path) or ".")  # the creator may have crashed before doing so
         if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
             data = b"\n" + data
         file.append(data)
@@ -486,7 +487,7 @@ def append_once(path: str, data: bytes) -> None:
 def move(source: str, target: str, later: Callable[[str], None] | None = None) -> None:
     """Rename, durably on both sides. The target must not exist (the caller holds the lock)."""
     if os.path.lexists(target):
-        raise WriteFailed(f"{target} is there already", kept="both are unchanged", hint="choose another name")
+        raise WriteFailed(f"{target} already exists", kept="both are unchanged", hint="choose another name")
     try:
         calls.rename(source, target)
         if later is not None:
@@ -499,21 +500,21 @@ def move(source: str, target: str, later: Callable[[str], None] | None = None) -
 
 
 def remove(path: str) -> None:
-    """Take a file away, durably; one that is not there is no error."""
+    """Remove a file durably; it is not an error if it is missing."""
     try:
         calls.unlink(path)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise write_failed(error, path, "the file is still there") from error
+        raise write_failed(error, path, "the file still exists") from error
     try:
         sync_folder(os.path.dirname(path) or ".")
     except OSError as error:
-        raise write_failed(error, path, "the file may still be there") from error
+        raise write_failed(error, path, "the file may still exist") from error
 
 
 def remove_tree(path: str) -> None:
-    """Take a folder away with all that is in it; symlinks are removed, never followed."""
+    """Remove a folder and everything in it; symlinks are removed, never followed."""
     try:
         if os.path.islink(path):
             calls.unlink(path)
@@ -528,11 +529,11 @@ def remove_tree(path: str) -> None:
     except FileNotFoundError:
         return
     except OSError as error:
-        raise write_failed(error, path, "what was not removed yet") from error
+        raise write_failed(error, path, "what has not been removed yet") from error
 
 
 def read_blocks(descriptor: int, start: int, end: int) -> Iterator[bytes]:
-    """The bytes of an open file from start to end, a block at a time."""
+    """Yield the bytes of an open file from start to end, one block at a time."""
     while start < end:
         block = os.pread(descriptor, min(COPY_BLOCK, end - start), start)
         if not block:

@@ -1,13 +1,13 @@
-"""The files of a workspace, and no others: the one place that decides what lies inside one.
+"""The files of a workspace and no others: the one place that decides what is inside one.
 
-A workspace comes from git, so perhaps from a stranger, and git keeps links: `.codex` may point to the user's own
-`~/.codex`, `.gitattributes` to a private key. Everything that reads or writes a file of a workspace by its name asks
-here for its real path first. A link that stays inside the workspace is followed, and the file that it points to is the
-one that is read and replaced, so the link stays; one that leads out is refused, and so is the way into `.git`, whose
-settings are the user's own and may hold passwords. Sessions are stricter (`store.folders`): no link at all.
+A workspace comes from git, possibly from a stranger, and git stores links: `.codex` may point to the user's own
+`~/.codex`, `.gitattributes` to a private key. All code that reads or writes a workspace file by name asks here for its
+real path first. A link that stays inside the workspace is followed, and the file that it points to is read or replaced,
+so the link stays; a link that leads out is refused, and so is any path into `.git`, whose settings are the user's own
+and may contain passwords. Sessions are stricter (`store.folders`): no links at all.
 
-A link that is put there between the check and the use is not seen, but at the end of the path (`fsio.open_file`): who
-can write into the workspace at that moment can change its files anyway.
+A link created between the check and the use is only noticed at the end of the path (`fsio.open_file`): whoever can
+write into the workspace at that moment can change its files anyway.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LARGEST = 16 << 20  # bytes of a settings file, a prompt or a template
 
 
 def inside(root: str, path: str) -> str:
-    """The real path of a file or folder of this workspace, whether or not it exists; UnsafePath where it is outside.
+    """Return the real path of a file or folder of this workspace, existing or not; raise UnsafePath if it is outside.
 
     `path` is relative to the root, or begins with it.
     """
@@ -33,19 +33,19 @@ def inside(root: str, path: str) -> str:
         raise UnsafePath(
             f"{named} leads out of the workspace{_way(root, path)}",
             kept="nothing was read there, and nothing was changed",
-            hint="replace the link by a real file or folder (or remove it), then try again",
+            hint="replace the link with a real file or folder (or remove it), then try again",
         )
     if any(name.lower() == ".git" for name in relative):
         raise UnsafePath(
             f"{named} leads into .git",
             kept="nothing was read there, and nothing was changed",
-            hint="git's own files are no part of a workspace: replace the link, or name another file",
+            hint="git's own files are not part of a workspace: replace the link, or use another file",
         )
     return os.path.join(root, *relative) if relative != [os.curdir] else root
 
 
 def if_inside(root: str, path: str) -> str:
-    """The same for those who only have a look: empty, which no file is called, where it is outside."""
+    """Like `inside`, but return an empty string, which is never a valid path, if the path is outside."""
     try:
         return inside(root, path)
     except UnsafePath:
@@ -53,7 +53,7 @@ def if_inside(root: str, path: str) -> str:
 
 
 def _way(root: str, path: str) -> str:
-    """Which link it is, in words; empty where the name itself leads out."""
+    """Say which link leads out; empty if the name itself does."""
     step = root
     for name in os.path.relpath(os.path.join(root, path), root).split(os.sep):
         step = os.path.join(step, name)
@@ -63,7 +63,7 @@ def _way(root: str, path: str) -> str:
 
 
 def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
-    """What a file of this workspace holds; None where there is none. UnsafePath where it is no plain file inside."""
+    """Return the content of a workspace file, or None if it is missing; raise UnsafePath if it is not a plain file."""
     real = inside(root, path)
     try:
         descriptor = fsio.open_file(real, os.O_RDONLY)
@@ -73,9 +73,9 @@ def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
         size = os.fstat(descriptor).st_size
         if size > limit:
             raise UnsafePath(
-                f"{real} is too large: {size:,} bytes, where {limit:,} are allowed",
+                f"{real} is too large: {size:,} bytes, the limit is {limit:,}",
                 kept="it was not read, and nothing was changed",
-                hint="make it shorter, or remove it",
+                hint="shorten or remove it",
             )
         return b"".join(fsio.read_blocks(descriptor, 0, size))
     finally:
@@ -83,12 +83,12 @@ def read(root: str, path: str, limit: int = LARGEST) -> bytes | None:
 
 
 def write(root: str, path: str, contents: bytes) -> None:
-    """Put contents in place of a file of this workspace, atomically; its folder is made where it is missing."""
+    """Replace a file of this workspace atomically; its folder is created if it is missing."""
     real = inside(root, path)
     fsio.ensure_folder(os.path.dirname(real))
     fsio.replace_file(real, [contents])
 
 
 def remove(root: str, path: str) -> None:
-    """Take a file of this workspace away; one that is not there is no error."""
+    """Remove a file of this workspace; it is not an error if it is missing."""
     fsio.remove(inside(root, path))

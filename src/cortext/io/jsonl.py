@@ -1,6 +1,6 @@
-"""JSON Lines files as bytes: in pieces that end with a newline, in memory that does not grow with the file.
+"""JSON Lines files as bytes: in blocks that end with a newline, in memory that does not grow with the file.
 
-What a line means is said elsewhere; this only finds where each begins and ends.
+This only finds where each line begins and ends; what a line means is decided elsewhere.
 """
 
 from __future__ import annotations
@@ -10,27 +10,27 @@ import os
 import re
 from collections.abc import Iterator
 
-BLOCK = 1 << 18  # larger ones are slower: memory of that size is fetched anew each time
-SMALL = 1 << 16  # for files with longer lines: the memory is used again, and most of it stays in the processor
-FIRST = 1 << 15  # who wants only the beginning need not wait for more
+BLOCK = 1 << 18  # larger blocks are slower: their memory is allocated again each time
+SMALL = 1 << 16  # for files with longer lines: the memory is reused, and most of it stays in the processor's cache
+FIRST = 1 << 15  # the first block is small, for callers that only want the beginning
 MAX_LINE = 256 * 1024 * 1024
-LONG = 1 << 22  # a line longer than this is shortened where only little of it is wanted
+LONG = 1 << 22  # a line longer than this is shortened if only little of it is needed
 
-# A piece of a file: where it begins, its bytes (None where it is longer than a line may be), its length.
+# A piece of a file: its offset, its bytes (None if it is longer than a line may be), its length.
 Piece = tuple[int, bytes | None, int]
 
 
 def blocks(descriptor: int, start: int, end: int, size: int = BLOCK, longest: int = 0) -> Iterator[Piece]:
-    """The file as pieces that end with a newline (the last may not): many lines a piece.
+    """Yield the file in pieces of many lines that end with a newline (the last one may not).
 
-    The bytes of a line that is longer than `longest` (else than any may be) are not read.
+    The bytes of a line longer than `longest` (or MAX_LINE) are not read.
     """
     offset, wanted = start, min(size, FIRST)
     while offset < end:
         block = os.pread(descriptor, min(wanted, end - offset), offset)
         wanted = size
         if not block:
-            return  # the file became shorter while we read
+            return  # the file was truncated while we read
         length = block.rfind(b"\n") + 1
         if length:
             yield offset, block[:length], length
@@ -45,7 +45,7 @@ def blocks(descriptor: int, start: int, end: int, size: int = BLOCK, longest: in
 
 
 def line_length(descriptor: int, start: int, position: int, end: int) -> int:
-    """The length of the line that begins at `start` and goes on at `position`."""
+    """Return the length of the line that begins at `start` and continues at `position`."""
     while position < end:
         block = os.pread(descriptor, min(BLOCK, end - position), position)
         if not block:
@@ -58,9 +58,9 @@ def line_length(descriptor: int, start: int, position: int, end: int) -> int:
 
 
 def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> bytes | None:
-    """A line of JSON with every text in it cut to `most` bytes, and never more of it in memory than that.
+    """Return a line of JSON with every string truncated to `most` bytes, never holding more than that in memory.
 
-    None where it is not JSON by the book: then only the whole line tells what it is.
+    None if it is not valid JSON: then only the whole line can tell what it is.
     """
     text = re.compile(rb'(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
     decoder = codecs.getincrementaldecoder("utf-8")()
@@ -72,31 +72,31 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
             decoder.decode(chunk)
         except UnicodeDecodeError:
             return None
-        piece, place, rest = rest + chunk, 0, b""
-        while place < len(piece):
+        piece, at, rest = rest + chunk, 0, b""
+        while at < len(piece):
             if not inside:
-                end = piece.find(b'"', place) + 1
+                end = piece.find(b'"', at) + 1
                 inside = end > 0
-                found += piece[place : end or len(piece)]
-                place, begin = end or len(piece), len(found)
+                found += piece[at : end or len(piece)]
+                at, begin = end or len(piece), len(found)
                 continue
-            match = text.match(piece, place)
-            end = match.end() if match else place
-            found += piece[place : min(end, place + begin + most + 1 - len(found))]
-            place = end
+            match = text.match(piece, at)
+            end = match.end() if match else at
+            found += piece[at : min(end, at + begin + most + 1 - len(found))]
+            at = end
             if piece[end : end + 1] == b'"':
-                _cut(found, begin, most)
+                _truncate(found, begin, most)
                 found += b'"'
-                inside, place = False, end + 1
+                inside, at = False, end + 1
             elif end < len(piece):
-                if piece[end] != ord("\\") or len(piece) - end >= 6:  # not an escape that goes on in the next chunk
+                if piece[end] != ord("\\") or len(piece) - end >= 6:  # not an escape that continues in the next chunk
                     return None
                 rest = piece[end:]
                 break
     return None if inside or rest else bytes(found)
 
 
-def _cut(found: bytearray, begin: int, most: int) -> None:
+def _truncate(found: bytearray, begin: int, most: int) -> None:
     """Cut the text of JSON that begins there, where it is longer than that, between two characters."""
     if len(found) - begin <= most:
         return
@@ -111,17 +111,17 @@ def _cut(found: bytearray, begin: int, most: int) -> None:
 
 
 def split_lines(piece: bytes) -> list[bytes]:
-    """Lines by newline alone: bytes.splitlines would also cut at a carriage return inside one."""
+    """Split lines at newlines only: bytes.splitlines would also split at a carriage return."""
     lines = piece.split(b"\n")
     whole = [line + b"\n" for line in lines[:-1]]
     return [*whole, lines[-1]] if lines[-1] else whole
 
 
 def no_number(name: str) -> None:
-    """NaN and Infinity, which some programs write and JSON does not have: no value."""
+    """Decode NaN and Infinity, which some programs write although JSON does not have them, as None."""
 
 
 def finite(digits: str) -> float | None:
-    """A number as JSON spells it; one that is beyond any (1e400) is no value."""
+    """Decode a JSON number; one that overflows (1e400) becomes None."""
     value = float(digits)
     return value if value - value == 0 else None

@@ -1,4 +1,4 @@
-"""Locks: one writer at a time, and who that is. Every call to the kernel goes through `fsio.calls`."""
+"""Locks: one writer at a time, and who it is. Every system call goes through `fsio.calls`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortext.model import clock
 
 
 class Holder:
-    """Who holds a lock, as its file says."""
+    """The holder of a lock, as the lock file names it."""
 
     def __init__(self, pid: int, host: str, since: str, start: str) -> None:
         self.pid, self.host, self.since, self.start = pid, host, since, start
@@ -23,7 +23,7 @@ class Holder:
         return f"process {self.pid} on {self.host} since {self.since}"
 
     def alive(self) -> bool:
-        """Whether that process still runs. Of another host we cannot know, and say yes."""
+        """Whether that process still runs. For another host this cannot be known and is assumed."""
         if self.host != _host():
             return True
         try:
@@ -31,7 +31,7 @@ class Holder:
         except ProcessLookupError:
             return False
         except PermissionError:
-            pass  # it runs, as somebody else
+            pass  # it runs, as another user
         started = _start_of(self.pid)
         return not (started and self.start) or started == self.start
 
@@ -41,11 +41,11 @@ def _host() -> str:
 
 
 def _start_of(pid: int) -> str:
-    """When a process began, in the kernel's own count: tells a reused pid from the one that we mean."""
+    """Return when a process started, in kernel ticks: this tells a reused pid from the original process."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             fields = file.read().rpartition(b")")[2].split()
-        # A zombie holds nothing any more; in a container nobody may ever take it away.
+        # A zombie no longer holds anything; in a container it may never be reaped.
         return "ended" if fields[0] in (b"Z", b"X") else fields[19].decode("ascii")
     except (OSError, IndexError):
         return ""  # no /proc here (macOS): the pid alone has to do
@@ -55,7 +55,7 @@ _own: tuple[int, bytes] = (0, b"")
 
 
 def _own_record() -> bytes:
-    """The part of the holder's record that stays the same for the life of this process."""
+    """Return the part of the holder's record that stays the same for the life of this process."""
     global _own
     pid = os.getpid()
     if _own[0] != pid:  # first use, or we are a fork
@@ -64,19 +64,19 @@ def _own_record() -> bytes:
 
 
 def read_holder(path: str) -> Holder | None:
-    """Who holds this lock now; None where nobody alive does. Never blocks, never takes the lock."""
+    """Return the live holder of this lock, or None. Never blocks and never takes the lock."""
     holder = _last_holder(path)
     return holder if holder is not None and holder.alive() else None
 
 
 def holder_died(path: str) -> bool:
-    """Whether whoever held this lock died without letting it go."""
+    """Whether the last holder of this lock died without releasing it."""
     holder = _last_holder(path)
     return holder is not None and not holder.alive()
 
 
 def _last_holder(path: str) -> Holder | None:
-    """Who holds this lock, or held it at their death; None where it was let go."""
+    """Return who holds this lock, or died holding it; None if it was released."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
@@ -91,10 +91,10 @@ def _last_holder(path: str) -> Holder | None:
 
 
 class Lock:
-    """One writer at a time, by `flock` on a small file that stays. The kernel frees it when we die.
+    """Allows one writer at a time, by `flock` on a small file that stays. The kernel releases it when we die.
 
-    The file says who holds it, for the error message and for "interrupted". On a network file system
-    flock may not reach across hosts: `doctor` says so.
+    The file names the holder, for error messages and for the status "interrupted". On a network file system flock may
+    not work across hosts: `doctor` warns about that.
     """
 
     def __init__(self, path: str) -> None:
@@ -102,9 +102,9 @@ class Lock:
         self._descriptor = -1
 
     def acquire(self, timeout: float, what: str, *, make: bool = True) -> bool:
-        """Take it, waiting up to `timeout` seconds for a live holder; then SessionBusy names that holder.
+        """Take the lock, waiting up to `timeout` seconds for a live holder; then raise SessionBusy with its name.
 
-        False where there is no lock file, and none is to be made.
+        Return False if there is no lock file and `make` is false.
         """
         deadline = time.monotonic() + timeout
         pause = 0.0005
@@ -143,7 +143,7 @@ class Lock:
             if made:
                 fsio.calls.fchmod(descriptor, fsio.FILE_MODE)
             fsio.calls.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # A lock file may be swept away between our open and our flock: then this one is nobody's.
+            # The lock file may have been removed between our open and our flock: then this lock is worthless.
             if os.fstat(descriptor).st_nlink == 0:
                 raise FileNotFoundError
             self._descriptor = descriptor
@@ -160,28 +160,28 @@ class Lock:
         try:
             fsio.calls.pwrite(self._descriptor, words.ljust(160) + b"\n", 0)
         except OSError:
-            return False  # a full disk must not keep anyone from the lock; only the name of the holder is lost
+            return False  # a full disk must not prevent locking; only the holder's name is lost
         return True
 
     def release(self) -> None:
-        """Let go. Safe to call twice."""
+        """Release the lock. Safe to call twice."""
         if self._descriptor < 0:
             return
         if not self._note(b"free"):
             try:
-                fsio.calls.ftruncate(self._descriptor, 0)  # we live on: the file must not say that we still hold it
+                fsio.calls.ftruncate(self._descriptor, 0)  # the file must not name us as the holder any longer
             except OSError:
                 pass
         fsio.close_file(self._descriptor)  # the kernel drops the flock with the last descriptor
         self._descriptor = -1
 
     def sweep(self) -> None:
-        """Take the lock file away with the session that it belonged to, then let go."""
+        """Remove the lock file along with the session that it belonged to, then release the lock."""
         if self._descriptor >= 0:
             try:
                 fsio.calls.unlink(self.path)
             except OSError:
-                pass  # a lock file too many is in nobody's way
+                pass  # a surplus lock file does no harm
         self.release()
 
     def __enter__(self) -> Self:

@@ -16,7 +16,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.model.answer import CUT, Done, Note, Text, Thinking, Usage
 from cortext.model.message import Message
+
+__all__ = ["CUT", "Call", "Done", "Event", "Model", "Note", "Request", "Text", "Thinking", "ToolSpec", "Usage"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -36,18 +39,6 @@ class Request(msgspec.Struct, kw_only=True):
     max_tokens: int = 0  # 0: the provider's own default
 
 
-class Text(msgspec.Struct, frozen=True):
-    """Words of the answer."""
-
-    text: str
-
-
-class Thinking(msgspec.Struct, frozen=True):
-    """Words that the model says to itself; shown if asked for, never sent back."""
-
-    text: str
-
-
 class Call(msgspec.Struct, frozen=True):
     """The model wants a tool run. `input` is {} where the model sent none; `broken` holds what was no JSON."""
 
@@ -55,30 +46,6 @@ class Call(msgspec.Struct, frozen=True):
     name: str
     input: dict[str, Any]
     broken: str = ""
-
-
-class Note(msgspec.Struct, frozen=True):
-    """A word to the user from the provider's code, not from the model."""
-
-    text: str
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """Tokens as the provider counted them; -1 where it does not tell."""
-
-    input: int = -1
-    output: int = -1
-
-
-CUT = ("length", "filtered")  # the model ended, but not because it had said everything
-
-
-class Done(msgspec.Struct, frozen=True):
-    """The end of an answer. `stop` is end, tools, length (the model's limit) or filtered (its provider's filter)."""
-
-    stop: str = "end"
-    usage: Usage = Usage()
-    model: str = ""
 
 
 Event = Text | Thinking | Call | Note | Done

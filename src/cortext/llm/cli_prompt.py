@@ -15,9 +15,6 @@ _BEFORE = (
 )
 _NOW = "The user now says:"
 
-# A joiner that takes no room. Some programs read every file that is named after an @, wherever it stands.
-JOINER = "\u2060"
-
 
 def prompt(request: Request) -> str:
     """The whole conversation; just the user's words where there was nothing before them."""
@@ -31,24 +28,6 @@ def prompt(request: Request) -> str:
     names = ["ASSISTANT" if turn.role == ASSISTANT else "USER" for turn in past]
     record = "\n\n".join(f"---{mark} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
     return f"{_BEFORE}\n\n<conversation-{mark}>\n{record}\n</conversation-{mark}>\n\n{_NOW}\n{said}"
-
-
-def system(text: str) -> str:
-    """A system prompt that has to stand before the prompt, for programs that take none (or none so long)."""
-    if not text.strip():
-        return ""
-    mark = f"instructions-{fence([text])}"
-    return f"Follow these instructions:\n<{mark}>\n{text}\n</{mark}>\n\n"
-
-
-def unnamed(text: str) -> str:
-    """The text with no file named in it: a joiner after each @. `named` takes them out of the answer again."""
-    return text.replace("@", f"@{JOINER}")
-
-
-def named(text: str) -> str:
-    """The model's words without our joiners."""
-    return text.replace(JOINER, "")
 
 
 def _text(turn: Turn) -> str:

@@ -1,1 +1,1 @@
-"""The nouns of the product, pure: no file, no clock but `clock`, no network."""
+"""The nouns of the product, pure: no files, no network, and no time except through `clock`."""

@@ -1,4 +1,4 @@
-"""Chats in which nothing was said but our own commands: they asked for a conversation, or stopped one, and are none."""
+"""Chats that consist only of our own commands: they asked for a conversation or stopped one, and are not one."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from cortext.model.message import USER, Message
 
 COMMANDS = ("/workspace.resume", "/workspace.stop-conversation")
-LONGEST = 40  # messages; a chat that only asked is never longer
-# In each tool's own spelling.
+LONGEST = 40  # messages; a chat that only asks is never longer
+# As each tool spells them.
 _SPELLED = (*COMMANDS, *(command.replace("/workspace.", "$workspace-") for command in COMMANDS))
 
 
 def only_asks(messages: Iterable[Message]) -> bool:
-    """Whether all that the user said are commands that ask for a conversation or stop one."""
+    """Whether everything that the user said is a command that asks for a conversation or stops one."""
     said = [message.content.split(None, 1)[:1] for message in messages if message.role == USER and not message.aside]
     return bool(said) and all(words and words[0] in _SPELLED for words in said)

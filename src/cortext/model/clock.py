@@ -1,4 +1,4 @@
-"""Time as it is written: UTC, ISO-8601, with a Z."""
+"""Timestamps: UTC, ISO 8601, with a Z."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _UNITS = (
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
-# The last millisecond and the last whole second that were asked for, as text. Two appends a moment apart
-# share them; making them anew costs as much as a tenth of a durable write.
+# The last millisecond and the last whole second as text. Two appends in quick succession share them; formatting them
+# again costs a tenth of a durable write.
 _moment = (-1, "")
 _second = (-1, "")
 
 
 def now() -> str:
-    """The present moment, to the millisecond: `2026-11-15T09:30:00.123Z`."""
+    """Return the current time, to the millisecond: `2026-11-15T09:30:00.123Z`."""
     global _moment, _second
     millis = time.time_ns() // 1_000_000
     moment = _moment
@@ -42,14 +42,14 @@ def now() -> str:
 
 
 def from_epoch(seconds: float) -> str:
-    """Seconds since 1970 as a timestamp."""
-    millis = round(seconds * 1000)  # not int: 0.123 as a float is a little less than that
+    """Return seconds since 1970 as a timestamp."""
+    millis = round(seconds * 1000)  # not int: 0.123 as a float is slightly less than that
     whole = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(millis // 1000)).rjust(19, "0")  # the year 999 too
     return f"{whole}.{millis % 1000:03d}Z"
 
 
 def to_epoch(timestamp: str) -> float | None:
-    """A timestamp as seconds since 1970; None where it is not one. No zone means UTC."""
+    """Return a timestamp as seconds since 1970, or None if it is not one. Without a zone it is UTC."""
     try:
         moment = datetime.fromisoformat(timestamp)
         if moment.tzinfo is None:
@@ -60,9 +60,9 @@ def to_epoch(timestamp: str) -> float | None:
 
 
 def _is_ours(timestamp: str) -> bool:
-    """Whether this is a moment in our spelling: to the millisecond mostly, which is told without a pattern."""
+    """Whether this is a timestamp in our format; with milliseconds, the usual case, without using the pattern."""
     if len(timestamp) == 24 and timestamp[23] == "Z" and timestamp[19] == "." and timestamp[10] == "T":
-        ours = timestamp[4] == timestamp[7] == "-" and timestamp[5] != "W"  # a week
+        ours = timestamp[4] == timestamp[7] == "-" and timestamp[5] != "W"  # W: a week date
     else:
         ours = _OURS.fullmatch(timestamp) is not None
     try:
@@ -72,33 +72,33 @@ def _is_ours(timestamp: str) -> bool:
 
 
 def normalise(timestamp: str) -> str:
-    """The same moment in our spelling, or an empty string where it is not a moment at all."""
+    """Return the same time in our format, or an empty string if it is not a valid timestamp."""
     if _is_ours(timestamp):
         return timestamp
     seconds = to_epoch(timestamp)
     ours = "" if seconds is None else from_epoch(seconds)
-    return ours if to_epoch(ours) is not None else ""  # a zone can carry the year 1 into the year 0
+    return ours if to_epoch(ours) is not None else ""  # a zone can move the year 1 into the year 0
 
 
 def ago(timestamp: str, at: float | None = None) -> str:
-    """How long ago, in a person's words: `2 hours ago`, `yesterday`, `3 weeks ago`."""
+    """Return how long ago something was: `2 hours ago`, `yesterday`, `3 weeks ago`."""
     seconds = to_epoch(timestamp)
     if seconds is None:
         return "unknown"
-    gone = (time.time() if at is None else at) - seconds
-    if gone < 60:
+    age = (time.time() if at is None else at) - seconds
+    if age < 60:
         return "just now"
-    if 86_400 <= gone < 2 * 86_400:
+    if 86_400 <= age < 2 * 86_400:
         return "yesterday"
-    unit, length = next(pair for pair in _UNITS if gone >= pair[1])
-    count = int(gone // length)
+    unit, length = next(pair for pair in _UNITS if age >= pair[1])
+    count = int(age // length)
     return f"{count} {unit}{'s' if count != 1 else ''} ago"
 
 
 def short(timestamp: str, at: float | None = None) -> str:
-    """A moment in the local time, as short as it is clear: `14:05` today, `Nov 3, 14:05` this year, else with the year.
+    """Return a local time in its shortest clear form: `14:05` today, `Nov 3, 14:05` this year, else with the year.
 
-    What is no moment is shown as it is.
+    Anything that is not a timestamp is returned unchanged.
     """
     seconds = to_epoch(timestamp)
     if seconds is None:
@@ -115,7 +115,7 @@ def short(timestamp: str, at: float | None = None) -> str:
 
 
 class Ago:
-    """The same for very many, ten times as fast: looked up among the moments where the words change, to the second."""
+    """The same as `ago` for many timestamps, ten times as fast: looked up among the times at which the text changes."""
 
     def __init__(self, at: float | None = None) -> None:
         self._at = time.time() if at is None else at
@@ -128,8 +128,8 @@ class Ago:
                 )
                 borders.append((min((count + 1) * length, most), text))
         borders.reverse()
-        # A moment later than the border at its place, and not later than the next, is told by that border's words.
-        self._moments = [from_epoch(self._at - gone) for gone, _ in borders]
+        # A timestamp after one border and not after the next has the text of the first.
+        self._moments = [from_epoch(self._at - age) for age, _ in borders]
         self._words = [text for _, text in borders]
 
     def __call__(self, timestamp: str) -> str:
@@ -138,7 +138,7 @@ class Ago:
         return ago(timestamp, self._at)
 
     def of_all(self, timestamps: Sequence[str]) -> list[str]:
-        """The words of each. In a list that has the newest first only the places where they change are searched."""
+        """Return the text for each. In a list with the newest first, only the indices where it changes are searched."""
         size = len(timestamps[0]) if timestamps else 0
         alike = size in (20, 24) and set(map(len, timestamps)) == {size}
         if not alike or "".join(timestamps)[size - 1 :: size].strip("Z") or timestamps[-1] <= self._moments[0]:
@@ -146,9 +146,9 @@ class Ago:
         rising = sorted(timestamps)
         if rising[::-1] != list(timestamps):
             return [self(timestamp) for timestamp in timestamps]
-        places = [bisect_right(rising, moment) for moment in self._moments] + [len(rising)]
+        indices = [bisect_right(rising, moment) for moment in self._moments] + [len(rising)]
         words: list[str] = []
-        for word, begin, end in zip(self._words, places, places[1:], strict=False):
+        for word, begin, end in zip(self._words, indices, indices[1:], strict=False):
             words += [word] * (end - begin)
         words.reverse()
         return words

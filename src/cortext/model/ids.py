@@ -1,4 +1,4 @@
-"""Ids: of sessions (names that are safe as file names) and of messages (unique, in order of time)."""
+"""Ids of sessions (safe as file names) and of messages (unique, ordered by time)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from cortext.errors import InvalidId
 ID_PATTERN = r"[a-z0-9][a-z0-9_-]{0,95}"
 _ID = re.compile(ID_PATTERN)
 _NUMBER = re.compile(r"(\d{3,})-")
-SHORTEST = 4  # characters of an id that is shown short
+SHORTEST = 4  # characters of the shortest abbreviated id
 # Crockford's alphabet: no i, l, o, u, so that an id can be read aloud and typed again.
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
-# Letters that Unicode does not take apart into one of a to z and a mark.
+# Letters that Unicode does not decompose into one of a to z and a mark.
 _LETTERS = str.maketrans(
     {"ß": "ss", "æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "ħ": "h", "ŧ": "t", "ı": "i"}
 )
@@ -30,7 +30,7 @@ def is_id(text: str) -> bool:
 
 
 def check_id(text: str) -> str:
-    """The id itself, or InvalidId. Called before any path is built from it."""
+    """Return the id itself, or raise InvalidId. Call it before building a path from an id."""
     if not isinstance(text, str) or not is_id(text):
         raise InvalidId(
             f"not a session id: {ascii(text)[:120]}",
@@ -40,15 +40,15 @@ def check_id(text: str) -> str:
 
 
 def number_of(session_id: str) -> str:
-    """The number that a conversation's id begins with (`014` of `014-plan-move`); empty where it has none."""
+    """Return the number at the beginning of a conversation's id (`014` of `014-plan-move`), or an empty string."""
     found = _NUMBER.match(session_id)
     return found.group(1) if found else ""
 
 
 def looks_like_id(text: str) -> bool:
-    """Whether this is written as an id, or the beginning of one, and not as a word: `014-plan`, `sess_7k3`, `3f2a9b1c`.
+    """Whether this looks like an id, or the beginning of one, rather than a word: `014-plan`, `sess_7k3`, `3f2a9b1c`.
 
-    What looks like an id is looked up as an id only: it never means a conversation that mentions it.
+    Text that looks like an id is only looked up as an id, never as a word that a conversation mentions.
     """
     if not is_id(text):
         return False
@@ -68,14 +68,14 @@ def _is_machine_made(part: str, *, after: str) -> bool:
 
 
 def new_message_id() -> str:
-    """A new message id: 16 hex digits of the time in nanoseconds, 12 of chance."""
+    """Return a new message id: 16 hex digits of the time in nanoseconds, 12 random ones."""
     return (time.time_ns().to_bytes(8, "big") + os.urandom(6)).hex()
 
 
 def new_session_id(prefix: str) -> str:
-    """A new session id such as `sess_7k3vq9xw1t`: 50 bits of chance."""
-    chance = int.from_bytes(os.urandom(7), "big")
-    letters = "".join(_ALPHABET[(chance >> (5 * place)) & 31] for place in range(10))
+    """Return a new session id such as `sess_7k3vq9xw1t`, with 50 random bits."""
+    bits = int.from_bytes(os.urandom(7), "big")
+    letters = "".join(_ALPHABET[(bits >> (5 * index)) & 31] for index in range(10))
     return check_id(f"{prefix}{letters}")
 
 
@@ -93,14 +93,14 @@ def slug(text: str, longest: int = 48) -> str:
 
 
 def short_ids(wanted: Iterable[str], known: Iterable[str]) -> dict[str, str]:
-    """The shortest beginning of each wanted id that no other known id has; it never looks like a number in a list."""
-    there = sorted(set(known))
+    """Return the shortest prefix of each wanted id that is unique among the known ids and not just a number."""
+    ordered = sorted(set(known))
     short: dict[str, str] = {}
     for name in wanted:
-        place = bisect_left(there, name)
-        beside = there[max(0, place - 1) : place] + [other for other in there[place : place + 2] if other != name]
+        index = bisect_left(ordered, name)
+        beside = ordered[max(0, index - 1) : index] + [other for other in ordered[index : index + 2] if other != name]
         size = max((_common(name, other) for other in beside), default=0) + 1
-        if _NUMBER.match(name):  # every workspace numbers its conversations: 002 is a name by itself
+        if _NUMBER.match(name):  # every workspace numbers its conversations: 002 is a name of its own
             size = max(size, 3)
         else:
             size = max(size, SHORTEST)
@@ -113,7 +113,7 @@ def short_ids(wanted: Iterable[str], known: Iterable[str]) -> dict[str, str]:
 
 
 def _common(one: str, other: str) -> int:
-    """How many characters two ids begin with alike."""
+    """Return the length of the common prefix of two ids."""
     size = 0
     for ours, theirs in zip(one, other, strict=False):
         if ours != theirs:

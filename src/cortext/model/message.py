@@ -1,4 +1,4 @@
-"""A message: what was said, by whom, when; and what else crossed (calls, results, images, thinking)."""
+"""A message: who said what, when, and in which parts (text, tool calls, results, images, thinking)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ TOOL_RESULT = "tool_result"
 IMAGE = "image"
 FILE = "file"
 
-# In the `extra` of a message: the name of what a person gave the model to read with a prompt.
+# Key in a message's `extra`: the name of a file that a person attached to a prompt.
 ATTACHMENT = "attachment"
 
-# The `parent` of a message that follows none: the talk went back to before its first message, and began anew.
+# The `parent` of a message that follows none: the conversation went back to before its first message.
 BEGINNING = "(beginning)"
 
 
 class Part(msgspec.Struct, omit_defaults=True):
-    """One piece of a message that is more than a plain text. Which fields are used depends on `type`:
+    """One part of a message that is more than plain text. Which fields are used depends on `type`:
 
     text, thinking: text.          tool_call: id, name, input.
     tool_result: call_id, name, output, is_error.          image, file: ref, media_type, name.
-    `data` holds what a tool wrote that fits nowhere else.
+    `data` holds what a tool recorded that fits nowhere else.
     """
 
     type: str
@@ -51,11 +51,11 @@ class Part(msgspec.Struct, omit_defaults=True):
 class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
     """One line of a journal. The order of the fields is the order of the keys in the file.
 
-    `seq` is the place in the session, from 0, given by the store; `id` never changes.
-    `tokens` is the size of this message: told by the provider where `usage` is there, else estimated.
-    `parent` is the id of the message that this one follows, where that is not the one before it in the file
-    (the talk went back and took another way). `partial` marks a reply that was cut off, `aside` what was not
-    part of the talk itself (a side agent's work): both are kept, and stay out of the context.
+    `seq` is the position in the session, from 0, assigned by the store; `id` never changes.
+    `tokens` is the size of this message: counted by the provider if there is `usage`, else estimated.
+    `parent` is the id of the message that this one follows, if that is not the previous one in the file (the
+    conversation went back and continued differently). `partial` marks a reply that was interrupted, `aside` what is not
+    part of the conversation itself (a side agent's work): both are kept, but not used as context.
     """
 
     role: str
@@ -74,7 +74,7 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The plain text, always there: what was said, or what the tools answered."""
+        """The plain text, always available: what was said, or what the tools returned."""
         if self.content or not self.parts:
             return self.content
         pieces = (
@@ -85,12 +85,12 @@ class Message(msgspec.Struct, omit_defaults=True, kw_only=True):
         return "\n\n".join(piece for piece in pieces if piece)
 
     def parts_of(self, kind: str) -> list[Part]:
-        """The parts of one type, in order."""
+        """Return the parts of one type, in order."""
         return [part for part in self.parts or () if part.type == kind]
 
 
 class Outline(Protocol):
-    """A message without its words: enough to know the thread, and what would fit."""
+    """A message without its text: enough to know the thread and what would fit."""
 
     @property
     def id(self) -> str: ...
@@ -114,25 +114,25 @@ Placed = TypeVar("Placed", bound=Outline)
 
 
 def holds_nothing(message: Message) -> bool:
-    """Whether there is nothing in a message: no words, no call, no result, no picture."""
+    """Whether a message is empty: no text, no call, no result, no image."""
     if message.content:
         return False
     return not message.parts or all(part.type == TEXT and not part.text for part in message.parts)
 
 
 def attachments_in(messages: Iterable[Message]) -> int:
-    """How many of these messages are files and pictures that a person attached."""
+    """Count the messages that are files and images attached by a person."""
     return sum(1 for message in messages if message.extra is not None and ATTACHMENT in message.extra)
 
 
 def said(parts: list[Part]) -> str:
-    """The `content` that belongs to these parts: their texts, a blank line between."""
+    """Return the `content` for these parts: their texts, separated by blank lines."""
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)
 
 
 def plain(message: Message) -> Message:
-    """The message as itself: a store may hand out a kind of its own, which would not be equal to it."""
-    return Message(  # each by its name, which takes a third of the time of a loop over them
+    """Return a plain Message: a store may return a subclass, which would not compare equal."""
+    return Message(  # field by field, which takes a third of the time of a loop
         role=message.role,
         content=message.content,
         timestamp=message.timestamp,
@@ -150,17 +150,17 @@ def plain(message: Message) -> Message:
 
 
 def thread(messages: Iterable[Placed]) -> list[Placed]:
-    """The talk as it stands: from the last message back by `parent`, without cut replies and asides."""
+    """Return the current thread: from the last message back by `parent`, without interrupted replies and asides."""
     kept = [message for message in messages if not message.aside]
     if any(message.parent for message in kept):
-        places = {message.id: place for place, message in enumerate(kept)}
-        way: list[Placed] = []
-        place = len(kept) - 1
-        while place >= 0:
-            message = kept[place]
-            way.append(message)
-            # A parent is always earlier: a file that says otherwise must not send us round in a circle.
-            before = places.get(message.parent, place - 1) if message.parent else place - 1
-            place = -1 if message.parent == BEGINNING else before if before < place else place - 1
-        kept = way[::-1]
+        index_by_id = {message.id: index for index, message in enumerate(kept)}
+        path: list[Placed] = []
+        index = len(kept) - 1
+        while index >= 0:
+            message = kept[index]
+            path.append(message)
+            # A parent is always earlier: a file that says otherwise must not send us into a loop.
+            before = index_by_id.get(message.parent, index - 1) if message.parent else index - 1
+            index = -1 if message.parent == BEGINNING else before if before < index else index - 1
+        kept = path[::-1]
     return [message for message in kept if not message.partial]

@@ -1,4 +1,4 @@
-"""A session: the small metadata beside the log of messages. The same for every layout."""
+"""A session: the small metadata next to the log of messages. The same for every layout."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cortext.model.status import ACTIVE, check_transition, shown
 
 
 class AgentConfig(msgspec.Struct, kw_only=True):
-    """What made the conversation possible: the command, the hash of its text, the model, the tools."""
+    """The settings of a conversation: the command, the hash of its prompt, the model, the tools."""
 
     command: str = ""
     system_prompt_hash: str = ""
@@ -25,8 +25,8 @@ class Origin(msgspec.Struct, omit_defaults=True, kw_only=True):
     session_id: str = ""
 
 
-BY_OTHER = "other"  # who wrote a summary that another program left without a name
-# What says in `extra` that a person named the session: no tool's own title goes over it.
+BY_OTHER = "other"  # the author of a summary that another program left without a name
+# In `extra`: a person named the session, so no tool's own title replaces it.
 TITLED_BY_USER = {"titled_by": "user"}
 
 
@@ -42,30 +42,30 @@ class Session(msgspec.Struct, kw_only=True):
     message_count: int = 0
     token_count: int = 0
     summary: str = ""
-    # How far the summary reaches (the sequence after the last message it covers) and who wrote it.
+    # How far the summary reaches (the number after the last message it covers) and who wrote it.
     summary_covers: int = 0
     summary_by: str = ""
     agent: str = ""
     agent_config: AgentConfig = msgspec.field(default_factory=AgentConfig)
     origin: Origin = msgspec.field(default_factory=Origin)
-    # What the file holds that we do not know: it survives every rewrite.
+    # Unknown fields of the file: they survive every rewrite.
     extra: dict[str, Any] = {}
-    # Filled when read, never written: where it lies, what is wrong with it, who holds it.
+    # Set when read, never written: where it is stored, its damage, and whether a process holds it.
     store: str = ""
     path: str = ""
     damage: int = 0
-    # Every message of the log is in its thread, numbered from 0 without a gap: parts of it can be read as they are.
+    # Whether the thread is the whole log, numbered from 0 without gaps, so that parts of it can be read directly.
     straight: bool = False
     leased: bool | None = None
 
     @property
     def shown_status(self) -> str:
-        """The status as people see it: a session that nobody holds any more was interrupted."""
+        """The status as people see it: a session whose process has died was interrupted."""
         return shown(self.status, leased=self.leased)
 
 
 class Change(msgspec.Struct, kw_only=True):
-    """A change of metadata: only what is set here changes. `force` allows completed → active.
+    """A change of metadata: only the fields that are set change. `force` allows completed → active.
 
     `last_active` only moves forward: a resume counts as activity before anything is said.
     """
@@ -83,7 +83,7 @@ class Change(msgspec.Struct, kw_only=True):
     force: bool = False
 
     def apply(self, session: Session) -> Session:
-        """A copy of the session with the change made; the status machine is asked first."""
+        """Return a copy of the session with the change applied; raises if the status transition is not allowed."""
         if isinstance(self.status, str):
             check_transition(session.status, self.status, force=self.force)
         changed = {

@@ -1,11 +1,11 @@
-"""The life of a session: four stored words, the changes between them, and what is derived.
+"""The life cycle of a session: four stored statuses, the transitions between them, and the derived ones.
 
     active ──► paused ──► completed          completed ──► active only when forced
       │  ▲        │  ▲
       │  └────────┘  └── (a pause of a resumed session)
       └──► interrupted ──► active | paused | completed
 
-`idle` is never stored: a session is idle when it has been quiet long enough and its summary is fresh.
+`idle` is never stored: a session is idle when it has been quiet long enough and its summary is up to date.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ALLOWED = {
 
 
 def check_transition(old: str, new: str, *, force: bool = False) -> None:
-    """Refuse a change of status that is not allowed. Staying as it is always is."""
+    """Raise if a transition is not allowed. Keeping the status always is."""
     if new not in STORED:
-        raise UsageError(f"not a status: {ascii(new)[:40]}", hint=f"one of {', '.join(STORED)}")
-    if old == new or old not in STORED:  # a word that another program wrote may always be left
+        raise UsageError(f"unknown status: {ascii(new)[:40]}", hint=f"use one of {', '.join(STORED)}")
+    if old == new or old not in STORED:  # a status that another program wrote may always be left
         return
     if new in _ALLOWED[old] or (force and old == COMPLETED and new == ACTIVE):
         return
@@ -57,10 +57,10 @@ def shown(
     idle_after: float | None = None,
     summary_fresh: bool = False,
 ) -> str:
-    """The status as people see it.
+    """Return the status as people see it.
 
-    `leased` is False where the session lives only as long as a process holds it and none does;
-    `idle_after` is given where quiet sessions are called idle.
+    `leased` is False if the session is alive only while a process holds it, and none does; `idle_after` is given if
+    quiet sessions are called idle.
     """
     if stored == ACTIVE and leased is False:
         return INTERRUPTED

@@ -1,12 +1,12 @@
-"""A conversation in the one normal form that every target is rendered from: a native session, a request to a model.
+"""A conversation in the one normal form from which every target is rendered: a native session or a model request.
 
-    one thread: asides, cut replies and branches left behind stay out
-    every call has a result; the results follow right after the assistant's messages that called
-    call ids are unique; ids, names, inputs and texts are such that every target accepts them
+    one thread: asides, interrupted replies and abandoned branches are left out
+    every call has a result; results follow directly after the assistant's messages that made the calls
+    call ids are unique; ids, names, inputs and texts are valid for every target
     what fits no target as it is (a system note, a result without its call, an image) becomes text with a label
 
-Whatever is not as it was is counted, in the words of `Change`: the one vocabulary of every receipt. An adapter renders
-the turns and adds at most what its own program does to them.
+Every difference is counted by kind (`Change`), the one vocabulary of every receipt. An adapter renders the turns and
+adds at most what its own program does to them.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ NOT_RECORDED = "[The result of this call was not recorded.]"
 OPENING = "[The conversation begins with the assistant.]"
 SYSTEM_NOTE = "[system note, not the user's words]"
 TOO_DEEP = "[left out: nested too deeply]"
-DEEPEST = 100  # levels of a call's input that programs and model services still accept
+DEEPEST = 100  # nesting levels of a call's input that programs and model APIs still accept
 
 _CALL_ID = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _TOOL_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class Change(StrEnum):
-    """What can happen to a conversation on its way to a target, in the words of the receipt."""
+    """What can happen to a conversation on its way to a target, as the receipt words it."""
 
     ASIDE = "side agent's message left out"
     CUT_REPLY = "cut reply left out"
@@ -71,7 +71,7 @@ class Change(StrEnum):
     FILE = "file as a note"
     PART = "unknown part as a note"
     CHARACTER = "broken character replaced"
-    # What only some programs make necessary:
+    # Only necessary for some programs:
     GUARDED = "leading command sign guarded"
     SEPARATOR = "line separator made a newline"
     ERROR_NAMED = "empty error named"
@@ -80,20 +80,20 @@ class Change(StrEnum):
 
 
 class Text(msgspec.Struct, frozen=True):
-    """Words. A label says what they are where they are not simply what was said; the text may then be empty."""
+    """Text. A label says what it is if it is not simply what was said; the text may then be empty."""
 
     text: str
     label: str = ""
-    part: Part | None = None  # what it stands for, where that was not a text
+    part: Part | None = None  # what it stands for, if that was not text
 
     @property
     def whole(self) -> str:
-        """The label and the words, as one text."""
+        """The label and the text as one string."""
         return "\n".join(piece for piece in (self.label, self.text) if piece)
 
 
 class Call(msgspec.Struct, frozen=True):
-    """A tool call of the assistant's. Its input is an object, or words for a target that takes those."""
+    """A tool call by the assistant. Its input is an object, or a string for targets that accept one."""
 
     id: str
     name: str
@@ -102,7 +102,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 class Result(msgspec.Struct, frozen=True):
-    """What a call gave; `part`, and the message that it stood in, are None where it was not recorded."""
+    """The result of a call; `part` and the message it was in are None if it was not recorded."""
 
     call: Call
     output: str
@@ -115,11 +115,11 @@ Block = Text | Call | Result
 
 
 class Turn(msgspec.Struct):
-    """What one message becomes, or what had to be added beside it; `blocks` is never empty."""
+    """What one message becomes, or what had to be added next to it; `blocks` is never empty."""
 
-    role: str  # user or assistant: every target knows these two
+    role: str  # user or assistant: every target has these two
     blocks: list[Block]
-    message: Message | None  # None: added, or results of a message whose words stand elsewhere
+    message: Message | None  # None: added, or the results of a message whose text is in another turn
 
     @property
     def calls(self) -> list[Call]:
@@ -135,7 +135,7 @@ class Turn(msgspec.Struct):
 
 
 class Turns:
-    """The normal form of a sequence of messages, and what is not as it was, by kind."""
+    """The normal form of a sequence of messages, and the number of differences by kind."""
 
     def __init__(self, messages: Sequence[Message], *, words_as_input: bool = False) -> None:
         self._words_as_input = words_as_input
@@ -146,7 +146,7 @@ class Turns:
         self._spoken = [_Spoken(message) for message in kept]
         self._calls: dict[_Position, Call] = {}
         self._calls_in: dict[int, list[_Position]] = {}  # by message
-        self._answers: dict[_Position, _Position] = {}  # the result of each call
+        self._answers: dict[_Position, _Position] = {}  # the position of each call's result
         self._pair()
         self._answered = {answer: call for call, answer in self._answers.items()}
         self._done: set[int] = set()
@@ -157,12 +157,12 @@ class Turns:
 
     @property
     def messages(self) -> int:
-        """How many messages cross."""
+        """How many messages are carried over."""
         return sum(turn.message is not None for turn in self.turns)
 
     @property
     def tool_calls(self) -> int:
-        """How many calls cross, each with its result."""
+        """How many calls are carried over, each with its result."""
         return sum(len(turn.calls) for turn in self.turns)
 
     @property
@@ -171,7 +171,7 @@ class Turns:
         return {result.call.id: result for turn in self.turns for result in turn.results}
 
     def note(self, change: Change, count: int = 1) -> None:
-        """Count something that is not as it was."""
+        """Count a difference."""
         self.changed[change] = self.changed.get(change, 0) + count
 
     def _count_left_out(self, messages: Sequence[Message], kept: Sequence[Message]) -> None:
@@ -185,7 +185,7 @@ class Turns:
     # ── calls and results ────────────────────────────────────────────────────────────────────────────
 
     def _pair(self) -> None:
-        """Give each call the first result of its id that comes after it and answers no other."""
+        """Assign to each call the first later result with its id that answers no other call."""
         waiting: dict[str, deque[_Position]] = {}
         calls: list[_Position] = []
         for index, spoken in enumerate(self._spoken):
@@ -233,7 +233,7 @@ class Turns:
     # ── the order ────────────────────────────────────────────────────────────────────────────────────
 
     def _lay_out(self) -> None:
-        """The messages in order; each run of the assistant's is followed by all the results of its calls."""
+        """Arrange the messages in order; each run of assistant messages is followed by all results of its calls."""
         index = 0
         while index < len(self._spoken):
             if self._spoken[index].role != ASSISTANT:
@@ -260,9 +260,9 @@ class Turns:
             if any(self._spoken[between].role != TOOL for between in range(end, index)):
                 self.note(Change.RESULT_MOVED)
             if index in self._done or self._spoken[index].role == ASSISTANT:
-                self.turns.append(Turn(USER, results, None))  # its words have their own position
+                self.turns.append(Turn(USER, results, None))  # its text has its own position
             elif index != indices[-1] and self._says_more(index):
-                self.turns.append(Turn(USER, results, None))  # no words between results
+                self.turns.append(Turn(USER, results, None))  # no text between results
                 words_later.append(index)
             else:
                 self._add(index, USER, results)
@@ -270,17 +270,17 @@ class Turns:
             self._add(index, USER, [])
 
     def _says_more(self, index: int) -> bool:
-        """Whether a message holds more than results of calls."""
+        """Whether a message contains more than results of calls."""
         return any((index, number) not in self._answered for number in range(len(self._spoken[index].parts)))
 
     def _add(self, index: int, role: str, results: Sequence[Block]) -> None:
-        """One message as a turn: its results first, then everything else that it holds."""
+        """Add one message as a turn: its results first, then everything else in it."""
         self._done.add(index)
         blocks = [*results, *self._blocks(index)]
         if blocks:
             self.turns.append(Turn(role, blocks, self._spoken[index].message))
         elif not any(part.type in (THINKING, TOOL_RESULT) for part in self._spoken[index].parts):
-            self.note(Change.EMPTY)  # of the others it is counted, or known, where their parts went
+            self.note(Change.EMPTY)  # for the others, what happened to their parts is counted elsewhere
 
     # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -293,7 +293,7 @@ class Turns:
                 yield from self._text(part, spoken)
 
     def _text(self, part: Part, spoken: _Spoken) -> Iterator[Text]:
-        """A part that is words, or has to be said in words."""
+        """Yield a part that is text, or that has to be expressed as text."""
         if part.type == THINKING:
             self.note(Change.THINKING)
         elif part.type == TEXT:
@@ -343,7 +343,7 @@ class Turns:
         return cleaned
 
     def _clean_value(self, value: Any) -> Any:
-        """A value as JSON can hold it."""
+        """Return a value that JSON can represent."""
         if isinstance(value, str):
             return self._clean(value)
         if isinstance(value, dict):
@@ -355,11 +355,11 @@ class Turns:
         return value if value is None or isinstance(value, bool | int | float) else self._clean(str(value))
 
 
-_Position = tuple[int, int]  # which message, which part of it
+_Position = tuple[int, int]  # index of the message, index of the part
 
 
 class _Spoken:
-    """A message with all it holds as parts, and the role in which it takes part."""
+    """A message with all its content as parts, and the role in which it takes part."""
 
     def __init__(self, message: Message) -> None:
         self.message = message
@@ -370,7 +370,7 @@ class _Spoken:
 
 
 def parts_of(message: Message) -> list[Part]:
-    """All that a message holds as parts: its content is one of them, unless the parts say it already."""
+    """Return everything in a message as parts: its content is one of them, unless the parts already contain it."""
     parts = list(message.parts or ())
     content = message.content
     if not content or content == said(parts):
@@ -381,7 +381,7 @@ def parts_of(message: Message) -> list[Part]:
 
 
 def essence(message: Message) -> tuple[Any, ...]:
-    """What must not get lost of a message: who spoke, the words, the calls and their results, what was shown."""
+    """Return what must not get lost of a message: role, text, calls and their results, images and files."""
     parts = parts_of(message)
     return (
         message.role,
@@ -393,12 +393,12 @@ def essence(message: Message) -> tuple[Any, ...]:
 
 
 def _answered_text(parts: list[Part]) -> str:
-    """The text of a tool's message with these parts."""
+    """Return the text of a tool message with these parts."""
     return Message(role=TOOL, parts=parts).text
 
 
 def tool_name(name: str) -> str:
-    """The name with nothing in it that a model's service refuses."""
+    """Return the name without anything that a model API rejects."""
     if _TOOL_NAME.fullmatch(name):
         return name
     plain = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64] or "tool"
@@ -406,7 +406,7 @@ def tool_name(name: str) -> str:
 
 
 def whole_characters(text: str) -> str:
-    """The text with half surrogate pairs (a cut emoji) replaced: no file and no request can hold them."""
+    """Return the text with lone surrogates (a truncated emoji) replaced: no file and no request can contain them."""
     if text.isascii():
         return text
     try:
@@ -417,7 +417,7 @@ def whole_characters(text: str) -> str:
 
 
 def standing_alone(message: Message) -> Message:
-    """A message without its place in the thread, in characters that can be encoded: as a native session keeps it."""
+    """Return a message without its position in the thread and with encodable text, as a native session stores it."""
     message = msgspec.structs.replace(message, seq=-1, parent="")
     try:
         msgspec.json.encode(message)
@@ -429,12 +429,12 @@ def standing_alone(message: Message) -> Message:
 
 
 def one_line(text: str) -> str:
-    """A name as it may stand in a label."""
+    """Return a name that may appear in a label."""
     return " ".join(text.replace("[", "(").replace("]", ")").split())
 
 
 def is_shallow(value: Any) -> bool:
-    """Whether a value is nested less deeply than programs can follow. Without recursion: that is what fails here."""
+    """Whether a value is nested less deeply than programs can handle. Not recursive: recursion is what would fail."""
     level, depth = [value], 0
     while level and depth <= DEEPEST:
         deeper: list[Any] = []

@@ -8,15 +8,15 @@ _UNREADABLE = "postgresql://(unreadable)"
 
 
 def is_address(text: str) -> bool:
-    """Whether this is the address of a server, and not a folder."""
+    """Whether this is a server's address rather than a folder."""
     return text.startswith(SCHEMES)
 
 
 def masked(address: str) -> str:
-    """The address without its secrets: what may be shown, logged and used as a name.
+    """Return the address without its secrets: safe to show, to log and to use as a name.
 
-    A password may hold any character, escaped or not: everything up to the last @ is taken for it. What is no address
-    is not shown at all. A secret that somebody calls a host, a database or a user would be shown.
+    A password may contain any character, escaped or not, so everything up to the last @ counts as part of it. Anything
+    that is not an address is hidden completely. A secret used as a host, database or user name would be shown.
     """
     if not is_address(address):
         return _UNREADABLE
@@ -24,25 +24,25 @@ def masked(address: str) -> str:
 
     known, at, rest = address.partition("://")[2].rpartition("@")
     user = known.partition(":")[0]
-    place, question, query = rest.partition("?")
-    if not all(letter.isalnum() or letter in "._-~%" for letter in user) or " " in place:
+    server, question, query = rest.partition("?")
+    if not all(letter.isalnum() or letter in "._-~%" for letter in user) or " " in server:
         return _UNREADABLE
     pairs = [(name, "***" if name.lower() in _SECRET else value) for name, value in parse_qsl(query)]
     more = question + urlencode(pairs, safe="*/,") if pairs else ""
-    return f"postgresql://{user}{at if user else ''}{place}{more}"
+    return f"postgresql://{user}{at if user else ''}{server}{more}"
 
 
 def is_ambiguous(address: str) -> bool:
-    """Whether a driver would read the address in another way than it was meant: an @ or a / in the password, say.
+    """Whether a driver would parse the address differently than intended, for example with an @ or / in the password.
 
-    It would take a part of the password for a host or a port, and repeat it in an error.
+    It would take part of the password for a host or a port, and repeat it in an error message.
     """
     rest = address.partition("://")[2]
-    end = next((place for place, letter in enumerate(rest) if letter in "@/"), len(rest))
-    place = rest[end + 1 :] if rest[end : end + 1] == "@" else rest
-    place, _, _ = place.partition("?")
-    if "@" in place:
+    end = next((offset for offset, letter in enumerate(rest) if letter in "@/"), len(rest))
+    server = rest[end + 1 :] if rest[end : end + 1] == "@" else rest
+    server, _, _ = server.partition("?")
+    if "@" in server:
         return True
-    hosts = place.partition("/")[0].split(",")
+    hosts = server.partition("/")[0].split(",")
     ports = [host.rpartition("]")[2].partition(":")[2] for host in hosts]
     return not all(port.isascii() and (port.isdigit() or not port) for port in ports)

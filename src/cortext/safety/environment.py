@@ -1,7 +1,7 @@
 """The environment of a program that we start: without what only we need. Pure.
 
-What a program itself may use stays, the key of its model above all. A password for our server, the token of our bot and
-our settings are none of its business; nor of a git hook, a pager, or whatever these start in turn.
+What the program itself may use stays, above all the API key of its model. Our server's password, our bot's token and
+our settings must not reach it, nor a git hook, a pager, or whatever these start in turn.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 PREFIX = "CORTEXT_"
-# Where a process of ours that such a program starts (a hook, the MCP server) finds what was held back.
+# Where our own processes that such a program starts (a hook, the MCP server) find what was held back.
 HELD_BACK = "CORTEXT_ENVIRONMENT"
 _FOR_OUR_HOOKS = ("CORTEXT_CONFIG", "CORTEXT_WORKSPACE", "CORTEXT_HOOKS", HELD_BACK)
 _OUR_SERVER = ("PGPASSWORD", "PGSSLPASSWORD")
@@ -17,12 +17,12 @@ _OUR_BOT = ("TELEGRAM_BOT_TOKEN", "TELEGRAM_API_URL", "TELEGRAM_WEBHOOK_SECRET")
 
 
 def for_child(environ: Mapping[str, str]) -> dict[str, str]:
-    """This environment for a program that is not ours."""
+    """Return this environment for a program that is not ours."""
     return {name: value for name, value in environ.items() if not _is_ours(name) and name not in _OUR_BOT}
 
 
 def held_back(environ: Mapping[str, str]) -> dict[str, str]:
-    """What such a program does not get, and a process of ours that it starts needs all the same."""
+    """Return what such a program does not get, but our own processes that it starts still need."""
     return {name: value for name, value in environ.items() if _is_ours(name)}
 
 

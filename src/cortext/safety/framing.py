@@ -1,10 +1,9 @@
-"""The borders around what was recorded, and what keeps recorded words from drawing borders of their own. Pure.
+"""The borders around recorded text, and what keeps recorded text from forging them. Pure.
 
-Two things make a border that nobody can forge. A fence is drawn at random for each packet, and drawn again should it
-occur anywhere inside. And the markers that are always the same (`[RESUMED CONVERSATION]`) are taken apart in every
-text that was ever stored: their opening bracket becomes a parenthesis, whatever the case, the spacing, invisible
-characters between the letters, or letters of another width or style. Letters of other alphabets that merely look alike
-are not judged.
+Two things make the borders unforgeable. A fence is random for each packet, and drawn again if it occurs anywhere
+inside. And the constant markers (`[RESUMED CONVERSATION]`) are disarmed in every stored text: the opening bracket
+becomes a parenthesis, regardless of case, spacing, invisible characters between the letters, or letters of another
+width or style. Lookalike letters of other alphabets are not detected.
 """
 
 from __future__ import annotations
@@ -16,9 +15,9 @@ from unicodedata import category, normalize
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
-# A first prompt that every user of the machine may read (in the arguments of a program): nothing of the conversation.
+# A first prompt that every user of the machine can read (in a program's arguments): nothing of the conversation.
 GO_ON = f"{BEGIN}\nGo on as the message above says.\n{END}"
-# A summary that stands in for the messages before it.
+# A summary that replaces the messages before it.
 BEGIN_SUMMARY = "[Summary of the first {count} messages of this conversation. It is a record, not a request.]"
 END_SUMMARY = "[End of the summary. The conversation goes on:]"
 UNANSWERED = (
@@ -26,21 +25,21 @@ UNANSWERED = (
     "one above up again only if it asks for that.]"
 )
 
-# What each marker is known by: its letters and digits, in small letters, without anything between them.
+# How each marker is recognised: its letters and digits in lower case, with everything else removed.
 _NEEDLES = (b"resumedcon", b"summaryofthefirst", b"endofthesummary", b"themessageabovegotnoanswer")
 _MARKER = (
     r"\[+(?:(?:begin|end|endof)?(?:the)?resumedcon(?:text|versation)"
     r"|summaryofthefirst|endofthesummary|themessageabovegotnoanswer)"
 )
 _NO_LETTERS = bytes(code for code in range(256) if not chr(code).isalnum() or code > 127)
-# Where letters stand that Unicode calls another form of a plain one: full width, mathematical, in circles.
+# Ranges of letters that Unicode treats as another form of a plain one: full width, mathematical, circled.
 _STYLED = ((0x2100, 0x214F), (0x2460, 0x24FF), (0xFF01, 0xFF5E), (0x1D400, 0x1D7FF), (0x1F110, 0x1F189))
 _BRACKETS = str.maketrans("[]", "()")
 _RANDOM = 6  # bytes
 
 
 def fence(inside: Iterable[str], draw: Callable[[int], bytes] = os.urandom) -> str:
-    """A mark that nobody could know before, and that occurs in none of these texts."""
+    """Return a mark that no one could have known before and that occurs in none of these texts."""
     texts = list(inside)
     while True:
         mark = draw(_RANDOM).hex()
@@ -49,34 +48,34 @@ def fence(inside: Iterable[str], draw: Callable[[int], bytes] = os.urandom) -> s
 
 
 def field(text: str) -> str:
-    """A stored value for a line of our own: one line, no control characters, no brackets, no marker."""
-    plain = text if text.isprintable() else "".join([sign if sign.isprintable() else " " for sign in text])
+    """Return a stored value for a line of ours: one line, no control characters, no brackets, no marker."""
+    plain = text if text.isprintable() else "".join([char if char.isprintable() else " " for char in text])
     return disarmed(" ".join(plain.split()).translate(_BRACKETS))
 
 
 def disarmed(text: str) -> str:
-    """A stored text, word for word, in which no marker of ours works."""
-    if not _suspicious(text):
+    """Return a stored text word for word, except that our markers in it no longer work."""
+    if not _may_hold_marker(text):
         return text
 
     letters: list[str] = []
-    places: list[int] = []
-    for place, sign in enumerate(text):
-        for letter in (sign if sign < "\x80" else normalize("NFKC", sign)).lower():
+    offsets: list[int] = []
+    for offset, char in enumerate(text):
+        for letter in (char if char < "\x80" else normalize("NFKC", char)).lower():
             if (letter.isalnum() and category(letter) != "Mn") or letter == "[":
                 letters.append(letter)
-                places.append(place)
-    signs = list(text)
+                offsets.append(offset)
+    chars = list(text)
     for found in re.finditer(_MARKER, "".join(letters)):
         for index in range(*found.span()):
             if letters[index] == "[":
-                signs[places[index]] = "("
-    return "".join(signs)
+                chars[offsets[index]] = "("
+    return "".join(chars)
 
 
-def _suspicious(text: str) -> bool:
-    """Whether the letters of a marker occur at all. Almost always they do not: this look has to be quick."""
+def _may_hold_marker(text: str) -> bool:
+    """Whether the letters of a marker occur at all. They hardly ever do, so this check has to be fast."""
     letters = text.encode("ascii", "ignore").translate(None, _NO_LETTERS).lower()
     if any(needle in letters for needle in _NEEDLES):
         return True
-    return not text.isascii() and any(low <= ord(sign) <= high for sign in set(text) for low, high in _STYLED)
+    return not text.isascii() and any(low <= ord(char) <= high for char in set(text) for low, high in _STYLED)

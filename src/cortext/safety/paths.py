@@ -1,7 +1,7 @@
-"""Names that become paths: pure checks, made before any path is built.
+"""Checks of names that become paths, made before any path is built. Pure.
 
-What they cannot see is the disk: a folder that is a symlink passes here. `store.folders` looks at that,
-by opening each step of the way without following links.
+They cannot see the disk: a folder that is a symlink passes here. `store.folders` covers that by opening each component
+of a path without following links.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def check_plain_name(name: str) -> str:
-    """The name itself, or UnsafePath."""
+    """Return the name itself, or raise UnsafePath."""
     if not is_plain_name(name):
         raise UnsafePath(
             f"not a plain file name: {ascii(name)[:120]}",

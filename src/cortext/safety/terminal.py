@@ -1,7 +1,7 @@
 """Text that cannot control the terminal it is shown on. Stored text is never changed, only what is shown.
 
-Escape sequences, other control characters and the characters that turn the direction of text (or hide
-some of it) become visible marks. It does not judge letters that merely look alike.
+Escape sequences, other control characters, and characters that reverse or hide text become visible marks. Lookalike
+letters are not detected.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import re
 
-# Control characters but newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates; line
+# Control characters except newline and tab; C1 controls; bidi marks, embeddings, overrides and isolates; line
 # and paragraph separators; invisible characters and tags. Zero-width joiners stay: emoji need them.
 _UNSAFE = (
     "\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u2028\\u2029\\u202a-\\u202e\\u2060-\\u2069"
@@ -28,29 +28,29 @@ def _mark(match: re.Match[str]) -> str:
     if code in (0x09, 0x0A):
         return " "
     if code < 0x20:
-        return chr(0x2400 + code)  # the picture of the control character: ␛
+        return chr(0x2400 + code)  # the symbol for the control character: ␛
     return "\ufffd" if 0xD800 <= code <= 0xDFFF else f"<U+{code:04X}>"
 
 
 def block(text: str) -> str:
-    """A text of several lines: newlines and tabs stay; a carriage return that ends a line goes."""
+    """Return a safe text of several lines: newlines and tabs stay; CRLF becomes LF."""
     text = text.replace("\r\n", "\n")
-    # A long text is almost all plain: only the rest is looked at by the pattern, which takes four times as long.
+    # A long text is almost entirely plain: only the rest is matched against the pattern, which is four times slower.
     rest = text.encode("utf-8", "surrogatepass").translate(None, _PLAIN).decode("utf-8", "surrogatepass")
     return text if rest.isprintable() or not _pattern().search(rest) else _pattern().sub(_mark, text)
 
 
 def json_text(text: str) -> str:
-    """JSON for a terminal: the same values, with what is unsafe spelled as escapes."""
+    """Return JSON for a terminal: the same values, with unsafe characters written as escapes."""
     return text if text.isascii() else _pattern().sub(_escape, text)
 
 
 def _escape(match: re.Match[str]) -> str:
     units = match.group().encode("utf-16-be", "surrogatepass")
-    return "".join(f"\\u{units[place : place + 2].hex()}" for place in range(0, len(units), 2))
+    return "".join(f"\\u{units[index : index + 2].hex()}" for index in range(0, len(units), 2))
 
 
 def line(text: str) -> str:
-    """A text for one line, a title or a name: newlines and tabs become blanks."""
-    # Nothing unsafe is printable, in Python's sense; compiling the pattern takes longer than most commands' words.
+    """Return a safe text for one line, such as a title or a name: newlines and tabs become spaces."""
+    # No unsafe character is printable in Python's sense; compiling the pattern takes longer than most commands need.
     return text if text.isprintable() else _pattern("\\t\\n").sub(_mark, text)

@@ -17,7 +17,6 @@ from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.install import EVENTS
 from cortext.tools.gemini_cli.messages import RESUMED
-from cortext.tools.shared.jsonc import parse
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [
@@ -38,16 +37,6 @@ USERS = {
     "mcpServers": {"other": {"command": "other"}},
     "unknown": [1, {"deep": "ünï"}],
 }
-
-COMMENTED = """// mine
-{
-  /* theme */
-  "ui": {"theme": "GitHub"}, // trailing
-  "hooks": {
-    "AfterAgent": [] // none
-  }
-}
-"""
 
 
 @pytest.fixture
@@ -107,44 +96,6 @@ def test_command_files_say_what_they_should(tool: GeminiCli) -> None:
     assert second["prompt"].startswith('Go on.\n\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
 
 
-@pytest.mark.req("SAFE-03")
-@pytest.mark.parametrize(
-    "before",
-    [
-        None,
-        "{}",
-        "{}\n",
-        json.dumps(USERS, indent=2, ensure_ascii=False),
-        json.dumps(USERS, indent=2, ensure_ascii=False) + "\n",
-        json.dumps(USERS, indent=4, ensure_ascii=False) + "\n",
-        json.dumps(USERS, indent="\t"),
-        json.dumps(USERS),
-        json.dumps({"hooks": {}, "mcpServers": {}, "general": {"sessionRetention": {}}}, indent=2),
-        json.dumps({"general": {"sessionRetention": {"enabled": True, "maxAge": "7d"}, "vimMode": True}}, indent=2),
-        json.dumps({"general": {"sessionRetention": {"enabled": False}}}, indent=2),
-        COMMENTED,
-    ],
-)
-def test_in_twice_and_out_again_leaves_every_byte(tool: GeminiCli, project: Path, before: str | None) -> None:
-    if before is not None:
-        put(project, before)
-    first = tree(project)
-
-    tool.install_settings(str(project), PROGRAM)
-    between = tree(project)
-    again = tool.install_settings(str(project), PROGRAM)
-
-    assert (again, tree(project)) == ([], between)
-    installed = parse((project / ".gemini" / "settings.json").read_text(encoding="utf-8"))
-    for name, value in (json.loads(before) if before and not before.startswith("//") else {}).items():
-        if name not in ("hooks", "mcpServers", "general"):
-            assert installed.get(name) == value
-    tool.remove_settings(str(project))
-    assert tree(project) == first
-    assert tool.remove_settings(str(project)) == []
-    assert tree(project) == first
-
-
 def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     put(project, json.dumps(USERS, indent=2))
 
@@ -155,17 +106,6 @@ def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     assert found["hooks"]["AfterAgent"][0]["hooks"][0]["command"] == "say done"
     assert len(found["hooks"]["AfterAgent"]) == 2
     assert list(found["mcpServers"]) == ["other", "cortext"]
-
-
-def test_new_program_path_takes_the_place_of_the_old(tool: GeminiCli, project: Path) -> None:
-    tool.install_settings(str(project), PROGRAM)
-    tool.install_settings(str(project), ["python", "-m", "cortext"])
-
-    found = settings(project)
-    assert [entry["hooks"][0]["command"] for entry in found["hooks"]["AfterAgent"]] == ["python -m cortext hook gemini"]
-    assert found["mcpServers"]["cortext"]["args"] == ["-m", "cortext", "mcp"]
-    tool.remove_settings(str(project))
-    assert tree(project) == {}
 
 
 def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
@@ -194,34 +134,6 @@ def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) ->
     tool.remove_settings(str(project))
 
     assert tree(project) == before
-
-
-@pytest.mark.req("SAFE-03")
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "{",
-        '{"a": }',
-        '{"a": 1,}',
-        "[]",
-        '{"a": 1} x',
-        '{"a" 1}',
-        "{1: 2}",
-        '{"hooks": []}',
-        '{"hooks": {"AfterAgent": {}}}',
-        '{"mcpServers": 1}',
-        '{"general": {"sessionRetention": 5}}',
-        '"text"',
-    ],
-)
-def test_broken_settings_are_named_and_never_written_over(tool: GeminiCli, project: Path, broken: str) -> None:
-    path = put(project, broken)
-    before = tree(project)
-
-    with pytest.raises(ConfigError, match=r"settings\.json"):
-        tool.install_settings(str(project), PROGRAM)
-
-    assert tree(project) == before and path.read_text(encoding="utf-8") == broken
 
 
 @pytest.mark.req("SAFE-03")

@@ -11,28 +11,14 @@ import pytest
 from cortext.errors import ConfigError
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.shared.jsonc import JsonText, parse
+from cortext.tools.shared.jsonc import JsonText
 
 PROGRAM = ["cortext"]
-ENTRY = {"type": "local", "command": ["cortext", "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
 THINK = CommandFile(
     name="workspace.brainstorm",
     description='Think: "widely"',
     text="# Think\n\nTopic: {arguments}\n\n{run}\n\nIt costs $1!`x`\n",
 )
-
-CONFIGS = [
-    '{\n  "theme": "dark"\n}\n',
-    '{\n  "theme": "dark",\n  "mcp": {\n    "other": {\n      "type": "local",\n      "command": ["x"]\n    }\n  }\n}',
-    '{"theme":"dark","mcp":{"other":{"type":"local"}}}',
-    "{}",
-    "{ \n }\n",
-    '{\n\t"mcp": {}\n}\n',
-    '{\r\n  "a": 1\r\n}\r\n',
-    '// mine\n{\n  /* a "quoted", comment */ "url": "http://x/*y*/", // why\n  "list": [1, 2,],\n}\n',
-    '{\n  "mcp": { // servers\n    "other": {"type": "local",},\n  },\n}\n',
-    '\ufeff{"a": "ü答え"}',
-]
 
 
 @pytest.fixture
@@ -59,41 +45,6 @@ def test_whole_files(tool: OpenCode) -> None:
     assert "!`" not in command
     plugin = files[".opencode/plugin/cortext.js"].decode("utf-8")
     assert 'const program = ["/opt/our tools/cortext", "--flag", "hook", "opencode"]' in plugin
-
-
-@pytest.mark.req("TOOL-01")
-@pytest.mark.parametrize("text", CONFIGS)
-def test_merging_keeps_every_other_byte(tool: OpenCode, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "opencode.json"
-    path.write_bytes(text.encode("utf-8"))
-    before = parse(text)
-
-    assert tool.install_settings(str(tmp_path), PROGRAM) == [str(path)]
-    merged = path.read_bytes()
-    found = parse(merged.decode("utf-8"))
-    found["mcp"]["cortext"]["environment"].pop("CORTEXT_KEEP", None)
-    assert found == {**before, "mcp": {**before.get("mcp", {}), "cortext": ENTRY}}
-    assert tool.install_settings(str(tmp_path), PROGRAM) == []
-    assert path.read_bytes() == merged
-    assert tool.mcp_servers(str(tmp_path)) == {"cortext", *before.get("mcp", {})}
-
-    assert tool.install_settings(str(tmp_path), ["/usr/bin/cortext"]) == [str(path)]
-    assert parse(path.read_bytes().decode("utf-8"))["mcp"]["cortext"]["command"] == ["/usr/bin/cortext", "mcp"]
-
-    assert tool.remove_settings(str(tmp_path)) == [str(path)]
-    assert path.read_bytes() == text.encode("utf-8")
-    assert tool.remove_settings(str(tmp_path)) == []
-
-
-@pytest.mark.req("TOOL-01")
-def test_a_file_of_our_own_goes_again(tool: OpenCode, tmp_path: Path) -> None:
-    assert tool.install_settings(str(tmp_path), PROGRAM) == [str(tmp_path / "opencode.json")]
-    assert json.loads((tmp_path / "opencode.json").read_text(encoding="utf-8"))["mcp"] == {"cortext": ENTRY}
-    assert (tmp_path / "opencode.json").stat().st_mode & 0o777 == 0o600
-
-    tool.remove_settings(str(tmp_path))
-
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_the_user_adds_to_our_file_stays(tool: OpenCode, tmp_path: Path) -> None:
@@ -128,21 +79,6 @@ def test_an_entry_of_the_users_under_our_name_stays(tool: OpenCode, tmp_path: Pa
     assert tool.install_settings(str(tmp_path), PROGRAM) == []
     assert tool.remove_settings(str(tmp_path)) == []
     assert path.read_text(encoding="utf-8") == text
-
-
-@pytest.mark.req("TOOL-01")
-@pytest.mark.parametrize("text", ['{"a": ', "[]", '{"mcp": []}', '{"a" 1}', '{"a": 1} {"b": 2}', "\xff"])
-def test_a_broken_config_is_never_touched(tool: OpenCode, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "opencode.json"
-    raw = text.encode("latin-1")
-    path.write_bytes(raw)
-
-    with pytest.raises(ConfigError, match=r"opencode\.json"):
-        tool.install_settings(str(tmp_path), PROGRAM)
-    with pytest.raises(ConfigError, match=r"opencode\.json"):
-        tool.remove_settings(str(tmp_path))
-    assert path.read_bytes() == raw
-    assert [item.name for item in tmp_path.iterdir()] == ["opencode.json"]
 
 
 def test_servers_of_the_user_and_those_turned_off(tool: OpenCode, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("similar", "similar", "sessions that are about the same as one"),
             ("browse", "browse", "find, read and resume them on one screen"),
             ("stats", "stats", "how many there are, by day, tool and type"),
-            ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
+            ("import", "import_", "take in what your AI tools have stored"),
             ("sync", "sync", "take in only what is new"),
             ("sweep", "sweep", "pause what has been quiet for a while"),
             ("doctor", "doctor", "check every store, say what is wrong and what to do"),
@@ -146,7 +146,7 @@ def tell_news() -> None:
 
 def adopt_here() -> None:
     """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
-    from cortext.wiring.app import adopt_workspace, find_workspace
+    from cortext.services.workspace.known import adopt_workspace, find_workspace
 
     note_strangers_workspace()
     try:

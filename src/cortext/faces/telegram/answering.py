@@ -1,7 +1,7 @@
-"""From an update to an answer: what is done in a thread of its own, because models and disks make one wait.
+"""From an update to an answer: the work that runs in a thread of its own, because models and disks block.
 
-Every step is durable before the next one, and each finds out by itself whether it was done before: a process that
-takes over from one that was killed goes on where that one stopped.
+Every step is durable before the next one begins, and each checks whether it was already done: a process that takes over
+from one that was killed continues where that one stopped.
 """
 
 from __future__ import annotations
@@ -22,54 +22,54 @@ from cortext.services.library.stores import settle
 from cortext.services.talk.context import REMARK, cut_by
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
 
-PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, a server that is away
-_LOOK_BACK = 64  # messages among which an update of a moment ago is looked for
+PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
+_LOOK_BACK = 64  # messages that are searched for a recent update
 
-STOP = "/stop"  # only here: at the desk Ctrl-C does it
+STOP = "/stop"  # only here: on the command line Ctrl-C does it
 
 GREETING = (
-    "Hello. I keep every conversation with you, here and at your desk. Just write; "
-    "/sessions shows what there is, /search finds what was said, /help lists the rest."
+    "Hello. I keep every conversation with you, here and on the command line. Just write; "
+    "/sessions lists your sessions, /search finds what was said, /help lists the rest."
 )
 
-Grown = Callable[[str], None]  # called with the answer as far as it has come
+Grown = Callable[[str], None]  # called with the answer so far
 
 
-# Advice for somebody at a keyboard: a command, an option, a variable of the environment.
+# Advice for someone at a keyboard: a command, an option, an environment variable.
 _FOR_THE_DESK = re.compile(r"\b(?:cortext|aur|alfred|pip|npm|ollama|claude|gemini|codex)\b|--\w|\b[A-Z]+_[A-Z_]+\b|`")
 RETRY = [("Ask again", "/retry")]
-GO_ON = [("Go on", "/continue")]
+GO_ON = [("Continue", "/continue")]
 
 
-def _sorry(error: CortextError) -> str:
-    """An error as a message to a phone: what happened, and what can be done there."""
+def _error_text(error: CortextError) -> str:
+    """Return an error as a chat message: what happened, and what the user can do from there."""
     if isinstance(error, NoModel):
-        return "⚠ No model answers me at the moment: that has to be set up at the desk. Your words are kept."
-    hint = "This has to be looked at from the desk." if _FOR_THE_DESK.search(error.hint) else error.hint
+        return "⚠ No model is available: it has to be set up on the command line. Your message is kept."
+    hint = "This has to be fixed on the command line." if _FOR_THE_DESK.search(error.hint) else error.hint
     if isinstance(error, ModelError):
-        hint = f"{hint}\nYour words are kept; /retry asks again.".strip()
+        hint = f"{hint}\nYour message is kept; /retry asks again.".strip()
     return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", hint)))
 
 
-def _not_whole(reason: str) -> str:
-    """What is said under an answer that the model's limit or a filter cut."""
+def _cut_note(reason: str) -> str:
+    """Return the note under an answer that the model's limit or a filter has cut off."""
     return f"_(⚠ {cut_error(reason, '').message}; /continue goes on)_" if reason else ""
 
 
 def _with_news(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
-    """The answer; it says what the model was not shown, and under the first one of a session how to begin anew."""
-    news = [f"_(the {media.kind} itself was not opened: only your words were read)_"] if media and media.ref else []
+    """Return the answer with notes: what the model was not shown and, for a new session, how to start another one."""
+    news = [f"_(the {media.kind} itself was not opened: only your text was read)_"] if media and media.ref else []
     return "\n\n".join([text, *news, *([created(session_id)] if made else [])])
 
 
 def _update_of(message: Message) -> tuple[Any, Any] | None:
-    """The bot and the update that brought a message."""
-    told = (message.extra or {}).get("telegram")
-    return (told.get("bot"), told.get("update")) if isinstance(told, dict) else None
+    """Return the bot and the update that a message came from."""
+    origin = (message.extra or {}).get("telegram")
+    return (origin.get("bot"), origin.get("update")) if isinstance(origin, dict) else None
 
 
 class Answering:
-    """Answers updates, one at a time for each chat (the caller sees to that)."""
+    """Answers updates, one at a time per chat (the caller ensures that)."""
 
     def __init__(self, assistant: Assistant, commands: Commands, updates: Updates, bot: int) -> None:
         self._assistant, self._commands, self._updates, self._bot = assistant, commands, updates, bot
@@ -77,13 +77,13 @@ class Answering:
         self._stopping = False
 
     def answer(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
-        """What to say to an update; None where nothing is to be said. Errors become words, but those that pass by."""
+        """Return the answer to an update, or None if there is none. Errors become text, except transient ones."""
         try:
             return self._answer(taken, incoming, grown)
         except PASSING:
-            raise  # the caller tries again
+            raise  # the caller retries
         except CortextError as error:
-            return Answer(_sorry(error))
+            return Answer(_error_text(error))
 
     def _answer(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
         if incoming.kind == COMMAND:
@@ -103,13 +103,13 @@ class Answering:
         return self._words(taken, incoming, grown) if incoming.kind == WORDS else None
 
     def stop(self) -> None:
-        """End what is under way; it is answered by the next process."""
+        """Stop the answers in progress; the next process finishes them."""
         self._stopping = True
         for talk in list(self._talks.values()):
             talk.stop()
 
     def interrupt(self, chat: str) -> None:
-        """The user wants no more of the answer that is being written: what came of it stays, flagged."""
+        """Stop the answer that is being written at the user's request: the part so far stays, flagged as partial."""
         talk = self._talks.get(chat)
         if talk is not None:
             talk.stop()
@@ -120,18 +120,18 @@ class Answering:
         if incoming.text.split()[0] == "/start":
             return Answer(GREETING)
         if incoming.text == STOP:
-            return Answer("Nothing more is being written.")
+            return Answer("Nothing is being written now.")
         if "answer" in taken.facts:
             return msgspec.convert(taken.facts["answer"], Answer)
         answer = self._commands.run(taken.chat, incoming.text, seed=f"telegram {self._bot} {taken.update}")
         if answer.name:
             answer.name = clean_name(answer.name) or "session.md"  # the user may have given /export a path
         if not answer.document and not answer.hits:
-            # What was done is not done again, however often its answer has to be sent.
+            # A command is not executed again, however often its answer has to be sent.
             self._updates.note(taken.update, {"answer": msgspec.to_builtins(answer)})
         return answer
 
-    # ── words ────────────────────────────────────────────────────────────────────────────────────────
+    # ── messages ─────────────────────────────────────────────────────────────────────────────────────
 
     def _words(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer:
         assistant = self._assistant
@@ -140,19 +140,19 @@ class Answering:
         session_id, made = self._session(taken)
         stored = self._stored(taken, session_id)
         if stored is not None:
-            there = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
-            if there is not None:
-                said = "\n\n".join(filter(None, (there.text, _not_whole(cut_by(there)))))
+            existing = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
+            if existing is not None:
+                said = "\n\n".join(filter(None, (existing.text, _cut_note(cut_by(existing)))))
                 return Answer(_with_news(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
-            return self._polite(taken, incoming, incoming.media, session_id, made, stored)
+            return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
         try:
             model = assistant.models.take()
         except ModelError as error:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
                 assistant.afterwards(session_id, [stored])
-            return Answer(_with_news(_sorry(error), session_id, made), buttons=RETRY)
+            return Answer(_with_news(_error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
@@ -173,14 +173,14 @@ class Answering:
             assistant.afterwards(session_id, [message for message in (stored, talk.reply) if message is not None])
 
     def _again(self, taken: Taken, grown: Grown) -> Answer:
-        """/retry and /continue: the answer to what waits for one, or the rest of one that was cut."""
+        """Handle /retry and /continue: answer what has no answer yet, or write the rest of one that was cut off."""
         assistant = self._assistant
         noted = taken.facts.get("session")
         session_id = noted if isinstance(noted, str) else assistant.sessions.active(taken.chat)
         if not session_id:
             return Answer(NO_SESSION)
         after = taken.facts.get("seq")
-        if isinstance(after, int):  # a process before us began it; perhaps the answer is there
+        if isinstance(after, int):  # an earlier process began this; the answer may already be stored
             for message in assistant.store.read(session_id, after + 1):
                 if message.role == ASSISTANT and not message.partial and message.text:
                     return Answer(message.text, markdown=True)
@@ -192,7 +192,7 @@ class Answering:
             if missing is not None:
                 talk.store(missing)
             if not talk.view.waits and not talk.view.cut:
-                return Answer("Nothing waits for an answer: just write.")
+                return Answer("There is nothing to answer: just write.")
             last = assistant.store.tail(session_id, 1)
             self._updates.note(taken.update, {"session": session_id, "seq": last[-1].seq if last else -1})
             return self._ask(talk, grown)
@@ -202,18 +202,18 @@ class Answering:
             assistant.afterwards(session_id, [talk.reply] if talk.reply is not None else [])
 
     def _session(self, taken: Taken) -> tuple[str, bool]:
-        """The session of this update: the one that was noted, or the active one of the chat."""
+        """Return the session of this update: the recorded one, or the active one of the chat."""
         noted = taken.facts.get("session")
         if isinstance(noted, str) and self._assistant.sessions.is_there(noted):
             return noted, bool(taken.facts.get("made"))
         session_id, made = self._assistant.sessions.ensure(taken.chat)
         if made:
-            # Durable before the first words: a crash in between must not leave the user untold.
+            # Durable before the first message is stored: after a crash in between, the user must still be told.
             self._updates.note(taken.update, {"made": True})
         return session_id, made or bool(taken.facts.get("made"))
 
     def _stored(self, taken: Taken, session_id: str) -> Message | None:
-        """The user's words of this update, if they are in the session already."""
+        """Return the user's message of this update, if it is already in the session."""
         store = self._assistant.store
         start = taken.facts.get("seq") if taken.facts.get("session") == session_id else None
         messages = store.read(session_id, start) if isinstance(start, int) else store.tail(session_id, _LOOK_BACK)
@@ -234,24 +234,24 @@ class Answering:
                 elif isinstance(event, Note):
                     masked += [f"_({event.text})_"] if event.text.startswith("masked") else []
                 elif said and not said[-1].endswith("\n\n") and talk.reply is not None:
-                    said.append("\n\n")  # between what was said before a tool was called and after
+                    said.append("\n\n")  # between the text before a tool call and the text after it
         except ModelError as error:
-            told = "\n\n".join(filter(None, ("".join(said).strip(), _sorry(error))))
-            return Answer(told, markdown=True, buttons=RETRY)
+            text = "\n\n".join(filter(None, ("".join(said).strip(), _error_text(error))))
+            return Answer(text, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped
         buttons = RETRY if talk.stopped else GO_ON if talk.cut else []
         if talk.stopped:
             masked.append("_(stopped)_")
-        said = ["".join(said).strip(), *masked, _not_whole(talk.cut)]
+        said = ["".join(said).strip(), *masked, _cut_note(talk.cut)]
         return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
 
-    def _polite(
+    def _decline_media(
         self, taken: Taken, incoming: Incoming, media: Media, session_id: str, made: bool, stored: Message | None
     ) -> Answer:
-        """A voice message, photo or file without words: kept by reference, with a word to the user."""
-        kept = "I kept a reference to it" if media.ref else "I kept that it came, and nothing of what is in it"
-        words = f"I cannot open a {media.kind} yet. {kept}; please tell me in words what it is about."
+        """Keep a reference to a voice message, photo or file without text, and ask the user to describe it."""
+        kept = "I kept a reference to it" if media.ref else "I kept a note of it, but not its content"
+        words = f"I cannot open a {media.kind} yet. {kept}; please describe it in text."
         reply = Message(role=ASSISTANT, content=words)
         store = self._assistant.store
         if stored is None:
@@ -265,7 +265,7 @@ class Answering:
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────
 
     def _record_edit(self, taken: Taken, incoming: Incoming) -> None:
-        """An edit is one more line that says what it replaces; nothing in the log is changed."""
+        """Store an edit as another message that says what it replaces; nothing in the log is changed."""
         session_id = self._assistant.sessions.active(taken.chat)
         if not session_id or self._stored(taken, session_id) is not None:
             return
@@ -278,18 +278,18 @@ class Answering:
         self._assistant.afterwards(session_id, stored)
 
     def record_deletion(self, chat: str, gone: tuple[int, ...]) -> None:
-        """A deletion is a record about the message that was deleted at the messenger; here it stays."""
+        """Store a record about the message that was deleted in Telegram; the message itself stays here."""
         sessions = self._assistant.sessions
         session_id = sessions.active(chat)
         for message in self._assistant.store.read(session_id) if session_id else ():
-            told = (message.extra or {}).get("telegram")
-            if isinstance(told, dict) and told.get("message") in gone:
+            origin = (message.extra or {}).get("telegram")
+            if isinstance(origin, dict) and origin.get("message") in gone:
                 sessions.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
 
     def _message(self, incoming: Incoming) -> Message:
-        """The user's words as they are stored, with the number of the update that brought them."""
+        """Return the user's message as it is stored, with the id of its update."""
         media = incoming.media
-        told = {
+        origin = {
             "bot": self._bot,
             "update": incoming.update,
             "chat": incoming.address.chat,
@@ -297,7 +297,7 @@ class Answering:
             "from": incoming.user,
         }
         if incoming.address.thread is not None:
-            told["thread"] = incoming.address.thread
+            origin["thread"] = incoming.address.thread
         parts = None
         words = incoming.text
         if media is not None:
@@ -305,8 +305,8 @@ class Answering:
             kind = "image" if media.kind == "photo" else "file"
             file = Part(type=kind, ref=media.ref, name=media.name, media_type=media.media_type)
             parts = [Part(type="text", text=words), file] if media.ref else None
-        return Message(role=USER, content=words, parts=parts, extra={"telegram": told})
+        return Message(role=USER, content=words, parts=parts, extra={"telegram": origin})
 
 
 class Stopped(Exception):
-    """The process ends; the answer is left to the next one."""
+    """The process is ending; the answer is left to the next one."""

@@ -1,7 +1,7 @@
-"""The bot: takes updates in, keeps the chats apart, and sees every answer through.
+"""The bot: receives updates, keeps chats apart, and makes sure that every update is answered.
 
-An update is taken durably before it is confirmed to Telegram. Each chat has a queue of its own, so its messages are
-answered in their order, and no chat waits for another.
+An update is durable before it is confirmed to Telegram. Each chat has its own queue, so its messages are answered in
+order and no chat waits for another.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, s
 from cortext.services.assistant.commands import HELP, Answer
 from cortext.services.assistant.updates import Taken, Updates
 
-POLL = 20  # seconds that a long poll may last; a claim on a server runs out after thirty
-LARGEST = 512 * 1024  # characters of an update, words and all
-AGAIN = 3600.0  # seconds until a stranger is told once more that this is private
+POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
+LARGEST = 512 * 1024  # characters of the largest update
+AGAIN = 3600.0  # seconds until a stranger is told again that this bot is private
 LONGEST_PAUSE = 60.0
-GRACE = 8.0  # seconds for what is under way when the process is told to end
+GRACE = 8.0  # seconds for answers in progress when the process is told to stop
 
-# Updates are read by our own code, which trusts none of them. The library would rather read them itself.
+# Our own code parses updates and trusts none of them; the library warns that it would rather do it itself.
 warnings.filterwarnings("ignore", r"Please use 'Bot\.getUpdates'")
 
 
@@ -60,10 +60,10 @@ class TelegramBot:
         self._strangers: dict[int, float] = {}
         self.stopping = asyncio.Event()
 
-    # ── updates come in ──────────────────────────────────────────────────────────────────────────────
+    # ── incoming updates ─────────────────────────────────────────────────────────────────────────────
 
     def go_on(self) -> int:
-        """Answer what another process took and did not finish; how many."""
+        """Answer what another process accepted and did not finish; return the number of updates."""
         waiting = self._updates.waiting()
         for taken in waiting:
             try:
@@ -76,7 +76,7 @@ class TelegramBot:
         return len(waiting)
 
     async def take(self, bodies: Sequence[Any]) -> None:
-        """Take updates in: durable when this returns. WriteFailed where the disk says no; then none is taken."""
+        """Accept updates: they are durable when this returns. On WriteFailed none is accepted."""
         wanted: list[tuple[int, str, dict[str, Any]]] = []
         known: dict[int, Incoming] = {}
         for body in bodies:
@@ -92,7 +92,7 @@ class TelegramBot:
                 continue
             known[incoming.update] = incoming
             wanted.append((incoming.update, incoming.address.name, body))
-        # Also with nothing to take: on a server it says that we are still there.
+        # Also without any updates: on a server this renews our claim.
         fresh = await asyncio.to_thread(self._updates.take, wanted)
         for number, _, _ in wanted:
             if not any(taken.update == number for taken in fresh):
@@ -108,7 +108,7 @@ class TelegramBot:
             raise
 
     def _tell_stranger(self, incoming: Incoming) -> None:
-        """A stranger is told once an hour, at most; an owner who is not on the list learns his number."""
+        """Tell a stranger, at most once an hour, that the bot is private; an owner who is not listed learns the id."""
         now = time.monotonic()
         if incoming.user <= 0 or now - self._strangers.get(incoming.user, -AGAIN) < AGAIN:
             return
@@ -121,9 +121,9 @@ class TelegramBot:
         try:
             await self.bot.send_message(incoming.address.chat, text, message_thread_id=incoming.address.thread)
         except TelegramError as error:
-            LOG.info("a word to a user was not sent: %s", error)
+            LOG.info("a note to a user was not sent: %s", error)
 
-    # ── answers go out ───────────────────────────────────────────────────────────────────────────────
+    # ── outgoing answers ─────────────────────────────────────────────────────────────────────────────
 
     def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
         queue = self._queues.get(taken.chat)
@@ -136,31 +136,31 @@ class TelegramBot:
 
     async def _serve(self, chat: str, queue: deque[tuple[Taken, Incoming]]) -> None:
         """Answer the updates of one chat, one after another."""
-        # The queue is empty only for the moment until the first update is put into it.
+        # The queue is empty until the first update is put into it, right after this task is created.
         await asyncio.sleep(0)
         while queue and not self.stopping.is_set():
             taken, incoming = queue[0]
             try:
-                await self._see_through(taken, incoming)
+                await self._answer_with_retries(taken, incoming)
             except Stopped:
                 return
             queue.popleft()
         if not queue:
             del self._queues[chat]
 
-    async def _see_through(self, taken: Taken, incoming: Incoming) -> None:
-        """Answer one update, however often the disk or a lock has to be tried."""
+    async def _answer_with_retries(self, taken: Taken, incoming: Incoming) -> None:
+        """Answer one update, retrying for as long as the disk or a lock refuses."""
         pause = 1.0
         while not self.stopping.is_set():
             try:
                 await self._answer(taken, incoming)
                 break
             except PASSING as error:
-                LOG.error("update %d waits: %s; trying again in %.0f s", taken.update, error.message, pause)
+                LOG.error("update %d waits: %s; retrying in %.0f s", taken.update, error.message, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
             except Undeliverable as error:
-                LOG.warning("update %d has nobody to be answered: %s", taken.update, error)
+                LOG.warning("update %d cannot be delivered: %s", taken.update, error)
                 break
             except TelegramError as error:
                 LOG.error("update %d: Telegram refused the answer: %s", taken.update, error)
@@ -168,10 +168,10 @@ class TelegramBot:
             except (Stopped, asyncio.CancelledError):
                 raise
             except Exception:
-                # An error of our own must not keep a chat from its next message.
+                # An internal error must not block the next message of the chat.
                 LOG.exception("update %d could not be answered", taken.update)
                 await self._say_once(
-                    incoming, "⚠ Something went wrong on my side. The log says what; please try again."
+                    incoming, "⚠ Something went wrong on my side; the log has the details. Please try again."
                 )
                 break
         else:
@@ -179,7 +179,7 @@ class TelegramBot:
         await self._finish(taken)
 
     async def _finish(self, taken: Taken) -> None:
-        """Note that an update is done. Until the disk takes it, nothing of the answer is tried again."""
+        """Record that an update is done. While the disk refuses, only this is retried, not the answer."""
         while True:
             try:
                 await asyncio.to_thread(self._updates.done, taken.update)
@@ -187,7 +187,7 @@ class TelegramBot:
             except TakenOver:
                 raise
             except PASSING as error:
-                LOG.error("update %d is answered, which could not be noted: %s", taken.update, error.message)
+                LOG.error("update %d is answered, but could not be recorded: %s", taken.update, error.message)
                 await self._pause(5.0)
                 if self.stopping.is_set():
                     raise Stopped from None
@@ -198,13 +198,13 @@ class TelegramBot:
         work = asyncio.get_running_loop().run_in_executor(self._threads, self._work, taken, incoming, growing.grown)
         try:
             if incoming.touched:
-                self._spawn(self._let_go_of(incoming.touched))
+                self._spawn(self._acknowledge_button(incoming.touched))
             if incoming.kind in (WORDS, ASK_AGAIN):
                 await self._show(reply, growing, work)
         finally:
-            await asyncio.wait([work])  # whatever Telegram says: the next message of this chat comes after this one
+            await asyncio.wait([work])  # whatever Telegram says, the next message of this chat has to wait for this
             if not work.cancelled():
-                work.exception()  # an error on the way to Telegram comes first, and asyncio shall not miss this one
+                work.exception()  # retrieved, so that asyncio does not warn: an error on the way to Telegram wins
         answer: Answer | None = await work
         if answer is None:
             return
@@ -212,21 +212,21 @@ class TelegramBot:
         if answer.document:
             await reply.document(answer.name, answer.document)
         if reply.lost:
-            LOG.info("update %d: the user deleted the answer while it was written; sent again", taken.update)
+            LOG.info("update %d: the user deleted the answer while it was being written; sent again", taken.update)
 
-    async def _let_go_of(self, button: str) -> None:
-        """A button that was touched goes round until we say that we heard it; nobody needs it, so it is tried once."""
+    async def _acknowledge_button(self, button: str) -> None:
+        """Acknowledge a pressed button, which spins until then. It is not essential, so it is tried only once."""
         try:
             await self.bot.answer_callback_query(button)
         except TelegramError as error:
-            LOG.debug("a button was not let go of: %s", error)
+            LOG.debug("a button was not acknowledged: %s", error)
 
     def _line_of(self, chat: str) -> Line:
-        """The way to Telegram for one chat."""
+        """Return the connection to Telegram for one chat."""
         return self._line
 
     def _work(self, taken: Taken, incoming: Incoming, grown: Grown) -> Answer | None:
-        """What is done in a thread."""
+        """Compute the answer; runs in a thread."""
         return self._answering.answer(taken, incoming, grown)
 
     async def _show(self, reply: Reply, growing: _Growing, work: asyncio.Future[Answer | None]) -> None:
@@ -237,8 +237,8 @@ class TelegramBot:
             if not growing.text and now - typed >= TYPING:
                 typed = now
                 self._spawn(reply.typing())
-            signs: list[asyncio.Future[Any]] = [work, growing.news()]
-            await asyncio.wait(signs, timeout=TYPING, return_when=asyncio.FIRST_COMPLETED)
+            events: list[asyncio.Future[Any]] = [work, growing.news()]
+            await asyncio.wait(events, timeout=TYPING, return_when=asyncio.FIRST_COMPLETED)
             if growing.text and not work.done():
                 if not begun:
                     begun = await self._begin(reply)
@@ -246,57 +246,57 @@ class TelegramBot:
                 await asyncio.wait([work], timeout=0.2)
 
     async def _begin(self, reply: Reply) -> bool:
-        """Let the user see that an answer comes. What Telegram has against it is met when the answer is whole."""
+        """Show that an answer is coming. An error from Telegram will show up again when the answer is complete."""
         try:
             await reply.begin()
         except TelegramError as error:
-            LOG.info("an answer could not be begun: %s", error)
+            LOG.info("an answer could not be started: %s", error)
         return True
 
-    # ── the life of the process ──────────────────────────────────────────────────────────────────────
+    # ── process life cycle ───────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
-        """Make ourselves known to Telegram; ConfigError where it does not know the token."""
+        """Connect to Telegram; raises ConfigError if it does not know the token."""
         if await self.patiently(self.bot.initialize):
             self._spawn(self._show_commands())
 
     async def patiently(self, ask: Callable[[], Awaitable[object]]) -> bool:
-        """Do what the start needs, however often Telegram has to be asked; False where we are told to stop first."""
+        """Retry a call that the start needs until it succeeds; return False if we are told to stop first."""
         pause = 1.0
         while not self.stopping.is_set():
             try:
                 await ask()
                 return True
             except InvalidToken:
-                # The library's error holds the token itself: it must not be the cause of ours.
+                # The library's error contains the token: it must not be the cause of ours.
                 raise ConfigError(
-                    "Telegram does not know this bot", hint="is TELEGRAM_BOT_TOKEN what @BotFather gave you?"
+                    "unknown bot token", hint="check that TELEGRAM_BOT_TOKEN is what @BotFather gave you"
                 ) from None
             except BadRequest as error:
-                raise ConfigError(f"Telegram refused the start: {error}", hint="alfred telegram --help") from None
+                raise ConfigError(f"Telegram refused the start: {error}", hint="see `alfred telegram --help`") from None
             except RetryAfter as error:
                 LOG.warning("Telegram asks to wait %.0f s", seconds_of(error))
                 await self._pause(seconds_of(error))
             except TelegramError as error:
-                LOG.warning("no way to Telegram (%s): trying again in %.0f s", error, pause)
+                LOG.warning("Telegram is unreachable (%s): retrying in %.0f s", error, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
         return False
 
     async def _show_commands(self) -> None:
-        """The menu of commands on the phone."""
+        """Set the menu of commands."""
         try:
             menu = [(name, about[:256]) for name, _, about in HELP]
             await self.bot.set_my_commands([*menu, (STOP[1:], "stop the answer that is being written")])
         except TelegramError as error:
-            LOG.info("the menu of commands was not set: %s", error)
+            LOG.info("the command menu was not set: %s", error)
 
     @property
     def _name(self) -> str:
         return self.bot.username
 
     async def poll(self) -> None:
-        """Ask Telegram for updates until we are told to stop."""
+        """Poll Telegram for updates until we are told to stop."""
         offset: int | None = None
         pause = 1.0
         while not self.stopping.is_set():
@@ -310,18 +310,18 @@ class TelegramBot:
             except RetryAfter as error:
                 await self._pause(seconds_of(error))
             except InvalidToken:
-                raise ConfigError("Telegram no longer knows this bot", hint="was its token revoked?") from None
+                raise ConfigError("the bot token is no longer valid", hint="check whether it was revoked") from None
             except Conflict as error:
-                LOG.error("another process asks for this bot's updates (%s): trying again", error)
+                LOG.error("another process polls for this bot's updates (%s): retrying", error)
                 await self._pause(pause * 5)
             except (TelegramError, WriteFailed, StoreUnreachable) as error:
-                LOG.warning("no updates (%s): trying again in %.0f s", error, pause)
+                LOG.warning("no updates (%s): retrying in %.0f s", error, pause)
                 await self._pause(pause)
                 pause = min(2 * pause, LONGEST_PAUSE)
 
     async def _ask(self, offset: int | None) -> list[Any]:
-        """The next updates as they came. A stop ends the wait at once."""
-        asked = asyncio.ensure_future(
+        """Return the next updates, unparsed. Stopping ends the wait at once."""
+        request = asyncio.ensure_future(
             self.bot.do_api_request(
                 "getUpdates",
                 {"offset": offset, "timeout": POLL, "allowed_updates": list(ASKED)},
@@ -330,14 +330,14 @@ class TelegramBot:
         )
         stop = asyncio.ensure_future(self.stopping.wait())
         try:
-            await asyncio.wait([asked, stop], return_when=asyncio.FIRST_COMPLETED)
-            return list(await asked) if asked.done() else []
+            await asyncio.wait([request, stop], return_when=asyncio.FIRST_COMPLETED)
+            return list(await request) if request.done() else []
         finally:
-            asked.cancel()
+            request.cancel()
             stop.cancel()
 
     async def stop(self) -> None:
-        """Let what is under way come to a good end; what does not is answered by the next process."""
+        """Let the answers in progress finish; the next process answers what does not."""
         self.stopping.set()
         self._answering.stop()
         if self._tasks:
@@ -347,7 +347,7 @@ class TelegramBot:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def settled(self) -> None:
-        """Until every update that was taken is answered."""
+        """Wait until every accepted update is answered."""
         while self._tasks:
             await asyncio.wait(self._tasks)
 
@@ -377,16 +377,16 @@ class _Growing:
         self._news: asyncio.Future[None] = loop.create_future()
 
     def grown(self, text: str) -> None:
-        """Called from the thread."""
+        """Set the text so far; called from the thread."""
         self.text = text
-        self._loop.call_soon_threadsafe(self._tell)
+        self._loop.call_soon_threadsafe(self._notify)
 
-    def _tell(self) -> None:
+    def _notify(self) -> None:
         if not self._news.done():
             self._news.set_result(None)
 
     def news(self) -> asyncio.Future[None]:
-        """Done when the text has grown since it was last asked for."""
+        """Return a future that is done when the text has grown since the last call."""
         if self._news.done():
             self._news = self._loop.create_future()
         return self._news

@@ -1,4 +1,4 @@
-"""What a command answers, as markdown for the small screen: a list instead of a table, links instead of ids."""
+"""The answer to a command as markdown for a small screen: a list instead of a table, links instead of ids."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import re
 from cortext.services.assistant.commands import Answer
 
 _LINKABLE = re.compile(r"[a-z0-9_]+")
-_LONGEST = 32 - len("resume_")  # Telegram makes a link of a command of up to 32 letters
+_LONGEST = 32 - len("resume_")  # Telegram turns commands of up to 32 letters into links
 
 
 def as_markdown(answer: Answer) -> str:
-    """The answer as one text."""
+    """Return the answer as one text."""
     blocks = [_literal(answer.above)] if answer.above else []
     for number, (session_id, created, active, count, about) in enumerate((row[:5] for row in answer.rows), 1):
         messages = "message" if count == "1" else "messages"
@@ -29,7 +29,7 @@ def as_markdown(answer: Answer) -> str:
 
 
 def _link(session_id: str) -> str:
-    """A command that resumes a session with one touch. It cannot hold a hyphen: an underscore stands for it."""
+    """Return a command that resumes a session with one tap. It must not contain hyphens: underscores replace them."""
     name = session_id.replace("-", "_")
     if not _LINKABLE.fullmatch(name) or len(name) > _LONGEST:
         return f"`/resume {session_id}`"
@@ -37,7 +37,7 @@ def _link(session_id: str) -> str:
 
 
 def _literal(text: str) -> str:
-    """A text in which nothing is markup."""
+    """Return text with all markup escaped."""
     return re.sub(r"([\\`*_~\[\]()#>|])", r"\\\1", text)
 
 

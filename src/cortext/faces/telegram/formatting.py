@@ -1,7 +1,7 @@
-"""A model's markdown as Telegram shows it: a plain text, and entities that say which part of it is bold, code, a link.
+"""A model's markdown for Telegram: plain text plus entities that say which part of it is bold, code or a link.
 
-Entities, not Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link into
-it. What is not well-formed markdown stays as it was written. One pass over the text, however hostile it is.
+Entities instead of Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link
+into it. Malformed markdown stays as it was written. One pass over the text, however hostile it is.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ROW = re.compile(r"^\s*\|.*\|\s*$")
 _UNDER_HEADS = re.compile(r"^\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
 _CELL = re.compile(r"(?<!\\)\|")
 _INLINE = re.compile(
-    r"\\([\\`*_~\[\]()#<>|.!+-])"  # a sign that is meant as itself
-    r"|<((?:https?://|mailto:|tg://)[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,200})>"  # an address in angles is a link
-    r"|((?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__|https?://[^\s<>()\[\]`*\\|]+)"  # __init__ and addresses are no markup
+    r"\\([\\`*_~\[\]()#<>|.!+-])"  # an escaped character
+    r"|<((?:https?://|mailto:|tg://)[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,200})>"  # an autolink
+    r"|((?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__|https?://[^\s<>()\[\]`*\\|]+)"  # __init__ and URLs are not markup
     r"|(`+)|(\*\*\*|\*\*|\*|__|_|~~)|(!?\[)"
     r"|\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()<>]*\))?)>?(?:\s+\"[^\"]{0,500}\")?\s*\)"
 )
@@ -41,7 +41,7 @@ _IMAGE = "🖼 "
 _BOXES = {" ": "☐", "x": "☑", "X": "☑"}
 _STYLES = {"**": (BOLD,), "__": (BOLD,), "*": (ITALIC,), "_": (ITALIC,), "~~": (STRIKE,), "***": (BOLD, ITALIC)}
 _SAFE_LINK = re.compile(r"(?:https?://|tg://|mailto:)", re.IGNORECASE)
-_DEEPEST = 50  # marks that may wait for their end: more are nobody's markdown
+_DEEPEST = 50  # marks that may be open at the same time: more are not real markdown
 
 
 class Entity(NamedTuple):
@@ -62,38 +62,38 @@ class Styled(NamedTuple):
 
 
 def render(markdown: str) -> Styled:
-    """The markdown of a model, whole or still coming, as text and entities."""
+    """Render a model's markdown, complete or still growing, as text and entities."""
     out = _Out()
     lines = terminal.block(markdown).expandtabs(4).split("\n")
-    place = 0
-    while place < len(lines):
-        line = lines[place]
+    index = 0
+    while index < len(lines):
+        line = lines[index]
         fence = _FENCE.match(line)
         if fence:
-            place = _fenced(out, lines, place, fence.group(1), fence.group(2))
-        elif "|" in line and place + 1 < len(lines) and _UNDER_HEADS.match(lines[place + 1]):
-            first = place
-            place += 2
-            while place < len(lines) and "|" in lines[place]:
-                place += 1
-            out.block(PRE, _table(lines[first], lines[first + 1], lines[first + 2 : place]))
-        elif _ROW.match(line) and place + 1 < len(lines) and _ROW.match(lines[place + 1]):
-            first = place
-            while place < len(lines) and _ROW.match(lines[place]):
-                place += 1
-            out.block(PRE, "\n".join(row.strip() for row in lines[first:place]))
+            index = _fenced(out, lines, index, fence.group(1), fence.group(2))
+        elif "|" in line and index + 1 < len(lines) and _UNDER_HEADS.match(lines[index + 1]):
+            first = index
+            index += 2
+            while index < len(lines) and "|" in lines[index]:
+                index += 1
+            out.block(PRE, _table(lines[first], lines[first + 1], lines[first + 2 : index]))
+        elif _ROW.match(line) and index + 1 < len(lines) and _ROW.match(lines[index + 1]):
+            first = index
+            while index < len(lines) and _ROW.match(lines[index]):
+                index += 1
+            out.block(PRE, "\n".join(row.strip() for row in lines[first:index]))
         elif line.lstrip().startswith(">"):
             start = out.size
-            while place < len(lines) and lines[place].lstrip().startswith(">"):
-                _inline(out, lines[place].lstrip()[1:].lstrip())
+            while index < len(lines) and lines[index].lstrip().startswith(">"):
+                _inline(out, lines[index].lstrip()[1:].lstrip())
                 out.add("\n")
-                place += 1
+                index += 1
             out.entities.append(Entity(QUOTE, start, max(start, out.size - 1)))
         else:
             _plain_line(out, line)
-            place += 1
+            index += 1
     styled = _tidy("".join(out.pieces), out.entities)
-    # Markdown that shows nothing (a lone fence) is shown as it was written: no words may vanish.
+    # Markdown that renders to nothing (a lone fence) is shown as it was written: no text may vanish.
     return styled if styled.text else Styled(terminal.block(markdown).strip(), [])
 
 
@@ -113,18 +113,18 @@ class _Out:
         self.add(f"{text}\n")
 
 
-def _fenced(out: _Out, lines: list[str], place: int, mark: str, language: str) -> int:
-    """A code block, to its end or to the end of what has come so far; the line after it."""
-    first = place + 1
-    place = first
-    while place < len(lines) and not (lines[place].strip().startswith(mark) and not lines[place].strip(" `~")):
-        place += 1
-    out.block(PRE, "\n".join(lines[first:place]), language)
-    return place + 1
+def _fenced(out: _Out, lines: list[str], index: int, mark: str, language: str) -> int:
+    """Add a code block, up to its end or the end of the text so far; return the index of the line after it."""
+    first = index + 1
+    index = first
+    while index < len(lines) and not (lines[index].strip().startswith(mark) and not lines[index].strip(" `~")):
+        index += 1
+    out.block(PRE, "\n".join(lines[first:index]), language)
+    return index + 1
 
 
 def _table(heads: str, under: str, rows: list[str]) -> str:
-    """A table in columns, each as wide as its widest cell and aligned as its head says."""
+    """Return a table in columns, each as wide as its widest cell and aligned as its header says."""
     cells = [[_shown(cell) for cell in _cells(row)] for row in (heads, *rows)]
     marks = [mark.strip() for mark in _cells(under)]
     count = max(len(marks), *map(len, cells))
@@ -136,22 +136,22 @@ def _table(heads: str, under: str, rows: list[str]) -> str:
 
 
 def _cells(row: str) -> list[str]:
-    """The cells of a row, with or without bars around it. A bar after a backslash is no border."""
+    """Return the cells of a row, with or without bars around it. An escaped bar does not separate cells."""
     found = _CELL.split(row.strip().removeprefix("|").removesuffix("|"))
     return [cell.strip().replace("\\|", "|") for cell in found]
 
 
 def _shown(cell: str) -> str:
-    """What a cell says: a block has no styles."""
+    """Return the plain text of a cell: a block has no styles."""
     out = _Out()
     _inline(out, cell)
     return "".join(out.pieces).strip()
 
 
 def _width(text: str) -> int:
-    """How many columns a text takes."""
-    wide = sum(unicodedata.east_asian_width(sign) in "WF" for sign in text)
-    return len(text) + wide - sum(unicodedata.combining(sign) != 0 or sign in "\u200d\ufe0f" for sign in text)
+    """Return how many columns a text takes."""
+    wide = sum(unicodedata.east_asian_width(char) in "WF" for char in text)
+    return len(text) + wide - sum(unicodedata.combining(char) != 0 or char in "\u200d\ufe0f" for char in text)
 
 
 def _aligned(text: str, width: int, mark: str) -> str:
@@ -186,23 +186,23 @@ def _plain_line(out: _Out, line: str) -> None:
 
 class _Open(NamedTuple):
     mark: str
-    piece: int  # which piece of the output is the mark itself
+    piece: int  # the index of the mark itself in the output
 
 
 def _inline(out: _Out, line: str) -> None:
-    """One line. A mark stands in the output as it is, until the mark that ends it is found: then both go."""
+    """Add one line. A mark stays in the output until the mark that closes it is found: then both are removed."""
     pieces: list[str] = []
-    found: list[tuple[str, int, int, str]] = []  # kind, first piece, piece after the last, address
+    found: list[tuple[str, int, int, str]] = []  # kind, first piece, piece after the last, URL
     waiting: list[_Open] = []
     runs = _backticks(line)
-    place = 0
+    offset = 0
     while True:
-        match = _INLINE.search(line, place)
+        match = _INLINE.search(line, offset)
         if match is None:
-            pieces.append(line[place:])
+            pieces.append(line[offset:])
             break
-        pieces.append(line[place : match.start()])
-        place = match.end()
+        pieces.append(line[offset : match.start()])
+        offset = match.end()
         escaped, address, literal, ticks, mark, bracket, url = match.groups()
         if escaped or literal:
             pieces.append(escaped or literal)
@@ -211,15 +211,15 @@ def _inline(out: _Out, line: str) -> None:
             found.append((LINK, len(pieces) - 1, len(pieces), address if ":" in address else f"mailto:{address}"))
         elif ticks:
             same = runs[len(ticks)]
-            next_one = bisect_left(same, place)
+            next_one = bisect_left(same, offset)
             if next_one == len(same):
                 pieces.append(ticks)
                 continue
             end = same[next_one]
-            code = line[place:end]
+            code = line[offset:end]
             pieces.append(code.strip() or code)
             found.append((CODE, len(pieces) - 1, len(pieces), ""))
-            place = end + len(ticks)
+            offset = end + len(ticks)
         elif mark:
             _mark(line, match, mark, pieces, found, waiting)
         elif bracket:
@@ -236,7 +236,7 @@ def _inline(out: _Out, line: str) -> None:
             nameless = not "".join(pieces[opened.piece + 1 :]).strip()
             pieces[opened.piece] = (_IMAGE if image else "") + (("image" if image else url) if nameless else "")
             found.append((LINK, opened.piece, len(pieces), url))
-    _place(out, pieces, found)
+    _emit(out, pieces, found)
 
 
 def _mark(
@@ -249,7 +249,7 @@ def _mark(
 ) -> None:
     before = line[match.start() - 1] if match.start() else " "
     after = line[match.end()] if match.end() < len(line) else " "
-    # snake_case, 2*3*4 and 2**10 are no emphasis. Where words have no blanks between them, stars are.
+    # snake_case, 2*3*4 and 2**10 are not emphasis. In scripts without spaces between words, stars are.
     inside_word = before.isalnum() and after.isalnum() and ("_" in mark or (before + after).isascii())
     at = -1 if before.isspace() or inside_word else _last(waiting, mark)
     if at >= 0:
@@ -281,7 +281,7 @@ def _backticks(line: str) -> dict[int, list[int]]:
     return runs
 
 
-def _place(out: _Out, pieces: list[str], found: list[tuple[str, int, int, str]]) -> None:
+def _emit(out: _Out, pieces: list[str], found: list[tuple[str, int, int, str]]) -> None:
     starts = [out.size]
     for piece in pieces:
         starts.append(starts[-1] + len(piece))
@@ -290,7 +290,7 @@ def _place(out: _Out, pieces: list[str], found: list[tuple[str, int, int, str]])
 
 
 def _tidy(text: str, entities: list[Entity]) -> Styled:
-    """Without blanks around it (Telegram cuts them off, and everything would be shifted), and nothing inside code."""
+    """Strip whitespace (Telegram does too, which would shift the entities), and remove styles inside code."""
     end = len(text.rstrip())
     start = len(text) - len(text.lstrip())
     code = sorted((entity.start, entity.end) for entity in entities if entity.kind in (CODE, PRE))
@@ -299,7 +299,7 @@ def _tidy(text: str, entities: list[Entity]) -> Styled:
         if entity.kind in (CODE, PRE, QUOTE):
             kept.append(entity)
             continue
-        # Telegram allows no style in code, and none around it: what is left of the entity is beside the code.
+        # Telegram allows no style in or around code: split the entity into the parts beside the code.
         at = entity.start
         for first, last in code:
             if first >= entity.end or last <= at:
@@ -311,7 +311,7 @@ def _tidy(text: str, entities: list[Entity]) -> Styled:
 
 
 def cut(styled: Styled, start: int, end: int) -> Styled:
-    """A part of a styled text, with what its entities cover of it."""
+    """Return a part of a styled text, with the parts of its entities."""
     entities = []
     for entity in styled.entities:
         first, last = max(entity.start, start), min(entity.end, end)

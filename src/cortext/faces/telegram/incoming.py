@@ -1,8 +1,8 @@
-"""What Telegram sent, as the assistant understands it: pure, from the update's own JSON, trusting none of it.
+"""An update from Telegram as the assistant understands it: pure, from the update's own JSON, trusting none of it.
 
 chat                    name (also the id of its first session)
 private chat 4711       tg_4711
-group -100123           tg_n100123          n stands for the minus
+group -100123           tg_n100123          n replaces the minus
 topic 7 of that group   tg_n100123_t7
 """
 
@@ -16,11 +16,11 @@ from cortext.model.ids import is_id
 from cortext.safety import terminal
 from cortext.safety.paths import is_plain_name
 
-# The kinds of updates that we ask Telegram for.
+# The kinds of updates that we request from Telegram.
 ASKED = ("message", "edited_message", "deleted_business_messages", "callback_query")
 
 WORDS, COMMAND, EDIT, DELETION, MOVED, NOTHING = "words", "command", "edit", "deletion", "moved", "nothing"
-AGAIN = "again"  # the answer to what was said before, or the rest of it
+AGAIN = "again"  # answer again what was said before, or continue the answer
 
 _MEDIA = {
     "voice": "voice message",
@@ -31,7 +31,7 @@ _MEDIA = {
     "video_note": "video message",
     "animation": "animation",
     "sticker": "sticker",
-    "venue": "place",  # has a location too, which it says more of
+    "venue": "place",  # also has a location, but says more
     "location": "location",
     "contact": "contact",
     "poll": "poll",
@@ -39,9 +39,9 @@ _MEDIA = {
     "dice": "dice",
     "story": "story",
 }
-LONGEST_NAME = 120  # characters of a file's name
-LONGEST_CONTENT = 4_000  # characters of what a place, a contact or a poll says
-QUOTED = 200  # characters of a message that the user points at
+LONGEST_NAME = 120  # characters of a file name
+LONGEST_CONTENT = 4_000  # characters of the content of a venue, a contact or a poll
+QUOTED = 200  # characters of a message that the user replies to
 FORWARDED = "[I forward what somebody else wrote:]"
 _COMMAND = re.compile(r"/([a-z0-9_]{1,64})(?:@(\w{1,64}))?(?:\s+(.*))?\Z", re.IGNORECASE | re.DOTALL)
 
@@ -60,12 +60,12 @@ class Address(NamedTuple):
 
     @property
     def is_group(self) -> bool:
-        """Groups have stricter limits."""
+        """Whether it is a group, which has stricter limits."""
         return self.chat < 0
 
 
 class Media(NamedTuple):
-    """A voice message, photo or file: by reference, its bytes stay with Telegram. A location, contact or poll has no
+    """A voice message, photo or file by reference: its bytes stay with Telegram. A location, contact or poll has no
     bytes: `content` is what it says."""
 
     kind: str
@@ -76,7 +76,7 @@ class Media(NamedTuple):
     content: str = ""
 
     def told(self) -> str:
-        """In words, for the log and the model."""
+        """Return a description for the log and the model."""
         more = [self.name] if self.name else []
         more += [f"{self.seconds} s"] if self.seconds else []
         more += [self.content] if self.content else []
@@ -84,7 +84,7 @@ class Media(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """One update: what it is, who sent it, where, and the words."""
+    """One update: its kind, its sender, its chat and its text."""
 
     update: int
     kind: str
@@ -95,15 +95,15 @@ class Incoming(NamedTuple):
     media: Media | None = None
     deleted: tuple[int, ...] = ()
     moved_to: int = 0
-    touched: str = ""  # the button that was touched: Telegram wants to be told that it was
+    touched: str = ""  # the id of a pressed button, which Telegram wants acknowledged
 
 
 class Refused(Exception):
-    """An update that is not taken; the text says why, for the log."""
+    """An update that is not accepted; the text says why, for the log."""
 
 
 def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
-    """An update as it came. What is malformed, too long or dangerous is Refused; what we do not serve is NOTHING."""
+    """Parse an update. Malformed, oversized or dangerous ones raise Refused; those we do not serve become NOTHING."""
     if not isinstance(update, dict) or not _is_number(update.get("update_id")):
         raise Refused("not an update")
     number = update["update_id"]
@@ -118,10 +118,10 @@ def read(update: Any, *, longest: int, bot_name: str = "") -> Incoming:
 
 
 def _touched(number: int, touch: Any, *, longest: int, bot_name: str) -> Incoming:
-    """A button under one of our messages: its command, as if the user had typed it."""
+    """Return the command of a pressed button under one of our messages, as if the user had typed it."""
     message, key = (touch.get("message"), touch.get("id")) if isinstance(touch, dict) else (None, None)
     if not isinstance(message, dict) or not isinstance(key, str) or not isinstance(touch.get("data"), str):
-        raise Refused("a button of nobody's")
+        raise Refused("a malformed button")
     where = {name: message[name] for name in ("message_id", "chat", "message_thread_id", "is_topic_message")
              if name in message}  # fmt: skip
     said = {**where, "from": touch.get("from"), "text": touch["data"]}
@@ -132,27 +132,27 @@ def _touched(number: int, touch: Any, *, longest: int, bot_name: str) -> Incomin
 
 
 def check_user(incoming: Incoming, allowed: Collection[int]) -> None:
-    """Only these are served."""
+    """Raise Refused if the user is not on the list."""
     if incoming.user not in allowed:
         raise Refused(f"user {incoming.user} is not on the list")
 
 
 def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name: str) -> Incoming:
     if not isinstance(message, dict):
-        raise Refused("a message that is no object")
+        raise Refused("a message that is not an object")
     sender = message.get("from")
     user = sender["id"] if isinstance(sender, dict) and _is_number(sender.get("id")) else 0
     address = _address(message)
-    place = message.get("message_id")
-    if not _is_number(place) or not is_id(address.name):
-        raise Refused("a message without a number or a chat")
-    here = Incoming(number, NOTHING, user, address, place)
+    message_id = message.get("message_id")
+    if not _is_number(message_id) or not is_id(address.name):
+        raise Refused("a message without an id or a chat")
+    here = Incoming(number, NOTHING, user, address, message_id)
     moved = message.get("migrate_to_chat_id")
     if _is_number(moved):
         return here._replace(kind=MOVED, moved_to=moved)
     text = message.get("text", message.get("caption", ""))
     if not isinstance(text, str):
-        raise Refused("a text that is none")
+        raise Refused("a message whose text is not a string")
     if len(text) > longest:
         raise Refused(f"a message of {len(text):,} characters")
     media = _media(message)
@@ -162,23 +162,23 @@ def _message(number: int, message: Any, *, edited: bool, longest: int, bot_name:
     if not text and media is None:
         return here
     if text and "forward_origin" in message:
-        # Not the user's own words: neither a command nor an order.
+        # Not the user's own words: neither a command nor an instruction.
         return here._replace(kind=WORDS, text=f"{FORWARDED} {text}", media=media)
     here = here._replace(kind=EDIT if edited else WORDS, text=text, media=media)
     command = _COMMAND.match(text)
     if command and not edited and media is None:
         name, other, rest = command.groups()
         if other and bot_name and other.lower() != bot_name.lower():
-            return here._replace(kind=NOTHING)  # meant for another bot of the group
+            return here._replace(kind=NOTHING)  # meant for another bot in the group
         text = f"/{name.lower()} {rest or ''}".strip()
         return here._replace(kind=AGAIN if text in ("/retry", "/continue") else COMMAND, text=text)
     return here._replace(text=f"{_quote(message)}{text}")
 
 
 def _quote(message: dict[str, Any]) -> str:
-    """What the user pointed at: only he sees which message his words belong to, unless we say it."""
-    pointed = message.get("reply_to_message")
-    words = pointed.get("text", pointed.get("caption")) if isinstance(pointed, dict) else None
+    """Quote the message that the user replied to: otherwise only the user knows which one it is."""
+    original = message.get("reply_to_message")
+    words = original.get("text", original.get("caption")) if isinstance(original, dict) else None
     if not isinstance(words, str) or not words.strip():
         return ""
     words = " ".join(words.split())
@@ -190,7 +190,7 @@ def _address(message: dict[str, Any]) -> Address:
     number = chat.get("id") if isinstance(chat, dict) else None
     if not _is_number(number) or not number:
         raise Refused("a message without a chat")
-    # Replies in ordinary groups have a thread id too: only a topic is a talk of its own.
+    # Replies in ordinary groups have a thread id too: only a topic is a conversation of its own.
     thread = message.get("message_thread_id") if message.get("is_topic_message") else None
     return Address(number, thread if _is_number(thread) else None)
 
@@ -198,7 +198,7 @@ def _address(message: dict[str, Any]) -> Address:
 def _deletion(number: int, body: Any) -> Incoming:
     gone = body.get("message_ids") if isinstance(body, dict) else None
     if not isinstance(gone, list) or len(gone) > 1000 or not all(map(_is_number, gone)):
-        raise Refused("a deletion of nothing")
+        raise Refused("a malformed deletion")
     address = _address(body)
     return Incoming(number, DELETION, address.chat, address, deleted=tuple(gone))
 
@@ -224,10 +224,10 @@ def _media(message: dict[str, Any]) -> Media | None:
 
 
 def _content(name: str, found: dict[str, Any]) -> str:
-    """What a location, contact, poll or checklist says, in one line; empty where it says nothing."""
+    """Return the content of a location, contact, poll or checklist in one line; empty if it has none."""
     if name == "venue":
-        place = found.get("location")
-        where = _content("location", place) if isinstance(place, dict) else ""
+        location = found.get("location")
+        where = _content("location", location) if isinstance(location, dict) else ""
         return _joined(found.get("title"), found.get("address"), where)
     if name == "location":
         degrees = [found.get("latitude"), found.get("longitude")]
@@ -253,16 +253,16 @@ def _joined(*texts: Any, between: str = ", ") -> str:
 
 
 def _words(text: Any) -> str:
-    """A stranger's text in one line, without signs that hide or turn a part of it."""
+    """Return a stranger's text in one line, without characters that hide or reverse a part of it."""
     return terminal.line(" ".join(text.split())) if isinstance(text, str) else ""
 
 
 def clean_name(name: Any) -> str:
-    """A file's name as one plain name: no path, nothing that hides or turns a part of it, no blanks around it."""
+    """Return a file name as one plain name: no path, no characters that hide or reverse text, no outer whitespace."""
     if not isinstance(name, str):
         return ""
-    signs = ("_" if sign in "/\\" else sign for sign in name if sign.isprintable() or sign.isspace())
-    shown = " ".join("".join(signs).split())
+    chars = ("_" if char in "/\\" else char for char in name if char.isprintable() or char.isspace())
+    shown = " ".join("".join(chars).split())
     if len(shown) > LONGEST_NAME:
         stem, dot, ending = shown.rpartition(".")
         ending = f".{ending}" if dot and len(ending) < 16 else ""

@@ -1,4 +1,4 @@
-"""The log of the bot, without its token and other secrets: not in our lines, the library's, or a traceback."""
+"""The bot's log, without its token and other secrets: neither in our lines, nor the library's, nor in a traceback."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ANY_TOKEN = re.compile(r"\b\d{5,16}(?::|%3A)[A-Za-z0-9_-]{30,}", re.IGNORECASE)
 
 
 class WithoutToken(logging.Formatter):
-    """Formats a record, traceback and all, and then takes out whatever is or looks like a token."""
+    """Formats a record with its traceback, then removes whatever is or looks like a token."""
 
     def __init__(self, token: str) -> None:
         super().__init__("%(asctime)s %(levelname)s %(message)s")
@@ -24,18 +24,18 @@ class WithoutToken(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         text = super().format(record)
-        record.exc_text = None  # the base class keeps the traceback for other handlers: they must make their own
+        record.exc_text = None  # the base class caches the traceback: other handlers must format their own
         return terminal.block(self.clean(text))
 
     def clean(self, text: str) -> str:
-        """The text without the token, and without any other secret."""
+        """Return the text without the token and any other secret."""
         for secret in self._secrets:
             text = text.replace(secret, "<token>")
         return mask(_ANY_TOKEN.sub("<token>", text)).text
 
 
 def begin(token: str, *, verbose: bool = False) -> None:
-    """Log to standard error. The libraries' own lines hold the address, and with it the token: only their warnings."""
+    """Log to standard error. The libraries log the address, which contains the token, so only their warnings appear."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(WithoutToken(token))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
@@ -44,7 +44,7 @@ def begin(token: str, *, verbose: bool = False) -> None:
         logging.getLogger(name).setLevel(logging.WARNING)
 
     def uncaught(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        LOG.critical("stopped by an error of our own", exc_info=(kind, error, trace))
+        LOG.critical("stopped by an internal error", exc_info=(kind, error, trace))
 
     sys.excepthook = uncaught
     threading.excepthook = lambda given: LOG.error(

@@ -15,21 +15,22 @@ from urllib.parse import urlsplit
 from cortext.config import folders
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
 from cortext.services.assistant.turn import Assistant
-from cortext.services.assistant.worker import told
-from cortext.wiring.app import Wiring
+from cortext.services.assistant.worker import ChatWorker, told
+from cortext.wiring.assistant import bot_chats, bot_updates, build_assistant, build_worker
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.faces.telegram.bot import TelegramBot
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
-EVERY = 60.0  # seconds between two passes of the worker,
-SOON = 3.0  # and until the first one
+EVERY = 60.0  # seconds between two passes of the worker
+SOON = 3.0  # seconds until the first one
 
 _EPILOG = """\
-The token comes from the environment: TELEGRAM_BOT_TOKEN=… (from @BotFather). Only users on the list are served:
+The token comes from the environment: TELEGRAM_BOT_TOKEN=… (from @BotFather). Only listed users are served:
   [telegram]
   allowed_users = "4711, 4712"        # numeric ids, in the settings file
-Write to the bot to learn your id: a user who is not on the list is told his.
+Write to the bot to learn your id: it tells every user who is not on the list.
 """
 
 
@@ -41,9 +42,9 @@ def run(arguments: list[str]) -> int:
         epilog=_EPILOG,
         formatter_class=lambda prog: argparse.RawDescriptionHelpFormatter(prog, width=100),
     )
-    parser.add_argument("--webhook", metavar="URL", help="let Telegram call this address (https) instead of asking it")
+    parser.add_argument("--webhook", metavar="URL", help="let Telegram call this https address instead of polling")
     parser.add_argument("--listen", metavar="HOST:PORT", default="127.0.0.1:8443", help="where the webhook listens")
-    parser.add_argument("--model", default="", help="provider/name; else that of the settings")
+    parser.add_argument("--model", default="", help="provider/name (default: from the settings)")
     parser.add_argument("--no-worker", action="store_true", help="leave summaries and vectors to `alfred worker`")
     parser.add_argument("--verbose", action="store_true", help="log more")
     options = parser.parse_args(arguments)
@@ -52,9 +53,9 @@ def run(arguments: list[str]) -> int:
         raise ConfigError(
             f"{TOKEN} is not set",
             kept="nothing was started",
-            hint="make a bot with @BotFather and put its token into the environment",
+            hint="create a bot with @BotFather and put its token into the environment",
         )
-    # The library asks for this while it still gives durations as numbers by default.
+    # Opts in to durations instead of numbers, which the library warns about otherwise.
     os.environ.setdefault("PTB_TIMEDELTA", "true")
     try:
         import telegram  # noqa: F401
@@ -68,22 +69,22 @@ def run(arguments: list[str]) -> int:
 
 
 def allowed_users(listed: str) -> frozenset[int]:
-    """The numbers on the list; ConfigError where one is none."""
+    """Return the listed ids; raises ConfigError if one is not a number."""
     try:
         return frozenset(int(number) for number in listed.replace(",", " ").split())
     except ValueError:
         raise ConfigError(
-            f"telegram.allowed_users = {listed!r} is not a list of numbers",
-            hint='numeric ids with commas between, as "4711, 4712"; write to the bot to learn yours',
+            f"invalid telegram.allowed_users {listed!r}",
+            hint='use numeric ids separated by commas, such as "4711, 4712"; write to the bot to learn yours',
         ) from None
 
 
-def _how_to_allow(anybody: bool, user: int) -> str:
-    if anybody:
-        return f"This is a private assistant. Your user id is {user}: its owner can put it on the list."
+def _how_to_allow(has_users: bool, user: int) -> str:
+    if has_users:
+        return f"This is a private assistant. Your user id is {user}: its owner can add it to the list."
     return (
-        f"This is a private assistant, and nobody is allowed yet. Your user id is {user}. If it is yours, write this "
-        f'into {folders.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
+        f"This is a private assistant, and no user is allowed yet. Your user id is {user}. If it is yours, write this "
+        f'to {folders.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
     )
 
 
@@ -97,17 +98,17 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.faces.telegram.shared import SharedBot
     from cortext.services.assistant.commands import Commands
 
-    wiring = Wiring()
-    allowed = allowed_users(wiring.settings.telegram.allowed_users)
+    stores = Stores()
+    allowed = allowed_users(stores.settings.telegram.allowed_users)
     bot_id = int(token.partition(":")[0]) if token.partition(":")[0].isdigit() else 0
     if not bot_id:
         raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
-    assistant = wiring.assistant(options.model)
-    updates = wiring.bot_updates(bot_id)
-    shared = wiring.bot_chats(updates)
+    assistant = build_assistant(stores, options.model)
+    updates = bot_updates(stores, bot_id)
+    shared = bot_chats(updates)
     if shared is None or not options.webhook:
         await _hold(updates.hold, patient=shared is not None)
-    api = wiring.settings.telegram.api_url.rstrip("/")
+    api = stores.settings.telegram.api_url.rstrip("/")
     bot = Bot(
         token,
         base_url=f"{api}/bot",
@@ -115,30 +116,30 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
-    commands = Commands(assistant, idle_minutes=wiring.settings.session.idle_minutes)
-    # With the sessions on a server any number of processes may serve one bot.
+    commands = Commands(assistant, idle_minutes=stores.settings.session.idle_minutes)
+    # With the sessions on a server, several processes may serve one bot.
     kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
     served = kind(
         bot,
         Answering(assistant, commands, updates, bot_id),
         updates,
         allowed=allowed,
-        longest=wiring.settings.telegram.longest_message,
-        parallel=wiring.settings.telegram.parallel,
+        longest=stores.settings.telegram.longest_message,
+        parallel=stores.settings.telegram.parallel,
         how_to_allow=lambda user: _how_to_allow(bool(allowed), user),
     )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, served.stopping.set)
     if not allowed:
-        LOG.warning("telegram.allowed_users is empty: everybody is refused. Write to the bot to learn your id.")
-    worker = _Worker(wiring, assistant) if not options.no_worker else None
+        LOG.warning("telegram.allowed_users is empty: every user is refused. Write to the bot to learn your id.")
+    worker = _Worker(partial(build_worker, stores, assistant)) if not options.no_worker else None
     try:
         await served.start()
         LOG.info("serving @%s", bot.username)
         left = served.go_on()
         if left:
-            LOG.info("answering %d messages that came before", left)
+            LOG.info("answering %d earlier messages", left)
         threading.Thread(target=_warm, args=(assistant,), daemon=True, name="warm").start()
         if worker is not None:
             worker.start()
@@ -159,7 +160,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
 
 
 async def _hold(hold: Callable[[], None], *, patient: bool) -> None:
-    """Become the one process that serves the bot. On a server the claim of one that died has to run out first."""
+    """Become the one process that serves the bot. On a server, the claim of a dead process has to expire first."""
     tries = 20 if patient else 1
     while True:
         try:
@@ -173,7 +174,7 @@ async def _hold(hold: Callable[[], None], *, patient: bool) -> None:
 
 
 def _warm(assistant: Assistant) -> None:
-    """Import what the first answer needs, while nobody waits for it. What is wrong shows when somebody does."""
+    """Import what the first answer needs before it is needed. Errors will show up when it is."""
     try:
         model = assistant.models.take()
         model.warm()
@@ -183,18 +184,20 @@ def _warm(assistant: Assistant) -> None:
 
 
 async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: str) -> None:
-    """Listen. `shared` is the token of a bot that several processes serve: they must have one secret."""
+    """Listen. `shared` is the token of a bot that several processes serve: they need a common secret."""
     from cortext.faces.telegram.incoming import ASKED
     from cortext.faces.telegram.webhook import common_secret, new_secret, serve
 
     host, _, port = options.listen.rpartition(":")
     path = urlsplit(options.webhook).path or "/"
     if not port.isdigit() or not options.webhook.startswith(("https://", "http://127.0.0.1", "http://localhost")):
-        raise UsageError("a webhook needs an https address and HOST:PORT to listen at", hint="alfred telegram --help")
+        raise UsageError(
+            "--webhook needs an https address, and --listen a HOST:PORT", hint="see `alfred telegram --help`"
+        )
     secret = common_secret(shared, options.webhook) if shared else new_secret()
     server = serve(path, secret, served.take, host or "127.0.0.1", int(port))
     try:
-        # Telegram lets a bot do this about once a second: when several processes start, they take turns.
+        # Telegram allows this about once a second per bot: processes that start together take turns.
         await served.patiently(
             lambda: served.bot.set_webhook(options.webhook, secret_token=secret, allowed_updates=list(ASKED))
         )
@@ -205,10 +208,10 @@ async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: 
 
 
 class _Worker:
-    """The worker, in a thread of the bot: a pass a minute."""
+    """The worker in a thread of the bot: one pass a minute."""
 
-    def __init__(self, wiring: Wiring, assistant: Assistant) -> None:
-        self._wiring, self._assistant = wiring, assistant
+    def __init__(self, build: Callable[[], ChatWorker]) -> None:
+        self._build = build
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="worker")
 
@@ -221,7 +224,7 @@ class _Worker:
     def _run(self) -> None:
         from cortext.faces.telegram.logs import LOG
 
-        worker = self._wiring.chat_worker(self._assistant)
+        worker = self._build()
         pause = SOON
         while not self._stop.wait(pause):
             pause = EVERY
@@ -231,7 +234,7 @@ class _Worker:
                 LOG.error("the worker waits: %s", told(error))
                 continue
             except Exception:
-                LOG.exception("the worker met an error of our own")
+                LOG.exception("the worker stopped at an internal error")
                 continue
             for session_id, why in done.failed.items():
                 LOG.warning("session %s waits: %s", session_id, why)

@@ -1,8 +1,8 @@
 """One answer on its way to Telegram: shown while it grows, and delivered exactly once, whatever is killed.
 
-Telegram has no way to ask whether a message was sent. So a message is first sent as a sign (…), its number is made
-durable, and only then it is given its text, by editing: an edit can be done again without harm. What a crash can
-leave behind is a lone sign, never a second answer. Everything that goes to a phone goes through here, without secrets.
+Telegram cannot be asked whether a message was sent. So a message is first sent as a placeholder (…), its id is made
+durable, and only then it gets its text by an edit, which can be repeated safely. A crash can leave a lone placeholder,
+never a second answer. Everything that is sent goes through here, without secrets.
 """
 
 from __future__ import annotations
@@ -25,37 +25,37 @@ from cortext.faces.telegram.splitting import split, units
 from cortext.safety.secrets.masking import mask
 
 SIGN = "…"
-EVERY = 1.2  # seconds between two edits of a growing answer,
-EVERY_IN_GROUP = 3.5  # and in a group, where Telegram allows twenty a minute
+EVERY = 1.2  # seconds between two edits of a growing answer
+EVERY_IN_GROUP = 3.5  # the same in a group, where Telegram allows twenty a minute
 TYPING = 4.5  # Telegram shows "typing" for five seconds
 LONGEST_WAIT = 30.0
-_PLAIN_WORD = 12  # letters: no key begins with so many without a digit
+_PLAIN_WORD = 12  # letters: no key begins with this many without a digit
 
 T = TypeVar("T")
 
 
 class Undeliverable(Exception):
-    """The user blocked the bot, or the chat is gone: nobody is there to be told."""
+    """The user blocked the bot, or the chat is gone: the answer has no recipient."""
 
 
 class Gone(Exception):
-    """The message that was to be edited was deleted."""
+    """The message to edit was deleted."""
 
 
 class Journal(Protocol):
-    """Makes durable which message holds the answer."""
+    """Makes durable which messages hold the answer."""
 
     def sent(self, update: int, message: int) -> None: ...
 
 
 class Line:
-    """The way to Telegram: waits as long as it is told to, tries again where that is safe."""
+    """The connection to Telegram: waits as long as Telegram asks, and retries where that is safe."""
 
     def __init__(self, bot: Bot) -> None:
         self.bot = bot
 
     async def call(self, ask: Callable[[], Awaitable[T]], *, patient: bool = True) -> T:
-        """Do it, and do it again after flood limits and lost connections; impatient callers get the error."""
+        """Call, and retry after flood limits and lost connections; impatient callers get the error instead."""
         pause = 0.5
         while True:
             try:
@@ -78,17 +78,17 @@ class Line:
             except NetworkError as error:  # also the 5xx of the server
                 if not patient:
                     raise
-                LOG.warning("no way to Telegram (%s): trying again in %.1f s", error, pause)
+                LOG.warning("Telegram is unreachable (%s): retrying in %.1f s", error, pause)
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, LONGEST_WAIT)
 
 
 class _Same(Exception):
-    """The message has that text already."""
+    """The message already has that text."""
 
 
 def seconds_of(error: RetryAfter) -> float:
-    """How long Telegram wants us to wait; the library gives it as a number or as a duration."""
+    """Return how long Telegram wants us to wait; the library returns a number or a duration."""
     wait = error.retry_after
     return wait.total_seconds() if isinstance(wait, datetime.timedelta) else float(wait)
 
@@ -99,23 +99,23 @@ def _is_gone(error: BadRequest) -> bool:
 
 
 class Reply:
-    """The answer to one update: `show` while it grows, `finish` when it is whole."""
+    """The answer to one update: `show` while it grows, `finish` when it is complete."""
 
     def __init__(self, line: Line, journal: Journal, update: int, address: Address, sent: list[int]) -> None:
         self._line, self._journal, self._update, self._address = line, journal, update, address
-        self._messages = sent  # the list of the journal itself: a second try finds what the first one sent
+        self._messages = sent  # the journal's own list: a second attempt finds what the first one sent
         self._shown: dict[int, Styled] = {}
         self._next = 0.0
-        self._buttons: InlineKeyboardMarkup | None = None  # under the last message, when the answer is whole
-        self.lost: list[int] = []  # messages that the user deleted before they were whole
+        self._buttons: InlineKeyboardMarkup | None = None  # under the last message, once the answer is complete
+        self.lost: list[int] = []  # messages that the user deleted before they were complete
 
     async def begin(self) -> None:
-        """Let the user see that an answer comes."""
+        """Show that an answer is coming."""
         if not self._messages:
-            await self._send_sign()
+            await self._send_placeholder()
 
     async def typing(self) -> None:
-        """Show "typing"; nobody needs it, so nothing is tried twice."""
+        """Show "typing"; it is not essential, so it is not retried."""
         try:
             await self._line.bot.send_chat_action(
                 self._address.chat, ChatAction.TYPING, message_thread_id=self._address.thread
@@ -124,12 +124,12 @@ class Reply:
             pass
 
     async def show(self, markdown: str) -> None:
-        """The answer as far as it has come. What Telegram refuses now is shown by the next call, or at the end."""
+        """Show the answer so far. What Telegram refuses now is shown by the next call, or at the end."""
         now = time.monotonic()
         if now < self._next or not markdown.strip():
             return
         self._next = now + (EVERY_IN_GROUP if self._address.is_group else EVERY)
-        shown = mask(_without_half_a_secret(markdown)).text
+        shown = mask(_without_last_word(markdown)).text
         if not shown.strip():
             return
         try:
@@ -137,12 +137,12 @@ class Reply:
         except RetryAfter as error:
             self._next = now + seconds_of(error)
         except (TelegramError, Gone) as error:
-            LOG.debug("an edit was left out: %s", error)
+            LOG.debug("an edit was skipped: %s", error)
 
     async def finish(self, markdown: str, buttons: Sequence[tuple[str, str]] = ()) -> None:
-        """The whole answer and its buttons; returns when Telegram has it all. Undeliverable where nobody is there."""
+        """Deliver the complete answer and its buttons; returns when Telegram has it all. May raise Undeliverable."""
         pieces = split(render(mask(markdown).text)) or [Styled(SIGN, [])]
-        # Telegram takes 64 bytes with a button.
+        # Telegram allows 64 bytes of data per button.
         rows = [
             [InlineKeyboardButton(mask(label).text, callback_data=data)]
             for label, data in buttons
@@ -156,21 +156,21 @@ class Reply:
                 await self._put(pieces, patient=True)
                 break
             except Gone:
-                # The user deleted it: then it is sent again, as a new message.
+                # The user deleted it: send it again as a new message.
                 self.lost += self._messages
                 self._messages, self._shown = [], {}
             except ChatMigrated as error:
                 self._address = self._address._replace(chat=error.new_chat_id)
                 self._messages, self._shown = [], {}
         for extra in self._messages[len(pieces) :]:
-            # A first try, cut off by a crash, was longer.
+            # An earlier attempt, interrupted by a crash, was longer.
             try:
                 await self._line.bot.delete_message(self._address.chat, extra)
             except TelegramError as error:
-                LOG.info("a message too many could not be taken back: %s", error)
+                LOG.info("a surplus message could not be deleted: %s", error)
 
     async def document(self, name: str, text: str) -> None:
-        """A file. It is sent once; after a crash in just that moment it may come a second time."""
+        """Send a file once; after a crash at just that moment it may be sent a second time."""
         name, text = mask(name).text, mask(text).text
         await self._line.call(
             lambda: self._line.bot.send_document(
@@ -179,16 +179,16 @@ class Reply:
         )
 
     async def _put(self, pieces: list[Styled], *, patient: bool) -> None:
-        for place, piece in enumerate(pieces):
-            if place >= len(self._messages):
-                await self._send_sign(patient=patient)
-            if self._shown.get(place) == piece:
+        for index, piece in enumerate(pieces):
+            if index >= len(self._messages):
+                await self._send_placeholder(patient=patient)
+            if self._shown.get(index) == piece:
                 continue
-            buttons = self._buttons if place == len(pieces) - 1 else None
-            await self._edit(self._messages[place], piece, buttons, patient=patient)
-            self._shown[place] = piece
+            buttons = self._buttons if index == len(pieces) - 1 else None
+            await self._edit(self._messages[index], piece, buttons, patient=patient)
+            self._shown[index] = piece
 
-    async def _send_sign(self, *, patient: bool = True) -> None:
+    async def _send_placeholder(self, *, patient: bool = True) -> None:
         message = await self._line.call(
             lambda: self._line.bot.send_message(self._address.chat, SIGN, message_thread_id=self._address.thread),
             patient=patient,
@@ -216,18 +216,18 @@ class Reply:
             except BadRequest as error:
                 if not entities:
                     raise
-                LOG.warning("Telegram refused the formatting (%s): sent plain", error)
+                LOG.warning("Telegram refused the formatting (%s): sent as plain text", error)
 
 
-def _without_half_a_secret(text: str) -> str:
-    """A growing text without its last word, if that is more than plain letters: half a key has no form of its own."""
+def _without_last_word(text: str) -> str:
+    """Return a growing text without its last word, unless that is plain letters: half a key cannot be recognised."""
     start = max(text.rfind(" "), text.rfind("\n")) + 1
     last = text[start:]
     return text if len(last) < _PLAIN_WORD and last.isalpha() else text[:start]
 
 
 def _entities(piece: Styled) -> list[MessageEntity]:
-    """Entities as Telegram counts them: in UTF-16 units."""
+    """Return the entities as Telegram counts them: in UTF-16 units."""
     return [
         MessageEntity(
             type=entity.kind,

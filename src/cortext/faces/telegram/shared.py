@@ -1,7 +1,8 @@
-"""One of many processes that serve the same bot, with its updates on a server.
+"""One of several processes that serve the same bot, with its updates on a server.
 
-Whoever hears an update stores it; whoever claims its chat answers it. A process that finds the chat claimed leaves the
-update to the other one, which looks once more after it has let go. What a dead process left is found by the others.
+Whichever process receives an update stores it; whichever claims its chat answers it. A process that finds the chat
+claimed leaves the update to the other one, which checks once more after releasing it. The others find what a dead
+process left.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ class SharedBot(TelegramBot):
     def __init__(self, *given: Any, chats: HeldChats, parallel: int, **more: Any) -> None:
         super().__init__(*given, parallel=parallel, **more)
         self._chats = chats
-        self._room = asyncio.Semaphore(parallel)  # what does not fit is left to processes that have room
+        self._room = asyncio.Semaphore(parallel)  # what does not fit is left to processes with free capacity
         self._attended: set[str] = set()
         self._again: set[str] = set()
         chats.lost = self._answering.interrupt
         chats.news = self._look_for_stop
 
     def go_on(self) -> int:
-        """Answer what nobody works on, now and from time to time; how many there are now."""
+        """Answer what no process is working on, now and from time to time; return how many updates there are now."""
         left = self._chats.left_alone()
         for chat in left:
             self._attend(chat)
@@ -45,17 +46,17 @@ class SharedBot(TelegramBot):
         return sum(left.values())
 
     async def stop(self) -> None:
-        """See TelegramBot; then others may go on with what is left, at once."""
+        """Stop as TelegramBot does, then release our chats so that others can continue with them at once."""
         await super().stop()
         await asyncio.to_thread(self._chats.close)
 
     def _enqueue(self, taken: Taken, incoming: Incoming) -> None:
         if incoming.text == STOP:
-            self._answering.interrupt(taken.chat)  # if another process writes it, that one looks for such words
+            self._answering.interrupt(taken.chat)  # if another process writes the answer, that one looks for /stop
         self._attend(taken.chat)
 
     def _look_for_stop(self, chat: str, waiting: list[Taken]) -> None:
-        """A /stop that another process heard."""
+        """Obey a /stop that another process received."""
         if any(_text(taken) == STOP for taken in waiting[1:]):
             self._answering.interrupt(chat)
 
@@ -67,7 +68,7 @@ class SharedBot(TelegramBot):
                 for chat in await asyncio.to_thread(self._chats.left_alone):
                     self._attend(chat)
             except CortextError as error:
-                LOG.warning("no look at what others left: %s", error.message)
+                LOG.warning("could not look for chats of other processes: %s", error.message)
 
     def _attend(self, chat: str) -> None:
         if chat in self._attended:
@@ -77,36 +78,36 @@ class SharedBot(TelegramBot):
             self._spawn(self._serve_chat(chat))
 
     async def _serve_chat(self, chat: str) -> None:
-        """Work on a chat as long as something waits in it and nobody else does."""
+        """Work on a chat as long as updates wait in it and no other process holds it."""
         try:
             async with self._room:
                 more = True
                 while more and not self.stopping.is_set():
                     self._again.discard(chat)
-                    # What others put there while it was ours, they left to us: look once more when it is not.
+                    # Updates that others stored while we held the chat were left to us: check again after releasing it.
                     more = await self._work_off(chat) and bool(await asyncio.to_thread(self._chats.waiting, chat))
                     more = more or chat in self._again
         except Stopped:
             pass
         except CortextError as error:
-            LOG.error("chat %s waits: %s", chat, error.message)  # the look around finds it again
+            LOG.error("chat %s waits: %s", chat, error.message)  # `_look_around` finds it again
         finally:
             self._attended.discard(chat)
             self._again.discard(chat)
 
     async def _work_off(self, chat: str) -> bool:
-        """Answer what waits in a chat, in order; False where another process works on it."""
+        """Answer what waits in a chat, in order; return False if another process is working on it."""
         if not await asyncio.to_thread(self._chats.take, chat):
             return False
         try:
             while (waiting := await asyncio.to_thread(self._chats.waiting, chat)) and not self.stopping.is_set():
                 for taken in waiting:
-                    await self._see_through_own(taken)
+                    await self._answer_claimed(taken)
         finally:
             await asyncio.to_thread(self._chats.let_go, chat)
         return True
 
-    async def _see_through_own(self, taken: Taken) -> None:
+    async def _answer_claimed(self, taken: Taken) -> None:
         try:
             incoming = read(taken.body, longest=self._longest, bot_name=self._name)
             check_user(incoming, self._allowed)
@@ -114,7 +115,7 @@ class SharedBot(TelegramBot):
             LOG.warning("refused: %s (update %d, taken before)", refused, taken.update)
             await self._finish(taken)
             return
-        await self._see_through(taken, incoming)
+        await self._answer_with_retries(taken, incoming)
 
     async def _answer(self, taken: Taken, incoming: Incoming) -> None:
         try:
@@ -139,7 +140,7 @@ class SharedBot(TelegramBot):
 
 
 class _OwnLine(Line):
-    """The way to Telegram, open as long as the chat is ours."""
+    """The connection to Telegram, usable as long as the chat is ours."""
 
     def __init__(self, line: Line, check: Callable[[], None]) -> None:
         super().__init__(line.bot)

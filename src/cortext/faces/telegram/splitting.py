@@ -1,6 +1,6 @@
-"""Long texts as several messages: at most 4,096 UTF-16 units and 100 entities each, cut where a reader would pause.
+"""Split long texts into messages of at most 4,096 UTF-16 units and 100 entities, where a reader would pause.
 
-Nothing is lost but the blanks at a border, and what was bold or code goes on being so in the next message.
+Only whitespace at a border is lost, and bold text or code continues as such in the next message.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from cortext.faces.telegram.formatting import PRE, Styled, cut
 
 LIMIT = 4096
 ENTITIES = 100
-MOST = 2_000  # a text with more styles than this is nobody's prose: it is shown plain
+MOST = 2_000  # a text with more entities than this is not prose: it is shown plain
 _JOINERS = "\u200d\ufe0e\ufe0f\u20e3"
 _SENTENCE = re.compile(r"[.!?…。！？][\"”»)]*\s|[。！？]")
 
 
 def units(text: str) -> int:
-    """The length of a text as Telegram counts it."""
+    """Return the length of a text as Telegram counts it."""
     return len(text) if text.isascii() else len(text) + sum(character > "\uffff" for character in text)
 
 
 def split(styled: Styled, limit: int = LIMIT) -> list[Styled]:
-    """The messages that a text becomes; none where it is empty."""
+    """Return the messages that a text becomes; none if it is empty."""
     text = styled.text
     if len(styled.entities) > MOST:
         styled = Styled(text, [])
@@ -46,17 +46,17 @@ def split(styled: Styled, limit: int = LIMIT) -> list[Styled]:
 
 
 def _few_entities(styled: Styled, start: int, end: int) -> int:
-    """Telegram shows a hundred entities a message: the next one begins the next message."""
-    there = [entity for entity in styled.entities if entity.start < end and entity.end > start]
-    return end if len(there) <= ENTITIES else max(start + 1, min(end, there[ENTITIES].start))
+    """Return where to end so that a message has at most a hundred entities, Telegram's limit."""
+    inside = [entity for entity in styled.entities if entity.start < end and entity.end > start]
+    return end if len(inside) <= ENTITIES else max(start + 1, min(end, inside[ENTITIES].start))
 
 
 def _border(styled: Styled, start: int, end: int) -> int:
-    """The best place to cut at or before `end`: a paragraph, a line, a sentence, a word; else between two letters."""
+    """Return the best offset to split at: after a paragraph, a line, a sentence or a word, else between letters."""
     text = styled.text
     room = end - start
     for entity in styled.entities:
-        # A block of code that fits into one message is not cut in two, if enough is left before it.
+        # Do not split a code block that fits into one message, if enough text is left before it.
         if (
             entity.kind == PRE
             and start + room // 3 <= entity.start < end < entity.end
@@ -75,7 +75,7 @@ def _border(styled: Styled, start: int, end: int) -> int:
 
 
 def _between(text: str, start: int, end: int) -> int:
-    """Not between a letter and its accent, nor inside a joined emoji."""
+    """Return an offset that is neither between a letter and its accent nor inside a joined emoji."""
     at = end
     while at > start + 1 and end - at < 32 and (_joined(text[at]) or text[at - 1] == "\u200d"):
         at -= 1
@@ -87,7 +87,7 @@ def _joined(character: str) -> bool:
 
 
 def _trimmed(styled: Styled, start: int, end: int) -> Styled:
-    """The part without blank lines around it; the indentation of code stays."""
+    """Return the part without whitespace around it; the indentation of code stays."""
     text = styled.text
     while end > start and text[end - 1].isspace():
         end -= 1

@@ -1,4 +1,4 @@
-"""Updates by webhook: Telegram calls us. Only who knows the secret is heard, and the answer is "yes" only when the
+"""Updates by webhook: Telegram calls us. Requests without the secret are refused, and success is reported only when the
 update is durable: otherwise Telegram sends it again."""
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from tornado.web import Application, RequestHandler
 from cortext.errors import CortextError
 from cortext.faces.telegram.logs import LOG
 
-LARGEST = 512 * 1024  # bytes: an update of Telegram has a few thousand
+LARGEST = 512 * 1024  # bytes: a real update has a few thousand
 HEADER = "X-Telegram-Bot-Api-Secret-Token"
 
 Take = Callable[[Sequence[Any]], Awaitable[None]]
 
 
 def new_secret() -> str:
-    """A secret for this run: Telegram is told it, and sends it with every update."""
+    """Return a secret for this run: Telegram is given it and sends it with every update."""
     return secrets.token_urlsafe(32)
 
 
 def common_secret(token: str, address: str) -> str:
-    """The same secret in every process that serves this bot at this address; who knows it does not know the token."""
+    """Return the secret that all processes serving this bot at this address share; it does not reveal the token."""
     return hmac.new(token.encode(), b"cortext webhook " + address.encode(), "sha256").hexdigest()
 
 
 def serve(path: str, secret: str, take: Take, host: str, port: int) -> HTTPServer:
-    """Listen. A proxy in front of it speaks TLS to Telegram."""
+    """Listen. A proxy in front of it terminates TLS."""
     application = Application([(path, _Updates, {"secret": secret, "take": take})], log_function=_log)
     server = HTTPServer(application, max_body_size=LARGEST, max_header_size=16 * 1024, idle_connection_timeout=60)
     server.listen(port, host)
@@ -61,11 +61,11 @@ class _Updates(RequestHandler):
         try:
             await self._take([body])
         except CortextError as error:
-            LOG.error("an update could not be taken: %s", error.message)
-            self.send_error(503)  # Telegram tries again
+            LOG.error("an update could not be accepted: %s", error.message)
+            self.send_error(503)  # Telegram retries
             return
         self.set_status(200)
 
     def write_error(self, status_code: int, **given: Any) -> None:
-        """No words about us."""
+        """Send no body: it would describe us."""
         self.finish()

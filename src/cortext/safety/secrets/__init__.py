@@ -1,1 +1,1 @@
-"""Finding and masking secrets in text: rules, shapes, words before them. Pure."""
+"""Finding and masking secrets in text: by their form, by their shape, and by the words that announce them. Pure."""

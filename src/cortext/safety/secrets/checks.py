@@ -1,4 +1,4 @@
-"""What must be true of a match beside its pattern: each check of the table of rules, by name."""
+"""What must be true of a match beyond its pattern: the checks that the rules refer to by name."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ Check = Callable[[re.Match[str], str], bool]
 
 
 def meant(match: re.Match[str], value: str) -> bool:
-    """No placeholder."""
+    """Not a placeholder."""
     return not shapes.placeholder(value)
 
 
 def random(match: re.Match[str], value: str) -> bool:
-    """No placeholder and not built of words: the prefix could also begin an identifier."""
+    """Neither a placeholder nor built of words: the prefix could also begin an identifier."""
     return shapes.random_key(value)
 
 
 def mixed(match: re.Match[str], value: str) -> bool:
-    """Small letters, capitals and digits at random."""
+    """A random mix of lower case, upper case and digits."""
     return shapes.mixed_key(value)
 
 
@@ -32,22 +32,22 @@ def numbered(match: re.Match[str], value: str) -> bool:
 
 
 def whole(match: re.Match[str], value: str) -> bool:
-    """Not cut short. A long body holds every short word by chance, so no other filler speaks against it."""
+    """Not truncated. A long value contains every short word by chance, so no other filler counts against it."""
     return "xxxxxxxx" not in value.lower() and not match.string.startswith(("...", "…"), match.end())
 
 
 def url(match: re.Match[str], value: str) -> bool:
-    """A password that means something, beside its user."""
+    """A real password next to its user name."""
     return shapes.url_password(match["user"], value)
 
 
 def password(match: re.Match[str], value: str) -> bool:
-    """A password that means something."""
+    """A real password."""
     return shapes.url_password("", value)
 
 
 def chosen(match: re.Match[str], value: str) -> bool:
-    """A password by its look, where a name could stand as well."""
+    """A password by its appearance, where a name would be just as likely."""
     return shapes.assigned_password(value, firm=True, alone=True)
 
 
@@ -62,7 +62,7 @@ def basic(match: re.Match[str], value: str) -> bool:
 
 
 def after(commands: str) -> Check:
-    """An option is a password only behind these commands, on the same line (or one that it continues)."""
+    """Return a check: an option is a password only after these commands, on the same (or a continued) line."""
 
     def check(match: re.Match[str], value: str) -> bool:
         line = match.string[max(0, match.start() - 300) : match.start() + 1].replace("\\\n", "  ")
@@ -72,7 +72,7 @@ def after(commands: str) -> Check:
     return check
 
 
-# None of these is in the list that wallets draw their words from; a sentence of twelve words has one of them.
+# None of these is in the word list of wallets, and a sentence of twelve words contains at least one of them.
 _GRAMMAR_WORDS = (
     "the and for with are was were you your our not but has have had from into its his her their which would could "
     "been than them these those because where while does did"
@@ -81,6 +81,6 @@ _GRAMMAR = frozenset(_GRAMMAR_WORDS.split())
 
 
 def seed_words(match: re.Match[str], value: str) -> bool:
-    """Twelve words that make no sentence: a wallet's list holds no articles, and draws no word often."""
+    """Twelve words that do not form a sentence: a wallet's list has no articles, and rarely repeats a word."""
     words = re.findall(r"[a-z]+", value)[:12]
     return _GRAMMAR.isdisjoint(words) and len(set(words)) >= len(words) - 2

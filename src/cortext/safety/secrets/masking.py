@@ -1,10 +1,10 @@
-"""Secrets in a text, found and masked: keys, tokens, private keys, passwords. Pure, and sure of nothing.
+"""Find and mask secrets in a text: keys, tokens, private keys, passwords. Pure, and heuristic.
 
-A secret becomes a mark such as `[masked anthropic-key 3f2a9c]`: the kind, and the beginning of a hash of the
-secret, so that the same secret is seen to be the same. The limit: the hash has no key of its own, so whoever
-has a guess can try it. Six digits tell nothing about a key drawn at random; a short secret, which could be
-guessed, gets two digits only, which one guess in 256 fits. And what has neither a form of its own nor a word
-before it that announces it (a bare password in a sentence) is not found.
+A secret becomes a mark such as `[masked anthropic-key 3f2a9c]`: its kind and the beginning of a hash, so that equal
+secrets are recognised as equal. The limits: the hash is not secret, so anyone with a guess can test it. Six digits
+reveal nothing about a random key; a short secret, which could be guessed, gets only two digits, which one guess in 256
+matches. And a secret that has neither a form of its own nor a word before it that announces it (a bare password in a
+sentence) is not found.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from cortext.safety.secrets.rules import RULES
 _MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
 Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
 _ROUNDS = 3
-_GUESSABLE = 16  # shorter secrets may be people's words
+_GUESSABLE = 16  # shorter secrets may be chosen by people
 _PIECE = 1 << 14
-_LONG = 12  # no secret with a form of its own is, with what surrounds it, a shorter word
+_LONG = 12  # a secret with a form of its own is never, with what surrounds it, part of a shorter word
 
 
 class Finding(NamedTuple):
-    """A secret, by its place in the text; `mark` is what tells it from others without telling it."""
+    """A secret by its offsets in the text; `mark` identifies it without revealing it."""
 
     kind: str
     start: int
@@ -37,7 +37,7 @@ class Finding(NamedTuple):
 
 
 class Masked(NamedTuple):
-    """The text without its secrets, and what they were (places in the text as it was)."""
+    """The text without its secrets, and what they were (offsets refer to the original text)."""
 
     text: str
     findings: list[Finding]
@@ -50,14 +50,14 @@ def fingerprint(secret: str) -> str:
 
 
 def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
-    """Every secret in the text, in order, without overlaps."""
-    spans = _apart(_spans(text))
+    """Return every secret in the text, in order, without overlaps."""
+    spans = _merged(_spans(text))
     if not spans:
         return []
-    # What stood against a secret and hid it is a mark afterwards: look again until nothing new comes to light.
+    # Text next to a secret may have hidden another one: search again with the spans blanked until nothing new appears.
     for _ in range(_ROUNDS):
         more = _spans(_blanked(text, spans))
-        joined = _apart(spans + more)
+        joined = _merged(spans + more)
         if joined == spans:
             break
         spans = joined
@@ -70,12 +70,12 @@ def find(text: str, allow: AbstractSet[str] = frozenset()) -> list[Finding]:
 
 
 def suspects(text: str) -> list[tuple[int, int]]:
-    """Where secrets may stand: what a first look finds, for who looks closer there. Nowhere else is one."""
-    return [(start, end) for start, end, *_ in _apart(_spans(text))]
+    """Return where secrets may be, as a first pass for callers that then look closer. There are none elsewhere."""
+    return [(start, end) for start, end, *_ in _merged(_spans(text))]
 
 
 def _mark(secret: str, allow: AbstractSet[str]) -> str:
-    """The digits that tell this secret from others; none if it is allowed to stay."""
+    """Return the digits that tell this secret from others; empty if it is allowed to stay."""
     name = fingerprint(secret)
     mark = name[:6] if len(secret) >= _GUESSABLE else name[:2]
     if allow and (secret in allow or name in allow or (len(mark) == 6 and mark in allow)):
@@ -84,18 +84,18 @@ def _mark(secret: str, allow: AbstractSet[str]) -> str:
 
 
 def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
-    """The text with a mark for every secret; the very same text where there is none.
+    """Return the text with a mark for every secret; the same object if there is none.
 
-    `allow` holds what is to stay: the literal text, its `fingerprint`, or the six digits of its mark.
+    `allow` holds what may stay: the literal text, its `fingerprint`, or the six digits of its mark.
     """
     findings = find(text, allow)
     if not findings:
         return Masked(text, findings)
-    pieces, place = [], 0
+    pieces, offset = [], 0
     for finding in findings:
-        pieces += [text[place : finding.start], f"[masked {finding.kind} {finding.mark}]"]
-        place = finding.end
-    return Masked("".join(pieces) + text[place:], findings)
+        pieces += [text[offset : finding.start], f"[masked {finding.kind} {finding.mark}]"]
+        offset = finding.end
+    return Masked("".join(pieces) + text[offset:], findings)
 
 
 @cache
@@ -106,7 +106,7 @@ def _literals() -> dict[str, list[tuple[str, str, int]]]:
     for rank, rule in enumerate(RULES):
         for literal in rule.literals:
             piece = max(literal.split(), key=len)
-            groups[next(sign for sign in groups if sign in literal)].append((literal, piece, rank))
+            groups[next(char for char in groups if char in literal)].append((literal, piece, rank))
     return groups
 
 
@@ -116,27 +116,27 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def within_a_word(pattern: str) -> bool:
-    """Whether nothing that this pattern finds, or looks at beside it, can hold a blank."""
-    return not any(sign in pattern for sign in (" ", r"\s", r"\S", "[^"))
+    """Whether nothing that this pattern matches, or looks at around the match, can contain a space."""
+    return not any(part in pattern for part in (" ", r"\s", r"\S", "[^"))
 
 
 def _spans(text: str) -> list[Span]:
-    """Everything that any rule finds, in no order.
+    """Return everything that any rule finds, unordered.
 
-    Words come again and again, so almost all of the looking is done in a list of the different ones.
+    Words repeat, so almost all of the search is done in a list of the distinct ones.
     """
     # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
     plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
-    different = _different_words(plain)
-    words = "\n".join(different)
-    long = [word for word in different if len(word) >= _LONG]
+    distinct = _distinct_words(plain)
+    words = "\n".join(distinct)
+    long = [word for word in distinct if len(word) >= _LONG]
     long_words = "\n".join(long)
     ranks: set[int] = set()
-    for sign, literals in _literals().items():
-        if sign == " ":  # a literal with a blank in it spans words: a piece of it must be in one, then it in the text
+    for char, literals in _literals().items():
+        if char == " ":  # a literal with a space spans words: a piece of it must be in one before the text is searched
             ranks.update([rank for literal, piece, rank in literals if piece in words and literal in plain])
-        elif sign in long_words:
-            where = "\n".join([word for word in long if sign in word]) if sign else long_words
+        elif char in long_words:
+            where = "\n".join([word for word in long if char in word]) if char else long_words
             ranks.update([rank for literal, _, rank in literals if literal in where])
     spans = []
     for rank in ranks:
@@ -154,20 +154,20 @@ def _spans(text: str) -> list[Span]:
     return spans
 
 
-def _different_words(text: str) -> set[str]:
-    """Each word once. In pieces: the memory for a long text's words, all at once, costs more than finding them."""
-    different: set[str] = set()
-    place = 0
-    while place < len(text):
-        end = text.find(" ", place + _PIECE)
+def _distinct_words(text: str) -> set[str]:
+    """Return each word once. In pieces: memory for all words of a long text at once costs more than the search."""
+    distinct: set[str] = set()
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + _PIECE)
         end = len(text) if end < 0 else end
-        different.update(text[place:end].split())
-        place = end
-    return different
+        distinct.update(text[start:end].split())
+        start = end
+    return distinct
 
 
 def _glued(text: str, start: int) -> bool:
-    """Whether the match begins in the middle of a word. An escape or a percent code before it is no word."""
+    """Whether the match begins in the middle of a word. An escape or a percent code before it does not count."""
     if start == 0 or not text[start - 1].isalnum() or not text[start].isalnum():
         return False
     before = text[max(0, start - 8) : start]
@@ -176,8 +176,8 @@ def _glued(text: str, start: int) -> bool:
     )
 
 
-def _apart(spans: list[Span]) -> list[Span]:
-    """The spans with overlaps joined, each under its surest kind: no end of a secret may stand out."""
+def _merged(spans: list[Span]) -> list[Span]:
+    """Return the spans with overlaps merged, each under its most certain kind: no end of a secret may stay visible."""
     joined: list[Span] = []
     for start, end, rank, kind in sorted(spans):
         if joined and start < joined[-1][1]:
@@ -189,16 +189,16 @@ def _apart(spans: list[Span]) -> list[Span]:
 
 
 def _blanked(text: str, spans: list[Span]) -> str:
-    """The text with brackets and blanks in place of the spans, every character at its old place."""
-    pieces, place = [], 0
+    """Return the text with brackets and spaces instead of the spans, every character at its old offset."""
+    pieces, offset = [], 0
     for start, end, *_ in spans:
-        pieces += [text[place:start], "[", " " * (end - start - 2), "]"]
-        place = end
-    return "".join(pieces) + text[place:]
+        pieces += [text[offset:start], "[", " " * (end - start - 2), "]"]
+        offset = end
+    return "".join(pieces) + text[offset:]
 
 
 def _clear_of(taken: list[tuple[int, int]], spans: list[Span]) -> Iterator[Span]:
-    """Those that touch none of the places taken. Both are in order."""
+    """Yield the spans that overlap none of the taken ranges. Both are in order."""
     index = 0
     for span in spans:
         while index < len(taken) and taken[index][1] <= span[0]:

@@ -1,10 +1,10 @@
-"""The kinds of secrets that are known by their form, one entry each, with a value that proves the entry.
+"""The kinds of secrets that are recognised by their form, one entry each, with a value that proves the entry.
 
-`literals`: one of them is in every such secret; a text without them is not looked at further. One without a
-blank is looked for in long words only (12 characters and more). `pattern`: the
-secret, or its group `s` (a group `b`, where there is one, is where it begins); written so that no input makes
-it slow: bounded, possessive, a literal first. `check`: what else must be true of it. The values are put
-together here from pieces, so that no scanner takes this file for a leak; none of them ever was a key.
+`literals`: every such secret contains one of them; a text without them is not searched further. A literal without a
+space is only searched in long words (12 characters and more). `pattern`: the secret, or its group `s` (an optional
+group `b` is where it begins); written so that no input makes it slow: bounded, possessive, a literal first. `check`:
+what else must be true of it. The values are assembled from pieces, so that no scanner takes this file for a leak; none
+of them was ever a real key.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rule(NamedTuple):
 
 
 def _known(kind: str, prefix: str, body: str, value: str, check_: Check = check.meant) -> Rule:
-    """A key that begins with a prefix of its own: the commonest form."""
+    """Return the rule for a key with a prefix of its own: the most common form."""
     return Rule(kind, (prefix,), re.escape(prefix) + body, prefix + value, check_)
 
 
@@ -39,7 +39,7 @@ _ENDW = r"(?![A-Za-z0-9_-])"
 _MIX = "t8KqZr3Vn1XwLd9PmYc5Hs2JfBgE7uAaT4RoQ0xKd7bWj6" * 4
 _HEX = "9f3ab07c52de41b86a1d" * 8
 _WORD = "kT9mZqXw2R"
-# Between the lines of a key block as people quote it: escaped, indented, numbered, in a diff, in a string.
+# What separates the lines of a quoted key block: escapes, indentation, line numbers, diff markers, string syntax.
 _GAP = r"(?:\\+[nrt]|[\s\"'+,>|\\]|[0-9]{1,6}(?:→|\t|: ))*+"
 _KEY_BLOCK = (
     r"-----BEGIN (?:[A-Z0-9]{2,12} ){0,3}(?:PRIVATE KEY(?: BLOCK)?|OpenVPN Static key V1)-----"
@@ -58,7 +58,7 @@ RULES: tuple[Rule, ...] = (
         f"-----BEGIN RSA {'PRIVATE'} KEY-----\n{_MIX[:64]}\n{_MIX[:9]}==\n-----END RSA {'PRIVATE'} KEY-----",
         check.whole,
     ),
-    Rule(  # the same block once more in base64, as Kubernetes and CI settings hold it
+    Rule(  # the same block encoded in base64 again, as in Kubernetes and CI settings
         "private-key",
         ("LS0tLS1CRUdJTi",),
         r"LS0tLS1CRUdJTi(?:BSU0EgUFJJVkFU|BQUklWQVRF|BFQyBQUklW|BPUEVOU1NIIFBSSVZB|BFTkNSWVBURUQgUFJJ|BEU0EgUFJJ)"
@@ -81,7 +81,7 @@ RULES: tuple[Rule, ...] = (
         r"A(?:KIA|SIA|BIA|CCA)[A-Z0-9]{16}" + _END,
         "AKIA" + "Q3ZL7WNPX5RDK2TV",
     ),
-    Rule(  # the secret has no mark of its own: forty characters of base64 close behind the id
+    Rule(  # the secret has no mark of its own: forty characters of base64 shortly after the id
         "aws-secret-key",
         ("AKIA", "ASIA"),
         r"A(?:KIA|SIA)[A-Z0-9]{16}(?![A-Z0-9])[\s\S]{1,120}?(?<![A-Za-z0-9/+=_-])"
@@ -103,7 +103,7 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "azure-key",
         ("JQQJ99",),
-        # Where one key runs into the next, the whole of both.
+        # If one key runs into the next, match both.
         rf"JQQJ99(?<=(?P<b>{_A}{{52}})JQQJ99)(?:{_A}{{0,32}}?JQQJ99)*{_A}{{20,32}}+",
         f"{_MIX[:52]}JQQJ99{_MIX[:26]}",
     ),
@@ -114,20 +114,20 @@ RULES: tuple[Rule, ...] = (
         f"https://shop.blob.core.windows.net/a?sv=2024-11-04&sig={_MIX[:43]}%3D",
         check.mixed,
     ),
-    Rule(  # it ends where the word ends, or where the next one begins; that one is found too: nothing is consumed
+    Rule(  # ends at the end of the word or where the next key begins; a lookahead, so that key is found too
         "azure-client-secret",
         ("Q~",),
         r"Q~(?<=(?P<b>[A-Za-z0-9_~.]{3}[0-9])Q~)(?=(?P<s>[A-Za-z0-9_~.-]{30,36}+(?![A-Za-z0-9_~-])"
         r"|(?=[A-Za-z0-9_~.-]{0,39}[0-9]Q~[A-Za-z0-9_~.-]{30})[A-Za-z0-9_~.-]{30,36}+))",
         f"xK78Q~{_MIX[:34]}",
     ),
-    Rule(  # the signature AZDO stands before the last four of 84 characters
+    Rule(  # the signature AZDO precedes the last four of 84 characters
         "azure-devops-pat",
         ("AZDO",),
         rf"AZDO(?<=(?P<b>{_A}{{76}})AZDO){_A}{{4}}{_END}",
         f"{_MIX[:76]}AZDO{_MIX[:4]}",
     ),
-    Rule(  # the older form has no signature: 52 characters of base32, so only beside its name
+    Rule(  # the older form has no signature: 52 characters of base32, so only next to its name
         "azure-devops-pat",
         ("pat", "PAT", "Pat"),
         r"[pP][aA][tT][\"']{0,2}\s{0,2}[:=]\s{0,2}[\"']{0,2}(?P<s>[a-z2-7]{52})(?![A-Za-z0-9])",
@@ -195,7 +195,7 @@ RULES: tuple[Rule, ...] = (
     _known("nvidia-key", "nvapi-", f"{_W}{{40,}}+", _MIX[:64]),
     _known("langsmith-key", "lsv2_", f"(?:pt|sk)_{_X}{{32}}_{_X}{{10}}", f"pt_{_HEX[:32]}_{_HEX[:10]}"),
     _known("pinecone-key", "pcsk_", "[A-Za-z0-9_]{40,}+", _MIX[:70]),
-    # Talk, mail, money
+    # Messaging, mail, payments
     Rule(
         "slack-token",
         ("xox", "xapp-", "xwfp-"),
@@ -260,7 +260,7 @@ RULES: tuple[Rule, ...] = (
         f"production$t8kqzr3vn1xwld9p${_HEX[:32]}",
     ),
     _known("resend-key", "re_", f"{_A}{{6,12}}_{_A}{{18,30}}+{_END}", f"{_MIX[:8]}_{_MIX[:24]}", check.mixed),
-    # Where teams work and programs run
+    # Team services and hosting
     _known("notion-token", "ntn_", f"{_A}{{40,50}}+", "48271936508" + _MIX[:35], check.random),
     _known("linear-key", "lin_api_", f"{_A}{{32,48}}+", _MIX[:40], check.random),
     _known("figma-token", "figd_", f"{_W}{{36,}}+", _MIX[:40]),
@@ -309,7 +309,7 @@ RULES: tuple[Rule, ...] = (
         "na1-9f3ab07c-52de-41b8-9f3a-b07c52de41b8",
     ),
     _known("openshift-token", "sha256~", f"{_W}{{43}}{_ENDW}", _MIX[:43]),
-    # Forms that many programs share
+    # Forms shared by many programs
     Rule(
         "jwt",
         ("eyJ",),
@@ -324,7 +324,7 @@ RULES: tuple[Rule, ...] = (
         f"postgresql://app:{_WORD}@db.internal:5432/shop",
         check.url,
     ),
-    Rule(  # a slash in the password, against the rules and yet met; a port and a path must not look like one
+    Rule(  # a slash in the password: invalid, but it occurs; a port and a path must not look like one
         "url-password",
         ("://",),
         r"://(?P<user>[^\s/:@?#\"'<>`\\]{0,100}):(?P<s>(?![0-9]{1,5}/)[^\s/:\"'<>`\\?#]{2,80}(?:/[^\s/\"'<>`\\?#]{0,80}){1,4})"
@@ -396,7 +396,7 @@ RULES: tuple[Rule, ...] = (
         f"CREATE USER app IDENTIFIED BY '{_WORD}';",
         check.chosen,
     ),
-    # Sessions of people: whoever has the cookie is logged in
+    # Session cookies: whoever has one is logged in
     Rule(
         "session-cookie",
         ("SESSID", "SESSIONID", "SessionId", "connect.sid", "_session="),
@@ -411,7 +411,7 @@ RULES: tuple[Rule, ...] = (
         r"[\w.-]{0,40}(?:sess|sid|auth|token|remember|login)[\w.-]{0,20}=(?P<s>[A-Za-z0-9%._~+/=:-]{16,1024}+)",
         f"Cookie: theme=dark; sessionid={_MIX[:32]}; lang=en",
     ),
-    # The words that open a wallet
+    # Wallet seed phrases
     Rule(
         "seed-phrase",
         ("eed ", "eed: ", "nemonic ", "nemonic: ", "ecovery ", "EED ", "NEMONIC ", "nemonic=", "hrase: "),

@@ -1,6 +1,6 @@
-"""Whether a value has the shape of a secret: drawn at random rather than worded, meant rather than a placeholder.
+"""Whether a value has the shape of a secret: random rather than made of words, real rather than a placeholder.
 
-A judgement by shape alone: a password that is an ordinary word looks like an ordinary word and passes.
+This judges by shape alone: a password that is an ordinary word looks like one and is not detected.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from itertools import pairwise
 
-# The 160 commonest pairs of letters: 82 % of the pairs in words and identifiers, 24 % of random ones.
+# The 160 most common pairs of letters: 82% of the pairs in words and identifiers, 24% of those in random text.
 _COMMON_PAIRS = (
     "in er re te es on at ti en ed st le co nt de ar se ng al or li me et ra an it ri ta di ne ec io is tr ro nd "
     "ns pe ge ma la ve ic si ac ca pa pr un na ce lo ea ct il th fi as el rs ts ch to ll am nc ss om ex he mp od "
@@ -62,41 +62,41 @@ def placeholder(value: str) -> bool:
 
 
 def entropy(value: str) -> float:
-    """Bits a character, by the value's own frequencies."""
+    """Return the bits per character, by the value's own frequencies."""
     size = len(value)
     return -sum(count / size * math.log2(count / size) for count in Counter(value).values()) if size else 0.0
 
 
 def turns(value: str) -> int:
-    """How often the kind of character changes. A capital before a small letter is no change: words begin so."""
+    """Count how often the kind of character changes. Upper to lower case does not count: words begin like that."""
     kinds = ["a" if c.islower() else "A" if c.isupper() else "0" if c.isdigit() else "." for c in value]
     pairs = pairwise(kinds)
     return sum(1 for one, two in pairs if one != two and (one, two) != ("A", "a") and "." not in (one, two))
 
 
 def worded(value: str, share: float = 0.5) -> bool:
-    """Whether the value is built of words, as names and identifiers are: this share of its pairs is common."""
+    """Whether the value is built of words, as names are: this share of its letter pairs is common."""
     pairs = [run[i : i + 2] for run in _LETTER_RUNS.findall(value.lower()) for i in range(len(run) - 1)]
     if len(pairs) < 2:
         return False
     common = sum(pair in _PAIRS for pair in pairs) / len(pairs)
-    if len(pairs) >= 20:  # many pairs tell more surely
+    if len(pairs) >= 20:  # more pairs are better evidence
         share = max(share, 0.56)
     return common >= share and turns(value) < 0.27 * (len(value) - 1)
 
 
 def random_key(value: str) -> bool:
-    """For keys known by their prefix whose body could also be an identifier: mixed, and not words."""
+    """For keys with a known prefix whose body could also be an identifier: varied, and not words."""
     return not placeholder(value) and not _named(value) and entropy(value) >= 3.0
 
 
 def mixed_key(value: str) -> bool:
-    """Small letters, capitals and digits, and not words: what base64 of random bytes looks like."""
+    """Lower case, upper case and digits, and not words: what base64 of random bytes looks like."""
     return _mixed(value) and random_key(value)
 
 
 def _named(value: str) -> bool:
-    # Chance makes words of random letters; with capitals and digits among them it takes more to believe it.
+    # Random letters form words by chance; with upper case and digits among them, more evidence is needed.
     return worded(value, 0.7 if _mixed(value) else 0.5)
 
 
@@ -105,24 +105,24 @@ def _mixed(value: str) -> bool:
 
 
 def digits_and_letters(value: str) -> bool:
-    """At least four digits and four letters: an id in small letters that is not a word."""
+    """At least four digits and four letters: an id in lower case that is not a word."""
     return not placeholder(value) and sum(c.isdigit() for c in value) >= 4 and sum(c.isalpha() for c in value) >= 4
 
 
 def _member(value: str) -> bool:
-    """`settings.database.password`, `ask()`: a way to a value, not one."""
+    """`settings.database.password`, `ask()`: a reference to a value, not a value."""
     return bool(_CALL.match(value)) or (bool(_DOTTED.fullmatch(value)) and worded(value))
 
 
 def is_hex(value: str, least: int) -> bool:
-    """At least so many digits of base sixteen, and both sorts of them."""
+    """At least `least` hexadecimal digits, with both decimal digits and letters among them."""
     digits = sum(c.isdigit() for c in value)
     return len(value) >= least and bool(_HEX.fullmatch(value)) and digits >= 3 and len(value) - digits >= 2
 
 
 def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
-    """For what is assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file;
-    `uuid`: where even a UUID would open something."""
+    """For values assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file;
+    `uuid`: even a UUID would grant access here."""
     size = len(value)
     if size < 8 or placeholder(value) or re.fullmatch(_STEMS, value) or _member(value):
         return False
@@ -145,7 +145,7 @@ def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
     and half words, so what speaks against one is the look of code or of a name."""
     if len(value) < 5 or placeholder(value) or re.fullmatch(_STEMS, value) or _member(value):
         return False
-    if 2 * sum(c.isascii() for c in value) <= len(value):  # a word of a script without blanks, not a password
+    if 2 * sum(c.isascii() for c in value) <= len(value):  # a word of a script without spaces, not a password
         return False
     letters = any(c.isalpha() for c in value)
     digits = any(c.isdigit() for c in value)

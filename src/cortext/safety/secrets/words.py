@@ -1,7 +1,7 @@
-"""Secrets known by the word before them: `password = …`, `"api_key": …`, `Authorization: Bearer …`, in prose too.
+"""Secrets announced by the word before them: `password = …`, `"api_key": …`, `Authorization: Bearer …`, also in prose.
 
-The word is searched literally in the lowered text; the pattern then looks at one place, and the shape of the
-value decides. What is judged by shape alone can be wrong both ways; the word before it keeps that rare.
+The word is searched literally in the lowered text; the pattern is then matched at that offset only, and the shape of
+the value decides. Judging by shape can be wrong both ways; the word before the value keeps that rare.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ def _endings(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# `key` is a key of this sort only behind one of these: `API_KEY`, `apiKey`, `api key` and `x-api-key` all end so.
+# A `key` is a secret only after one of these: `API_KEY`, `apiKey`, `api key` and `x-api-key` all end like that.
 _KEY_OF = _endings(
     "api access auth private signing signature encryption encrypt crypto cipher aes hmac master account shared service "
     "admin app application client subscription deploy webhook integration function storage role root write server "
     "secret session cookie jwt ssh maps license licence consumer customer developer host user"
 )
-# A token or a key of these sorts is handed out freely, or is a mere id, or says where a list goes on.
+# Tokens and keys of these kinds are public, mere ids, or cursors of a list.
 _HARMLESS = _endings(
     "public publishable pub csrf xsrf page next prev continuation pagination cursor sync resume delta cache primary "
     "foreign partition sort row dedup idempotency etag ssh_host anon site tracking preview cancel cancellation request "
@@ -81,12 +81,12 @@ def announces(name: str) -> bool:
 
 
 def search(text: str, plain: str, words: str) -> Iterator[tuple[str, int, int]]:
-    """Kind, start and end of every value that such a word announces.
+    """Yield the kind, start and end of every value that such a word announces.
 
-    `plain` is the text with only ASCII left, every character at its place; `words` are its different words.
+    `plain` is the text reduced to ASCII with all offsets unchanged; `words` are its distinct words.
     """
-    there = words.lower()
-    found = tuple([word for word in _WORDS if word in there])
+    lowered = words.lower()
+    found = tuple([word for word in _WORDS if word in lowered])
     if found:
         yield from _search(text, plain.lower(), found)
     if not text.isascii():
@@ -95,29 +95,29 @@ def search(text: str, plain: str, words: str) -> Iterator[tuple[str, int, int]]:
 
 def _search(text: str, low: str, words: tuple[str, ...]) -> Iterator[tuple[str, int, int]]:
     for word in words:
-        place = low.find(word)
-        while place >= 0:
-            kind, start, end = _look(text, low, place, word)
+        offset = low.find(word)
+        while offset >= 0:
+            kind, start, end = _look(text, low, offset, word)
             if kind:
                 yield kind, start, end
-            # What was judged at length is not judged again from its middle: the work stays in proportion.
-            place = low.find(word, end if kind or end - start > _LONG else place + len(word))
+            # A long value that was judged is not judged again from its middle: the work stays linear.
+            offset = low.find(word, end if kind or end - start > _LONG else offset + len(word))
 
 
-def _look(text: str, low: str, place: int, word: str) -> tuple[str, int, int]:
-    """The value after the word at this place; without a kind if it is no secret."""
-    before = text[place - 24 : place] if place > 24 else "\n" + text[:place]
-    owner = low[max(0, place - 24) : place].rstrip(_JOINTS)
+def _look(text: str, low: str, offset: int, word: str) -> tuple[str, int, int]:
+    """Return the value after the word at this offset; the kind is empty if it is not a secret."""
+    before = text[offset - 24 : offset] if offset > 24 else "\n" + text[:offset]
+    owner = low[max(0, offset - 24) : offset].rstrip(_JOINTS)
     if word in ("key", "token", "secret") and owner.endswith(_HARMLESS):
         return _NOTHING
     if word == "key" and not owner.endswith(_KEY_OF) and not (before[-1:] == "_" and before[-2:-1].isupper()):
         return _NOTHING
-    match = re.compile(_ANNOUNCED).match(text, place)
+    match = re.compile(_ANNOUNCED).match(text, offset)
     if match is None or (before[-1:] == ":" and match["link"] == ":"):  # a name such as arn:…:secret:…
         return _NOTHING
     if match["word"].lower() in ("pass", "pw") and not _is_name(text, match, before):
         return _NOTHING
-    if match["link"] == "(" and before[-1:].islower() and text[place].islower():  # getpass("…")
+    if match["link"] == "(" and before[-1:].islower() and text[offset].islower():  # getpass("…")
         return _NOTHING
     kind = _KIND.get(word, "password")
     start, end = _extent(text, match, kind)
@@ -127,14 +127,14 @@ def _look(text: str, low: str, place: int, word: str) -> tuple[str, int, int]:
 
 
 def _extent(text: str, match: re.Match[str], kind: str) -> tuple[int, int]:
-    """Where the value begins and ends: at its quote; at the blank in an environment file; before code elsewhere."""
+    """Return the bounds of the value: up to its quote; up to a space in an environment file; elsewhere before code."""
     start, end = match.span("value")
     value = match["value"]
     if match["quote"] == "**":
         cut = value.find("**")
         return (start, start + cut) if cut > 0 else (start, end)
     if match["quote"]:
-        # The value must reach its closing quote: a blank in it makes it a sentence, not a secret.
+        # The value must reach its closing quote: with a space in it, it is a sentence and not a secret.
         closed = text.startswith(match["escape"] + match["quote"], end)
         return (start, end) if closed else (start, start)
     if not _is_environment(text, match):
@@ -146,7 +146,7 @@ def _extent(text: str, match: re.Match[str], kind: str) -> tuple[int, int]:
 
 
 def _is_environment(text: str, match: re.Match[str]) -> bool:
-    """`DB_PASSWORD=…` or, as compose files have it, `DB_PASSWORD: …`."""
+    """Whether this is `DB_PASSWORD=…` or, as in compose files, `DB_PASSWORD: …`."""
     name = text[match.start() : match.start("value")]
     return match["word"].isupper() and (
         (match["link"] == "=" and not any(c.isspace() for c in name)) or (match["link"] == ":" and name.endswith(": "))
@@ -154,7 +154,7 @@ def _is_environment(text: str, match: re.Match[str]) -> bool:
 
 
 def _is_name(text: str, match: re.Match[str], before: str) -> bool:
-    """Whether `pass` names a value: tests pass, and functions pass things on."""
+    """Whether `pass` names a value: tests pass too, and functions pass arguments."""
     link = match["link"].strip()
     if before[-1:] == ":" or (before[-1:].isalpha() and not (before[-1].islower() and match["word"][0].isupper())):
         return False
@@ -171,7 +171,7 @@ def _is_secret(text: str, match: re.Match[str], kind: str, before: str, start: i
     if bare and end - start < 20:
         return False
     value = text[start : min(end, start + 4 * _LONG)]
-    if bare:  # "the token t8Kq…": only what could be nothing else
+    if bare:  # "the token t8Kq…": only if it can be nothing else
         return shapes.assigned_key(value, firm=False) and (shapes.mixed_key(value) or shapes.is_hex(value, 32))
     following = text[end : end + 1]
     if not quoted and following and following in "([{" and kind != "password":

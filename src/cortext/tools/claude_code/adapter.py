@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.hooks import additional_context, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -50,6 +50,8 @@ class ClaudeCode:
     )
     started_by = "CLAUDECODE"
     session_variable = "CLAUDE_CODE_SESSION_ID"
+    install_command = "npm install -g @anthropic-ai/claude-code"
+    headless_context = 200_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -150,21 +152,14 @@ class ClaudeCode:
 
         return withheld(transcript.path)
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report."""
         from cortext.tools.claude_code.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:
@@ -280,6 +275,18 @@ class ClaudeCode:
         if not context or event not in _TAKES_CONTEXT or _units(context) > _LONGEST_CONTEXT:
             return ""
         return additional_context(event, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.claude_code import headless
+
+        return headless.ask(question)
 
 
 def is_uuid(text: str) -> bool:

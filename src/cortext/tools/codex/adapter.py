@@ -14,13 +14,14 @@ from cortext.errors import DamagedData, NotFound
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model import clock
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -49,6 +50,8 @@ class Codex:
         '"Trust all and continue" when it starts, or later /hooks, then t.',
     )
     started_by = session_variable = "CODEX_THREAD_ID"
+    install_command = "npm install -g @openai/codex"
+    headless_context = 272_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
@@ -166,21 +169,14 @@ class Codex:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.codex.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools.codex import write as codex_write
@@ -269,6 +265,18 @@ class Codex:
         from cortext.tools.codex import hooks as codex_hooks
 
         return codex_hooks.hook_answer(payload, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.codex import headless
+
+        return headless.ask(question)
 
 
 def _transcript(pages: list[Page]) -> Transcript:

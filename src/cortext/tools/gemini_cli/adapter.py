@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
@@ -22,7 +22,7 @@ _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "ans
 
 
 class GeminiCli:
-    """The adapter for Gemini CLI; see `Tool`."""
+    """The adapter for Gemini CLI."""
 
     name = TOOL
     title = "Gemini CLI"
@@ -33,6 +33,8 @@ class GeminiCli:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "GEMINI_CLI"
     session_variable = ""
+    install_command = "npm install -g @google/gemini-cli"
+    headless_context = 1_048_576
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
@@ -82,21 +84,14 @@ class GeminiCli:
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages; nothing is written."""
         from cortext.tools.gemini_cli.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns."""
         from cortext.tools.gemini_cli.write import write_session
@@ -212,3 +207,15 @@ class GeminiCli:
         if not context or event != "BeforeAgent":
             return ""
         return additional_context(event, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.gemini_cli import headless
+
+        return headless.ask(question)

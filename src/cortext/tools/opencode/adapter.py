@@ -10,12 +10,13 @@ from typing import Any
 
 from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.io import batch as newfiles
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -51,6 +52,8 @@ class OpenCode:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "OPENCODE"
     session_variable = ""
+    install_command = "npm install -g opencode-ai"
+    headless_context = 128_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         given = dict(os.environ if environ is None else environ)
@@ -143,21 +146,14 @@ class OpenCode:
 
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.opencode.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new session with these messages as real turns, through `opencode import`.
 
@@ -253,3 +249,15 @@ class OpenCode:
         """What our plugin puts beside the prompt; only these two events wait for it."""
         waits = payload.get("hook_event_name") in ("chat.message", "command.execute.before")
         return json.dumps({"context": context}) if waits and context else ""
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self.program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.opencode import headless
+
+        return headless.ask(question)

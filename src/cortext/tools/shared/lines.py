@@ -86,8 +86,10 @@ class ForeignLines:
             try:
                 try:
                     found.append(msgspec.convert(value, fallback, strict=False))
-                except UnicodeEncodeError:  # half a surrogate pair in what is kept undecoded
-                    found.append(msgspec.convert(without_halves(value), fallback, strict=False))
+                except (msgspec.ValidationError, UnicodeEncodeError):
+                    # A field that is kept undecoded can only be had from bytes, and those have no half surrogate pair.
+                    again = msgspec.json.encode(without_halves(value))
+                    found.append(msgspec.json.decode(again, type=fallback, strict=False))
             except (msgspec.ValidationError, RecursionError):
                 note(self.counts.damaged, "unexpected shape")
                 place(self.counts, self.path, self.end)
