@@ -41,8 +41,8 @@ from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.workspace import registry
 from cortext.services.workspace.setup import load_manifest
+from cortext.store.files.bulk import NewLog
 from cortext.store.files.chat import ChatStore
-from cortext.store.files.new_lines import NewLines
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
@@ -242,7 +242,7 @@ class ToolSubject(Subject):
                 )
                 show(self.store, self.home, entry_session, new)
             found += new
-        NewLines().lines(found)
+        NewLog().lines(found)
         return found, counts
 
     def look(self, number: int, record: Any, raw: bytes) -> None:

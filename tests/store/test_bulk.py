@@ -20,17 +20,17 @@ from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
 from cortext.store.capabilities import Published
 from cortext.store.files import bulk as bulk_module
-from cortext.store.files.bulk import FileBulk
+from cortext.store.files.bulk import FileBulk, NewLog
 from cortext.store.files.layout_paths import INCOMING
-from cortext.store.files.lines import SHORT, encode_message
+from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
-from cortext.store.files.new_lines import LONG, NewLines
 from cortext.store.files.workspace import WorkspaceStore
 from tests.store.crash.faults import Counting, Dead, FailAt, KillAt, ShortWrites, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
 from tests.store.crash.replay import cuts
 from tests.store.crash.talk import message_of
 
+LONG = 2048
 NAMES = ("one", "two", "three")
 SOURCE = __file__  # in the place of a tool's own file
 DAYS = {"one": "2026-01-30", "two": "2026-01-31", "three": "2026-01-31"}
@@ -186,7 +186,7 @@ some_messages = st.builds(
 @given(st.lists(some_messages.filter(lambda message: bool(message.content or message.parts)), max_size=4))
 def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) -> None:
     meant = [complete(plain(message), number) for number, message in enumerate(given_messages)]
-    lines = NewLines()
+    lines = NewLog()
     assert lines.lines(given_messages) == b"".join(map(encode_message, meant))
     assert lines.count == len(meant)
     assert lines.tokens == sum(message.tokens or 0 for message in meant)
@@ -196,7 +196,7 @@ def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) ->
 @pytest.mark.parametrize(
     "message",
     [
-        Message(role="user", content="a" * (SHORT + 1), id="long"),
+        Message(role="user", content="a" * (1 << 20), id="long"),
         Message(role="user", content="lone \ud800 surrogate", id="lone"),
         Message(role="user", content=("lone \ud800 surrogate" * LONG), id="lone"),
         Message(role="tool", parts=[Part("tool_result", output="b" * LONG, is_error=True)], id="error"),
@@ -211,7 +211,7 @@ def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) ->
 def test_unusual_lines_are_those_that_an_append_writes(message: Message) -> None:
     message.timestamp = message.timestamp or ("2026-01-31T09:30:00.000Z" if message.id else "")
     alone = plain(message)
-    raw = NewLines().lines([message])
+    raw = NewLog().lines([message])
     if message.id:
         assert raw == encode_message(complete(alone, 0))
     else:
@@ -231,12 +231,12 @@ def test_what_an_append_refuses_is_refused(deep: int) -> None:
         Message(role="user", content="a", id="deep", timestamp=time, usage={"a": nested}),
     ):
         with pytest.raises(InvalidMessage):
-            NewLines().lines([bad])
+            NewLog().lines([bad])
 
 
 def test_a_message_that_comes_twice_is_written_once_and_its_id_names_no_other() -> None:
     first = Message(role="user", content="a", id="same", timestamp="2026-01-31T09:30:00.000Z")
-    lines = NewLines()
+    lines = NewLog()
     assert lines.lines([plain(first), plain(first)]) == encode_message(complete(first, 0))
     with pytest.raises(InvalidMessage, match="another message has the id"):
         lines.lines([Message(role="user", content="b", id="same", timestamp="2026-01-31T09:30:00.000Z")])

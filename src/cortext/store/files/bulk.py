@@ -25,12 +25,35 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.capabilities import Draft, Published
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
-from cortext.store.files.lines import encode_pretty
+from cortext.store.files.lines import encode_message, encode_pretty
+from cortext.store.files.log import complete, same_again
 from cortext.store.files.metadata import MetadataCodec
-from cortext.store.files.new_lines import NewLines
 from cortext.store.files.store import FileStore
 
 AT_ONCE = 4  # sessions that are being flushed while the next is built
+
+
+class NewLog:
+    """Numbers the messages of a new session from 0, makes their lines, and counts what the metadata says of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.tokens = 0
+        self.last = ""  # the latest time of a message
+        self._before: Message | None = None
+
+    def lines(self, messages: Sequence[Message]) -> bytes:
+        """The lines of the next messages."""
+        made: list[bytes] = []
+        for message in messages:
+            if self._before is not None and same_again(message, self._before):
+                continue
+            stored = self._before = complete(message, self.count)
+            made.append(encode_message(stored))
+            self.count += 1
+            self.tokens += stored.tokens or 0
+            self.last = max(self.last, stored.timestamp)
+        return b"".join(made)
 
 
 class FileDraft:
@@ -44,7 +67,7 @@ class FileDraft:
         self.files = workspace_files(folder, session_id)
         self.copy = native_copy(self.files.path)
         self._codec = codec
-        self._lines = NewLines()
+        self._lines = NewLog()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
         newfiles.new_file(self.files.log, map(self._lines.lines, batches), self.later)

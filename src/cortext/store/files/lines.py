@@ -22,8 +22,6 @@ MESSAGE_TYPES = frozenset({"", "turn", "message"})
 # that it can be read however deep the reader stands.
 MAX_DEPTH = 200
 MAX_SEQ = 2**53
-# A text below this needs no look at its length as a line.
-SHORT = 1 << 20
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
 _AROUND = b"\0 \t\r\n"
@@ -101,11 +99,6 @@ def _encode(value: object, indent: int) -> bytes:
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
-    if type(message) is Message and len(message.content) < SHORT and _is_plain(message):
-        try:
-            return _plain_line(message, prefix)
-        except UnicodeEncodeError:
-            pass  # a lone surrogate: `encode` writes it as an escape
     _check_length(len(message.content))  # before any copy of it is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)
@@ -116,42 +109,6 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
             hint="flatten it before storing it",
         )
     return b"{" + prefix + raw[1:] + b"\n"
-
-
-def _is_plain(message: Message) -> bool:
-    """Whether a message is a text and what every stored one has, and nothing else."""
-    return not (
-        message.parts is not None
-        or message.usage is not None
-        or message.extra is not None
-        or message.model
-        or message.parent
-        or message.partial
-        or message.aside
-    ) and bool(message.role and message.content and message.timestamp and message.id and message.seq >= 0)
-
-
-def _plain_line(message: Message, prefix: bytes) -> bytes:
-    """What the general way makes of a plain message, in a third of the time."""
-    made = _encoder.encode
-    tokens = b"" if message.tokens is None else b'"tokens": %d, ' % message.tokens
-    return b"".join(
-        (
-            b"{",
-            prefix,
-            b'"role": ',
-            made(message.role),
-            b', "content": ',
-            made(message.content),
-            b', "timestamp": ',
-            made(message.timestamp),
-            b", ",
-            tokens,
-            b'"id": ',
-            made(message.id),
-            b', "seq": %d}\n' % message.seq,
-        )
-    )
 
 
 def _check_length(length: int) -> None:
