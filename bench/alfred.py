@@ -19,7 +19,9 @@ from cortext.services.assistant.backfill import embed_many, lacking
 from cortext.services.assistant.turn import Assistant
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant, build_worker
+from cortext.wiring.models import embedder as static_embedder
+from cortext.wiring.stores import Stores
 
 
 class Instant:
@@ -63,8 +65,8 @@ class History:
                     log.write(encode_message(message, b'"idx": %d, ' % seq))
         self.folder = folder
         self.enter()
-        self.wiring = Wiring(folder)
-        self.assistant: Assistant = self.wiring.assistant()
+        self.stores = Stores(folder)
+        self.assistant: Assistant = build_assistant(self.stores)
         self.sessions, self.messages = sessions, messages
         self.model = Instant()
         for number in range(40):
@@ -154,7 +156,7 @@ def _floor(count: int) -> list[str]:
 def _backfill(histories: dict[str, History], rounds: int) -> None:
     history = list(histories.values())[-1]
     history.enter()
-    embedder = history.wiring.embedder()
+    embedder = static_embedder()
     embedder.embed(["warm"] * 10)
     store = history.assistant.store
     rates, cpu_rates = [], []
@@ -176,7 +178,7 @@ def _worker(histories: dict[str, History], rounds: int) -> None:
     rows = []
     for name, history in histories.items():
         history.enter()
-        worker = history.wiring.chat_worker(history.assistant)
+        worker = build_worker(history.stores, history.assistant)
         began = time.perf_counter()
         worker._listing.refresh()
         for chore in ("embed", "summarise"):

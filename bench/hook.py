@@ -16,7 +16,7 @@ from bench.common import arguments, in_turns, print_table, role_of, texts, work_
 from bench.faces import BARE, at_home, cold, installed, rows_beyond, session
 from cortext.model.session import Origin
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 class Transcript:
@@ -90,12 +90,12 @@ def main() -> None:
 def prepare(folder: str, home: str, talk: Transcript, number: int = 1) -> Callable[[], Iterable[object]]:
     """Create the workspace conversation that the transcript belongs to and capture it once; return its reader."""
     with at_home(home):
-        wiring = Wiring(folder)
-        place = wiring.workspace_store()
+        stores = Stores(folder)
+        place = stores.workspace_store()
         made = session(number)
         made.status, made.origin = "active", Origin(tool="claude", session_id=talk.key)
         made = place.store.create(made)
-        capture = wiring.capture()
+        capture = stores.capture()
         capture.attach(place, made.id, "claude", talk.key)
         tool = ClaudeCode()
         transcript = tool.transcript_at(talk.path)

@@ -28,10 +28,10 @@ from typing import NamedTuple
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import at_home, home_environment, installed
 from cortext.services.capture.capture import ToolReport
-from cortext.services.capture.intake import capture_all
+from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
@@ -123,9 +123,9 @@ def run_import(home: str) -> tuple[Times, ToolReport]:
     """Time an import of everything Claude Code has in this home."""
     with at_home(home):
         watch = Watch()
-        wiring = Wiring(home)
+        stores = Stores(home)
         work = work_for([ClaudeCode()])
-        capture = wiring.capture()
+        capture = stores.capture()
         capture.remember_all()
         reports: dict[str, ToolReport] = {}
         for _ in capture_all(capture, work, reports):

@@ -26,8 +26,9 @@ from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.search import Search
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import Wiring, remember_workspace
+from cortext.wiring.stores import Stores
 
 DEEP = 160  # messages requested: enough for the largest packet
 BUDGETS = (2_000, 4_000)
@@ -45,7 +46,7 @@ def main() -> None:
         os.mkdir(home)
         with at_home(home):
             turns_by_workspace = fill(base, data)
-            search = Wiring(home).search()
+            search = Stores(home).search()
             begin = time.perf_counter()
             search.refresh(patient=True)
             print(f"indexed in {time.perf_counter() - begin:.1f} s", file=sys.stderr)

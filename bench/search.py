@@ -19,7 +19,8 @@ from bench.common import CACHE, REPO, environment, in_turns, print_table, spread
 from bench.faces import BARE, at_home, cold
 from bench.search_corpus import make, words
 from cortext.services.library.search import Search
-from cortext.wiring.app import Wiring, remember_workspace
+from cortext.services.workspace.known import remember_workspace
+from cortext.wiring.stores import Stores
 
 SMALL = (10_000, 200)  # messages and sessions of the small history that lists are compared with
 WARM_UP = 20
@@ -38,7 +39,7 @@ def main() -> None:
     home = prepared(options.folder, keep=options.keep)
     print(f"{options.messages:,} messages, {options.sessions:,} sessions, {size / 1e6:.0f} MB of text; {_load()}\n")
     with at_home(home):
-        search = Wiring(home).search()
+        search = Stores(home).search()
         if not options.keep:
             print_table(("what", "measured", "target"), built(search, options.messages, size))
         warm(search, options.queries)
@@ -56,7 +57,7 @@ def prepared(folder: str, *, keep: bool) -> str:
     with at_home(home):
         remember_workspace(os.path.abspath(folder))
         if keep:
-            Wiring(home).search().refresh(patient=True)
+            Stores(home).search().refresh(patient=True)
     return home
 
 

@@ -2,8 +2,8 @@
 
 python -m bench.startup [--rounds 20]
 
-A short command may take 120 ms beyond a bare `python -c pass`, a hook 100 ms in all. Exits with 1 where a median is
-over its budget.
+A short command may take 120 ms beyond a bare `python -c pass`, a hook 100 ms in all. Exits with 1 if a median exceeds
+its budget.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def main() -> None:
             HOOK: cold([script, "hook", "claude"], folder, home, prompt),
         }
         for contend in contenders.values():
-            contend(0)  # compiled files are written, the index is made
+            contend(0)  # write the compiled files and build the index
         seconds = in_turns(contenders, options.rounds)
     rows, missed = [], False
     for name, needed in seconds.items():
@@ -58,7 +58,7 @@ def main() -> None:
         budget = f"≤ {HOOK_BUDGET} in all" if name == HOOK else f"≤ {COMMAND_BUDGET} beyond"
         rows.append((name, whole.show("{:.0f}"), beyond.show("{:.0f}"), budget + (": MISSED" if over else "")))
         missed |= over
-    print(f"\nWhole processes, {CONVERSATIONS + 1} conversations, {options.rounds} rounds in turns:")
+    print(f"\nWhole processes, {CONVERSATIONS + 1} conversations, {options.rounds} interleaved rounds:")
     print("median (middle half; all rounds), ms.\n")
     print_table(("command", "whole", "beyond the bare start", "budget"), rows)
     raise SystemExit(1 if missed else 0)

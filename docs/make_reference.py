@@ -36,8 +36,8 @@ marked **untrusted** right away, and the others only after you run `cortext trus
 TOOLS = """
 ## AI tools
 
-The tools that come with cortext, and what it does with each. All of them are read: import, list, search, show, sync.
-Other packages can bring more: [adding a tool](adding-a-tool.md).
+The tools that cortext supports. All of them can be imported, synced, listed, searched and shown; the columns say what
+else works. Other packages can add tools: see [Adding a tool](adding-a-tool.md).
 
 | name | tool | tested version | `resume` in it | `init` sets it up | hooks | as a model |
 |---|---|---|---|---|---|---|
@@ -93,7 +93,7 @@ def options(parser: ArgumentParser) -> list[str]:
 
 
 def tools() -> Iterator[str]:
-    """A row for each tool, with what its adapter can do."""
+    """Yield a table row per tool, with its adapter's capabilities."""
     for name in registry.BUILT_IN:
         tool = registry.load(name)
         can = ("yes" if isinstance(tool, kind) else "" for kind in (NativeWriter, Installer, Hooks))

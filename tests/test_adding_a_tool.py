@@ -1,4 +1,4 @@
-"""docs/adding-a-tool.md, followed word for word: its files are written, installed as a package, tested and used."""
+"""Follows docs/adding-a-tool.md: writes its files, installs them as a package, tests and uses it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLOCKS = [(found[1], found[2] or "", found[3]) for found in BLOCK.finditer(PAGE)
 
 
 def session(text: str) -> list[tuple[list[str], list[str]]]:
-    """The commands of a block, each with the lines that it prints among others."""
+    """Return the commands of a block, each with lines that its output must contain."""
     commands: list[tuple[list[str], list[str]]] = []
     for line in text.splitlines():
         if line.startswith("$ "):
@@ -28,7 +28,7 @@ def session(text: str) -> list[tuple[list[str], list[str]]]:
 
 @pytest.fixture
 def package(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The files of the page, and the package installed where every command finds it."""
+    """Write the files of the page and install the package where every command finds it."""
     folder = tmp_path / "package"
     folder.mkdir()
     for _, title, text in BLOCKS:

@@ -16,7 +16,7 @@ from tests.support.cli import cortext
 
 
 def value_of(settings: Settings, name: str) -> Value:
-    """The value of a setting by its dotted name."""
+    """Return the value of a setting by its dotted name."""
     value: Value = attrgetter(name)(settings)
     return value
 
@@ -37,7 +37,7 @@ def workspace_file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.req("SAFE-04")
-def test_without_any_file_everything_is_as_built_in(tmp_path: Path) -> None:
+def test_without_any_file_every_setting_has_its_default(tmp_path: Path) -> None:
     settings = load(str(tmp_path))
     assert {name: value_of(settings, name) for name in SETTINGS} == {
         name: setting.default for name, setting in SETTINGS.items()
@@ -54,15 +54,15 @@ def test_the_workspace_overrides_the_user_and_the_environment_both(
     assert load(str(tmp_path)).workspace.pause_minutes == 10
     workspace_file.write_text("[workspace]\npause_minutes = 20\n", encoding="utf-8")
     assert load(str(tmp_path)).workspace.pause_minutes == 20
-    assert load().workspace.pause_minutes == 10, "outside that workspace its settings do not count"
+    assert load().workspace.pause_minutes == 10, "its settings apply only in that workspace"
     monkeypatch.setenv("CORTEXT_WORKSPACE_PAUSE_MINUTES", "30")
     assert load(str(tmp_path)).workspace.pause_minutes == 30
-    assert load(str(tmp_path)).workspace.commit is False, "what only one of them says stays"
+    assert load(str(tmp_path)).workspace.commit is False, "a setting that only one file has is kept"
 
 
 @pytest.mark.req("SAFE-04")
 @pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
-def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
+def test_only_harmless_settings_of_an_untrusted_repository_apply(
     setting: Setting, workspace_file: Path, tmp_path: Path
 ) -> None:
     table, _, key = setting.name.rpartition(".")
@@ -85,10 +85,10 @@ def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
 
 
 @pytest.mark.req("SAFE-04")
-def test_what_moves_data_or_unmasks_secrets_is_never_free_to_a_repository() -> None:
-    """A list written out, so that whoever makes one of these free has to say so here too."""
-    free = {name for name, setting in SETTINGS.items() if setting.anywhere}
-    assert free == {
+def test_the_settings_open_to_an_untrusted_repository_are_pinned() -> None:
+    """Written out, so that opening another setting requires a change here too."""
+    open_settings = {name for name, setting in SETTINGS.items() if setting.anywhere}
+    assert open_settings == {
         "store.lock_timeout",
         "session.idle_minutes",
         "workspace.pause_minutes",
@@ -174,7 +174,7 @@ def test_trust_covers_one_folder_with_its_current_settings(workspace_file: Path,
     assert is_trusted(root)
     assert not is_trusted(root + "/other")
     workspace_file.write_text("[workspace]\nmask = false\nkeep_unmasked = true\n", encoding="utf-8")
-    assert not is_trusted(root), "a changed file is asked about again"
+    assert not is_trusted(root), "a changed file must be trusted again"
     workspace_file.write_text("[workspace]\nmask = false\n", encoding="utf-8")
     assert is_trusted(root)
 

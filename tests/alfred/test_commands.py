@@ -105,7 +105,7 @@ def test_a_screen_shows_the_numbers_that_resume_takes(desk: Desk, model: Parrot,
 @pytest.fixture
 def foreign(desk: Desk) -> str:
     """A session that was captured from an AI tool, with tool calls in it, and longer than what a chat shows at once."""
-    store = desk.wiring.home_store().store
+    store = desk.stores.home_store().store
     name = "claude-5f2c"
     store.create(
         Session(id=name, type="claude", title="Fix the flaky login", origin=Origin(tool="claude", session_id="5f2c"))
@@ -124,7 +124,7 @@ def foreign(desk: Desk) -> str:
 
 @pytest.mark.req("CHAT-13")
 def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
-    before = list(desk.wiring.home_store().store.read(foreign))
+    before = list(desk.stores.home_store().store.read(foreign))
     (hit,) = desk.do("/search flaky login", chat="tg_4711").hits
     assert (hit.id, hit.where, hit.title) == (foreign, "claude", "Fix the flaky login")
     resumed = desk.do("/resume_claude_5f2c", chat="tg_4711").text.splitlines()  # as a phone sends it
@@ -141,10 +141,10 @@ def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model:
     assert len(copy) == 63
     meta = json.loads((desk.folder("cont_claude-5f2c") / "meta.json").read_text(encoding="utf-8"))
     assert meta[FROM] == {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
-    assert list(desk.wiring.home_store().store.read(foreign)) == before
+    assert list(desk.stores.home_store().store.read(foreign)) == before
     # Again: the same copy, not another; and a new one when the original went on.
     assert "cont_claude-5f2c (63 messages)" in desk.do(f"/resume {foreign}").text
-    desk.wiring.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
+    desk.stores.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
     assert "cont_claude-5f2c_2 (62 messages)" in desk.do(f"/resume {foreign}").text
 
 
@@ -158,7 +158,7 @@ def test_a_copy_that_a_crash_cut_short_is_finished(desk: Desk, foreign: str) -> 
 def test_a_foreign_session_is_not_deleted_from_here(desk: Desk, foreign: str) -> None:
     with pytest.raises(NotFound, match="not of this assistant"):
         desk.do(f"/delete {foreign}")
-    assert desk.wiring.home_store().store.get(foreign).message_count == 91
+    assert desk.stores.home_store().store.get(foreign).message_count == 91
 
 
 def test_unknown_and_hostile_words(desk: Desk) -> None:

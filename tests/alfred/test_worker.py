@@ -18,6 +18,7 @@ from cortext.services.assistant.summary import HEADINGS, headline, missing_headi
 from cortext.services.assistant.worker import ChatWorker
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save
+from cortext.wiring.models import embedder
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply
@@ -173,7 +174,7 @@ def test_a_summary_of_another_program_is_kept(desk: Desk, model: Parrot, monkeyp
 def test_a_crash_before_the_vector_is_healed(desk: Desk) -> None:
     desk.fill("sess_a", 6)  # stored, and then the process died
     before = (desk.folder("sess_a") / "current.jsonl").read_bytes()
-    name = desk.wiring.embedder().name
+    name = embedder().name
     assert len(lacking(desk.assistant.store, "sess_a", name)) == 6
     assert _settle(desk.worker()) == 0
     after = (desk.folder("sess_a") / "current.jsonl").read_bytes()
@@ -182,7 +183,7 @@ def test_a_crash_before_the_vector_is_healed(desk: Desk) -> None:
     vectors = {line["message_id"]: unpack(line) for line in lines if line.get("type") == EMBEDDING}
     assert set(vectors) == {line["id"] for line in lines if "role" in line}
     texts = [line["content"] for line in lines if "role" in line]
-    true = desk.wiring.embedder().embed(texts)
+    true = embedder().embed(texts)
     for vector, line in zip(true, (line for line in lines if "role" in line), strict=True):
         assert float(vector @ vectors[line["id"]]) > 0.99  # what was stored is what was meant
     assert lacking(desk.assistant.store, "sess_a", name) == []

@@ -1,4 +1,4 @@
-"""The server's parts by themselves: dates as models write them, secrets cut in two, decisions, a world with nothing."""
+"""Units of the MCP server: dates as models write them, truncated secrets, decisions, an empty home."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import remember_workspace
 from tests.faces.pond import SECRET
 
 
@@ -44,7 +44,7 @@ from tests.faces.pond import SECRET
         ("", "", ""),
     ],
 )
-def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
+def test_a_date_range_as_models_write_it(written: Any, after: str, before: str) -> None:
     found = Given({"date_range": written}, ("date_range",)).dates("date_range")
     assert (found.get("after", ""), found.get("before", "")) == (after, before)
 
@@ -52,7 +52,7 @@ def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: s
 @given(st.dictionaries(st.sampled_from(["query", "limit", "leave_out"]), st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
     lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))  # fmt: skip
-def test_whatever_is_given_is_read_or_refused(values: dict[str, Any]) -> None:
+def test_any_arguments_are_parsed_or_refused(values: dict[str, Any]) -> None:
     read = Given(values, ("query", "limit", "leave_out"))
     for take in (lambda: read.text("query"), lambda: read.number("limit", 5, 1, 50), lambda: read.texts("leave_out")):
         try:
@@ -68,7 +68,7 @@ def test_whatever_is_given_is_read_or_refused(values: dict[str, Any]) -> None:
 @pytest.mark.req("SAFE-02")
 @given(st.integers(0, 160), st.integers(20, 120))
 @settings(max_examples=200)
-def test_no_piece_of_a_secret_is_left_wherever_a_snippet_is_cut(start: int, size: int) -> None:
+def test_no_part_of_a_secret_remains_wherever_a_snippet_is_cut(start: int, size: int) -> None:
     whole = f"Before it stands a line of words that tell nothing, then {SECRET} and a few words after it, too."
     piece = whole[start : start + size]
     shown = _scrubbed(f"…{piece}…", _secrets(whole))
@@ -76,7 +76,7 @@ def test_no_piece_of_a_secret_is_left_wherever_a_snippet_is_cut(start: int, size
     assert not any(key[place : place + 5] in shown for place in range(len(key) - 4))
 
 
-def test_decisions_are_sentences_that_settled_something_about_the_topic() -> None:
+def test_decisions_are_sentences_that_settle_the_topic() -> None:
     said = [
         ("assistant", "Shall we use tape or tar? Tape is cheap."),
         ("user", "We decided to use tar. Because tape rots in a year."),
@@ -90,7 +90,7 @@ def test_decisions_are_sentences_that_settled_something_about_the_topic() -> Non
     assert decisions_in(messages, topic_words("the moon"), []) == []
 
 
-def test_a_page_holds_at_least_one_entry_and_says_where_the_next_begins() -> None:
+def test_a_page_has_at_least_one_entry_and_a_cursor_to_the_next() -> None:
     entries = ["word " * 100] * 10
     page = fit(entries, 0, lambda text: (text, {"text": text}), 700)
     assert 0 < len(page.texts) == page.following < 10
@@ -100,7 +100,7 @@ def test_a_page_holds_at_least_one_entry_and_says_where_the_next_begins() -> Non
 
 
 @pytest.mark.req("SAFE-03")
-def test_a_fence_stands_nowhere_in_what_it_holds() -> None:
+def test_a_fence_occurs_nowhere_in_its_contents() -> None:
     for _ in range(50):
         text = fenced("Found:", ["---00000000 end of the record", "words"])
         lines = text.splitlines()
@@ -108,7 +108,7 @@ def test_a_fence_stands_nowhere_in_what_it_holds() -> None:
 
 
 @pytest.mark.req("SESS-010")
-def test_a_world_with_nothing_in_it_answers(tmp_path: Path) -> None:
+def test_the_server_answers_in_an_empty_home(tmp_path: Path) -> None:
     world = World(str(tmp_path), lambda: None)
     assert call(world, "list_sessions", {}).data["sessions"] == []
     assert call(world, "resume_session", {}).data["sessions"] == []
@@ -122,7 +122,7 @@ def test_a_world_with_nothing_in_it_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-010")
-def test_of_clones_the_one_here_is_meant_else_the_newest(tmp_path: Path) -> None:
+def test_among_clones_the_current_one_wins_then_the_newest(tmp_path: Path) -> None:
     for place, name in enumerate(("here", "there", "elsewhere")):
         (tmp_path / name / ".workspace").mkdir(parents=True)
         remember_workspace(str(tmp_path / name))
@@ -138,7 +138,7 @@ def test_of_clones_the_one_here_is_meant_else_the_newest(tmp_path: Path) -> None
 
 @pytest.mark.req("SESS-010", "SAFE-06")
 @pytest.mark.parametrize("sign", ["広", "\x07", "\u202e", '"', "\ud800"])
-def test_no_answer_is_larger_than_its_budget_whoever_wrote_the_session(
+def test_no_answer_exceeds_the_budget_even_for_a_hostile_session(
     tmp_path: Path, sign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CORTEXT_MCP_TOKENS", "1000")

@@ -1,4 +1,7 @@
-"""Which workspaces the user trusts: a mark for the folder and its settings as they were when the user said so."""
+"""Which workspaces the user trusts, and so which of their settings count.
+
+What is remembered is a mark for the folder and its settings as they were when the user said so.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,14 @@ import hashlib
 import os
 
 from cortext.config import folders
+from cortext.config.load import load
+from cortext.config.schema import Settings
 from cortext.io import files as fsio
+
+
+def settings_of(workspace: str) -> Settings:
+    """The settings that count in a workspace, or outside any if this is empty."""
+    return load(workspace, trusted=bool(workspace) and is_trusted(workspace))
 
 
 def is_trusted(workspace: str) -> bool:

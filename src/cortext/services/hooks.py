@@ -37,7 +37,7 @@ TOLD = "cortext: a mark was left"  # on an error that needs none any more
 
 
 class World(Protocol):
-    """What a hook needs of the wiring."""
+    """What a hook works on: the stores seen from the folder of the chat."""
 
     workspace: str
     settings: Settings
@@ -51,7 +51,7 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
+def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
@@ -60,7 +60,7 @@ def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     if not isinstance(fields, dict):
         raise UsageError(f"the event of {tool.name} is not an object")
     project = fields.get("cwd")
-    world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
+    world = world_at(project if isinstance(project, str) and os.path.isdir(project) else "")
     event = tool.hook_event(fields)
     if event is None:
         return ""

@@ -14,7 +14,7 @@ from cortext.model.headless import Failure, Question
 from cortext.services.hooks import handle
 from cortext.testing.reading import Conformance
 from cortext.tools.base import Headless, HookEvent, Hooks, TranscriptSource
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 KINDS = ("started", "prompt", "command", "answered", "compacted", "ended", "other")
 ODD: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})
@@ -78,12 +78,12 @@ class HooksConformance(Conformance):
         for number, payload in enumerate(played):
             # The conversation goes on while its events come in.
             self.samples.save(home, max(1, self.samples.records * number // len(played)))
-            handle(lambda _: Wiring(str(project)), hooks, json.dumps(payload).encode())
+            handle(lambda _: Stores(str(project)), hooks, json.dumps(payload).encode())
         self.samples.save(home)
         for payload in payloads:
-            handle(lambda _: Wiring(str(project)), hooks, json.dumps(payload).encode())
+            handle(lambda _: Stores(str(project)), hooks, json.dumps(payload).encode())
 
-        place = Wiring(str(project)).home_store()
+        place = Stores(str(project)).home_store()
         (session,) = place.store.sessions()
         kept = [(message.role, message.text) for message in place.store.read(session.id)]
         assert sorted(kept) == sorted(self.samples.said)

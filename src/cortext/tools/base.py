@@ -35,6 +35,7 @@ __all__ = [
     "Hooks",
     "Installer",
     "Launch",
+    "Messages",
     "NativeWriter",
     "Transcript",
     "TranscriptReading",
@@ -42,6 +43,8 @@ __all__ = [
     "Withheld",
     "Written",
 ]
+
+Messages = Sequence[Message]
 
 
 class Detected(msgspec.Struct, kw_only=True):
@@ -199,18 +202,11 @@ class NativeWriter(TranscriptSource, Protocol):
         compaction, for the tools that keep no more of what came before than a summary.
         """
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages (key and path empty); nothing is written."""
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns.
 

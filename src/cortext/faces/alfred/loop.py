@@ -22,7 +22,8 @@ from cortext.services.assistant.commands import NO_SESSION, Commands, created
 from cortext.services.assistant.sessions import COMMAND_LINE
 from cortext.services.assistant.turn import unanswered_calls, what_is_missing
 from cortext.services.talk.turn import Call, Model, Talk, cut_error
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant, build_worker
+from cortext.wiring.stores import Stores
 
 LEAVE = ("/exit", "/quit")
 AGAIN = ("/retry", "/continue")  # commands that are a turn
@@ -32,10 +33,10 @@ LINGER = 1.5  # seconds for vectors that are still being made when the user leav
 class Loop:
     """The state of one talk in one terminal."""
 
-    def __init__(self, wiring: Wiring, model: str = "") -> None:
-        self.wiring = wiring
-        self.assistant = wiring.assistant(model)
-        self.commands = Commands(self.assistant, idle_minutes=wiring.settings.session.idle_minutes)
+    def __init__(self, stores: Stores, model: str = "") -> None:
+        self.stores = stores
+        self.assistant = build_assistant(stores, model)
+        self.commands = Commands(self.assistant, idle_minutes=stores.settings.session.idle_minutes)
         self.prompt = Prompt(History(os.path.join(folders.state(), "alfred-history")), self._complete)
         self.code = 0  # what a script that feeds us is told at the end
         self.words = ""  # words that could not be stored: they stand at the next prompt
@@ -150,7 +151,7 @@ class Loop:
 
     def _look_after(self) -> None:
         """A pass of the worker: who has neither bot nor timer gets summaries too."""
-        self.wiring.chat_worker(self.assistant, at_once=3).run(time.time())
+        build_worker(self.stores, self.assistant, at_once=3).run(time.time())
 
     # ── a turn ───────────────────────────────────────────────────────────────────────────────────────
 

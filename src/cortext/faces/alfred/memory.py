@@ -9,7 +9,8 @@ from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.assistant.memory import KINDS, Fact, fact_json
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
@@ -31,7 +32,7 @@ def run(arguments: list[str]) -> int:
     for action in (listing, adding, forgetting, searching):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
     options = parser.parse_args(arguments)
-    memory = Wiring().assistant().memory
+    memory = build_assistant(Stores()).memory
     if options.action == "add":
         fact = memory.remember(" ".join(options.text), kind=options.kind, expires=options.expires)
         _say([fact], options.json, f"Remembered as {fact.id}: {fact.text}")

@@ -24,15 +24,15 @@ from cortext.faces.terminal.talk.interrupt import on_interrupt, raising, remembe
 from cortext.faces.terminal.talk.prompt import Choice, Prompt, ask_which
 from cortext.safety import terminal
 from cortext.services.talk.turn import cut_error
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
-def talk(wiring: Wiring, options: Namespace) -> int:
+def talk(stores: Stores, options: Namespace) -> int:
     """`aur spawn -i` and `aur spawn --resume`: until the person leaves."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        held = open_session(wiring, options)
+        held = open_session(stores, options)
     except Declined:
         return 0
     with held:
@@ -112,7 +112,7 @@ class Loop:
         """The first prompt is on the screen: now there is time for what is slow."""
         self.held.talk.warm()
         self._drop_abandoned()
-        child = expire(self.held.wiring)
+        child = expire(self.held.stores.settings)
         if child:
             threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
 
@@ -121,9 +121,9 @@ class Loop:
         from cortext.faces.aur.sessions import fresh
         from cortext.services.talk.expiry import drop_abandoned
 
-        wiring = self.held.wiring
+        stores = self.held.stores
         try:
-            drop_abandoned(fresh(wiring), wiring.spawn_store(timeout=0.0).store)
+            drop_abandoned(fresh(stores), stores.spawn_store(timeout=0.0).store)
         except (CortextError, OSError, sqlite3.Error):
             pass  # the next start tries again
 

@@ -17,20 +17,20 @@ from cortext.faces.terminal.talk.interrupt import on_interrupt
 from cortext.faces.terminal.talk.piped import question_of
 from cortext.model.status import COMPLETED, INTERRUPTED
 from cortext.services.talk.turn import cut_error
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
-def ask_once(wiring: Wiring, options: Namespace) -> int:
+def ask_once(stores: Stores, options: Namespace) -> int:
     """Ask, answer, end."""
     question = question_of(options.prompt)
     if not question.strip():
         raise UsageError("an empty question", hint='aur spawn "question" --agent NAME')
     try:
-        held = open_session(wiring, options)
+        held = open_session(stores, options)
     except Declined:
         return 0
     with held:
-        expire(wiring)
+        expire(stores.settings)
         code = 0
         cut = None
         try:

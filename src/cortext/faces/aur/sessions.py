@@ -16,7 +16,7 @@ from cortext.safety import terminal
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
 from cortext.services.library.listing import Listing
-from cortext.wiring.app import SPAWN, Wiring
+from cortext.wiring.stores import SPAWN, Stores
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -24,9 +24,9 @@ SHOWN = ("id", "agent", "message_count", "created_at", "status", "damage")
 HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 
 
-def list_sessions(wiring: Wiring, options: Namespace) -> int:
+def list_sessions(stores: Stores, options: Namespace) -> int:
     """The table, the newest first."""
-    listing = fresh(wiring)
+    listing = fresh(stores)
     if options.json:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([session_json(row) for row in rows])
@@ -42,9 +42,9 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def fresh(wiring: Wiring) -> Listing:
+def fresh(stores: Stores) -> Listing:
     """The list of aur's sessions, up to date."""
-    listing = wiring.listing(SPAWN)
+    listing = stores.listing(SPAWN)
     listing.refresh()
     if listing.scan_due:
         listing.look_at_all()  # one store of single files: a look at each is cheap
@@ -83,13 +83,13 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     return fitted_table(given, 1, screen, least=14)[0]
 
 
-def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
+def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
     from cortext.services.library.resolve import Resolver, exact
 
-    if found := exact([wiring.spawn_store()], wanted):
+    if found := exact([stores.spawn_store()], wanted):
         return found[0].session.id
-    rows = fresh(wiring).rows(order="created_at")
+    rows = fresh(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id
@@ -103,10 +103,10 @@ def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
         raise
 
 
-def delete(wiring: Wiring, options: Namespace) -> int:
+def delete(stores: Stores, options: Namespace) -> int:
     """One session into the trash, after a question where somebody can answer it."""
-    session_id = resolve(wiring, options.delete_session, words=False)
-    store = wiring.spawn_store().store
+    session_id = resolve(stores, options.delete_session, words=False)
+    store = stores.spawn_store().store
     session = store.get(session_id)
     if sys.stdin.isatty() and not options.yes and not options.json:
         title = f' "{terminal.line(session.title)}"' if session.title else ""
@@ -123,11 +123,11 @@ def delete(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def restore(wiring: Wiring, options: Namespace) -> int:
+def restore(stores: Stores, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
     from cortext.services.library.resolve import resolve_trashed
 
-    place = wiring.spawn_store()
+    place = stores.spawn_store()
     items = list(place.store.trash())
     if not options.restore:
         if options.json:
@@ -148,13 +148,13 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def clean_sessions(wiring: Wiring, options: Namespace) -> int:
+def clean_sessions(stores: Stores, options: Namespace) -> int:
     """Everything that was quiet for longer goes to the trash; what is in use stays."""
     from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
-    place = wiring.spawn_store(timeout=0.0)
-    cleaned = clean(fresh(wiring), place.store, days)
+    place = stores.spawn_store(timeout=0.0)
+    cleaned = clean(fresh(stores), place.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0

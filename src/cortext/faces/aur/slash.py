@@ -200,7 +200,7 @@ def _export(loop: Loop, argument: str) -> None:
     from cortext.services.library.stores import Found
 
     held, messages = loop.held, _for_export(loop)
-    found = Found(held.wiring.spawn_store(), held.store.get(held.session.id))
+    found = Found(held.stores.spawn_store(), held.store.get(held.session.id))
     _write(loop, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 
@@ -242,7 +242,7 @@ def _fork(loop: Loop, argument: str) -> None:
     held = loop.held
     held.talk.save_pending()
     made = spawn.fork(held.store, held.store.get(held.session.id))
-    loop.held = Held(held.wiring, made.id, agent=held.agent.name, model=held.chosen_model)
+    loop.held = Held(held.stores, made.id, agent=held.agent.name, model=held.chosen_model)
     held.end()
     held.__exit__()
     print(f"Went on as {made.id}; {held.session.id} stays as it was.")
@@ -251,7 +251,7 @@ def _fork(loop: Loop, argument: str) -> None:
 def _search(loop: Loop, argument: str) -> None:
     if not argument:
         raise UsageError("search for what?", hint="for example /search retry budget")
-    found = loop.held.wiring.search().search(argument, limit=8, per_session=1, leave_out={loop.held.session.id})
+    found = loop.held.stores.search().search(argument, limit=8, per_session=1, leave_out={loop.held.session.id})
     if not found:
         print("Nothing was found.")
     for hit in found:

@@ -146,7 +146,7 @@ def tell_news() -> None:
 
 def adopt_here() -> None:
     """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
-    from cortext.wiring.app import adopt_workspace, find_workspace
+    from cortext.services.workspace.known import adopt_workspace, find_workspace
 
     note_strangers_workspace()
     try:

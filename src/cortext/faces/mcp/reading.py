@@ -37,7 +37,7 @@ MANY = 10**9
 def get_session(world: World, given: Given) -> Answer:
     """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
     recall = world.recall
-    row = recall.resolve(given.needed("id"), world.wiring.workspace, shown=world.shown)
+    row = recall.resolve(given.needed("id"), world.stores.workspace, shown=world.shown)
     shown = without_secrets(row)
     start = given.number("start", 0, -MANY, MANY)
     start = max(0, row.message_count + start) if start < 0 else start
@@ -136,19 +136,19 @@ def resume_session(world: World, given: Given) -> Answer:
 
 def _desk(world: World) -> Desk:
     """The list as the chat that asks is to see it, if we can tell which that is."""
-    wiring = world.wiring
-    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks(), long_lived=True)
-    capture = wiring.capture()
+    stores = world.stores
+    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks(), long_lived=True)
+    capture = stores.capture()
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         world.listing.refresh()
-    commit = wiring.settings.workspace.commit
+    commit = stores.settings.workspace.commit
     return Desk(
         world.listing,
         capture,
-        wiring.workspace,
+        stores.workspace,
         chat,
-        caught_up=wiring.caught_up,
+        caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
     )
 

@@ -35,9 +35,9 @@ def call(world: World, name: str, arguments: dict[str, Any]) -> Answer:
 def search_workspace(world: World, given: Given) -> Answer:
     """What was said in this workspace."""
     query = given.needed("query")
-    if not world.wiring.workspace:
+    if not world.stores.workspace:
         raise NotFound("the folder of this server is no workspace", hint="search_sessions looks into every store")
-    filters = {**given.filters("type"), **given.dates("date_range"), "workspace": world.wiring.workspace}
+    filters = {**given.filters("type"), **given.dates("date_range"), "workspace": world.stores.workspace}
     start, limit = place_of(given.text("cursor")), given.number("limit", 10, 1, 50)
     # One more than is wanted tells whether there is a next page.
     recall = world.recall

@@ -175,7 +175,7 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
 
 def note_strangers_workspace() -> None:
     """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
-    from cortext.wiring.app import strangers_workspace_here
+    from cortext.services.workspace.known import strangers_workspace_here
 
     why = strangers_workspace_here()
     if why:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 
 import msgspec
@@ -23,7 +24,6 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.capabilities import Draft, Published
-from cortext.store.files.flushing import Flush, Flusher
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
 from cortext.store.files.lines import encode_pretty
 from cortext.store.files.metadata import MetadataCodec
@@ -40,7 +40,7 @@ class FileDraft:
         self.session_id = session_id
         self.later = newfiles.Later()
         self.created = ""
-        self.flush: Flush | None = None
+        self.flushed: Future[None] | None = None
         self.files = workspace_files(folder, session_id)
         self.copy = native_copy(self.files.path)
         self._codec = codec
@@ -73,7 +73,7 @@ class FileBulk:
         self._store = store
         self._codec = codec
         self._drafts: dict[str, FileDraft] = {}
-        self._flusher = Flusher(AT_ONCE)
+        self._flusher = ThreadPoolExecutor(AT_ONCE)
         self._days: set[str] = set()
         self._incoming = os.path.join(store.control, INCOMING)
         name = f"{os.getpid()}-{time.time_ns():x}"
@@ -96,15 +96,12 @@ class FileBulk:
     def drop(self, draft: Draft) -> None:
         mine = self._drafts.pop(draft.session_id, None)
         if mine is not None:
-            if mine.flush is not None:
-                mine.flush.stop()
-            mine.later.forget()
+            mine.later.forget()  # waits for a flush that has begun
             _away(mine.files.path)
 
     def ready(self, draft: Draft) -> None:
         mine = self._drafts[draft.session_id]
-        mine.flush = Flush(mine.later)  # known before it begins: a Ctrl-C may come between any two steps
-        self._flusher.begin(mine.flush)
+        mine.flushed = self._flusher.submit(mine.later.flush)
 
     @fsio.told
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
@@ -127,13 +124,12 @@ class FileBulk:
 
     def _flushed(self, published: Published) -> Iterator[FileDraft]:
         """The drafts that are on disk. A flush that failed concerns its own session only."""
-        self._flusher.help()
         for draft in list(self._drafts.values()):
-            if draft.flush is None:
+            if draft.flushed is None:
                 continue  # not whole yet
-            draft.flush.done.wait()
-            error = draft.flush.error
-            if error is not None:
+            try:
+                draft.flushed.result()
+            except OSError as error:
                 published.failed[draft.session_id] = fsio.write_failed(error, draft.files.path, "nothing of it")
                 self.drop(draft)
             else:
@@ -164,7 +160,7 @@ class FileBulk:
             self._days.add(day)
 
     def close(self) -> None:
-        self._flusher.end()
+        self._flusher.shutdown(cancel_futures=True)
         for draft in list(self._drafts.values()):
             self.drop(draft)
         if self._begun:

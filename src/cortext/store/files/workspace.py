@@ -17,7 +17,6 @@ from cortext.model import clock
 from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
 from cortext.store.capabilities import Bulk
-from cortext.store.files.bulk import FileBulk
 from cortext.store.files.layout import LOCK_TIMEOUT
 from cortext.store.files.layout_paths import CONVERSATIONS, SessionFiles, is_workspace_session, workspace_files
 from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
@@ -132,6 +131,8 @@ class WorkspaceStore(FileStore):
 
     def bulk(self) -> Bulk:
         """See capabilities.Bulk."""
+        from cortext.store.files.bulk import FileBulk  # with its threads: only an import needs it
+
         return FileBulk(self, CODEC)
 
     def may_restore_to(self, session_id: str, path: str) -> bool:

@@ -12,9 +12,8 @@ from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model.headless import Question, Run
-from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.shared.hooks import additional_context, text_of
 from cortext.tools.shared.program import Program, check_argument
 
@@ -153,21 +152,14 @@ class ClaudeCode:
 
         return withheld(transcript.path)
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report."""
         from cortext.tools.claude_code.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:

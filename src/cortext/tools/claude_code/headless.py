@@ -7,15 +7,7 @@ from typing import Any
 
 from cortext.model.answer import Note, Text, Thinking, Usage
 from cortext.model.headless import Failure, Question, Run, Said
-from cortext.tools.shared.headless import (
-    Reader,
-    count,
-    field,
-    system_file,
-    with_file_names,
-    without_file_names,
-    word,
-)
+from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
 
 
 def ask(question: Question) -> Run:

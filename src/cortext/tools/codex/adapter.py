@@ -15,13 +15,13 @@ from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.headless import Question, Run
-from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -169,21 +169,14 @@ class Codex:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.codex.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools.codex import write as codex_write

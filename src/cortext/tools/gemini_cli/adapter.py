@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cortext.io.batch import Later
 from cortext.model.headless import Question, Run
-from cortext.model.message import Message
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
 from cortext.tools.shared.hooks import additional_context, text_of
@@ -85,21 +84,14 @@ class GeminiCli:
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages; nothing is written."""
         from cortext.tools.gemini_cli.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns."""
         from cortext.tools.gemini_cli.write import write_session

@@ -13,15 +13,7 @@ from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.model.answer import Note, Text, Usage
 from cortext.model.headless import Failure, Question, Run, Said
-from cortext.tools.shared.headless import (
-    Reader,
-    count,
-    field,
-    system_file,
-    with_file_names,
-    without_file_names,
-    word,
-)
+from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
 
 
 def ask(question: Question) -> Run:

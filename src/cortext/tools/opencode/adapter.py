@@ -11,12 +11,12 @@ from typing import Any
 from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.io import batch as newfiles
 from cortext.model.headless import Question, Run
-from cortext.model.message import Message
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -146,21 +146,14 @@ class OpenCode:
 
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.opencode.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new session with these messages as real turns, through `opencode import`.
 

@@ -59,13 +59,13 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
 
 def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
-    from cortext.wiring.app import Wiring
+    from cortext.wiring.stores import Stores
 
-    return [cells[0] for cells in fresh_listing(Wiring()).cells(("id",))]
+    return [cells[0] for cells in fresh_listing(Stores()).cells(("id",))]
 
 
 def _types() -> list[str]:
     from cortext.services.workspace import registry
-    from cortext.wiring.app import Wiring
+    from cortext.wiring.stores import Stores
 
-    return sorted(registry.load(Wiring().workspace_store().root).types)
+    return sorted(registry.load(Stores().here()).types)

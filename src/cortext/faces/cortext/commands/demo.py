@@ -17,7 +17,7 @@ from cortext.safety import terminal
 from cortext.safety.environment import for_child
 from cortext.services.workspace import demo
 from cortext.services.workspace.setup import Setup
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -42,7 +42,7 @@ def run(arguments: list[str]) -> int:
         )
     _own_repository(folder)
     Setup(folder, [], ["cortext"]).install()
-    made = demo.fill(folder, Wiring(folder).workspace_store().store)
+    made = demo.fill(folder, Stores(folder).workspace_store().store)
     if made:
         _into_git(folder)
     print(terminal.line(f"{len(made)} conversations written to {_shortest(folder)}, as plain files in git."))

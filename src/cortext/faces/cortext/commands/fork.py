@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.safety import terminal
 from cortext.services.workspace.lifecycle import fork
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -28,7 +28,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Fork it."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), " ".join(options.session))
+    found = which(Stores(), " ".join(options.session))
     made = fork(found.place, found.session, options.at)
     if options.json:
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))

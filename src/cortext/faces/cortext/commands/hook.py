@@ -24,15 +24,16 @@ def run(arguments: list[str]) -> int:
     try:
         payload = sys.stdin.buffer.read(LARGEST)
         from cortext.services.hooks import handle
+        from cortext.services.workspace.known import adopt_workspace
         from cortext.wiring import tools
-        from cortext.wiring.app import Wiring, adopt_workspace
+        from cortext.wiring.stores import Stores
 
-        def wiring(folder: str) -> Wiring:
-            made = Wiring(folder)
+        def stores_at(folder: str) -> Stores:
+            made = Stores(folder)
             adopt_workspace(made.workspace)
             return made
 
-        answer = handle(wiring, tools.hooks(arguments[0] if arguments else ""), payload)
+        answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:
             print(answer)
     except BaseException as error:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Search
@@ -36,7 +36,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Do it, and say what there is."""
     options = parser().parse_args(arguments)
-    search = Wiring().search()
+    search = Stores().search()
     if options.action == "clear":
         search.clear()
         print("The index is deleted. The next search makes it anew.")

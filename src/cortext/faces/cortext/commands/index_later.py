@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
     """Do what a query did not wait for; where another process is at it already, there is nothing to do."""
-    wiring = Wiring()
-    wiring.listing().look_at_all()
-    wiring.search().refresh(patient=True)
+    stores = Stores()
+    stores.listing().look_at_all()
+    stores.search().refresh(patient=True)
     return 0

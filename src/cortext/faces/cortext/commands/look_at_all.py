@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
     """Look, and note that it was done."""
-    Wiring().listing().look_at_all()
+    Stores().listing().look_at_all()
     return 0

@@ -8,7 +8,7 @@ from argparse import ArgumentParser
 
 from cortext.safety import terminal
 from cortext.services.workspace.lifecycle import begin
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -27,7 +27,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Make it and say where."""
     options = parser().parse_args(arguments)
-    place = Wiring().workspace_store()
+    place = Stores().workspace_store()
     session = begin(place, options.type, " ".join(options.topic))
     if options.json:
         print(json.dumps({"id": session.id, "path": session.path, "title": session.title}, ensure_ascii=False))

@@ -14,7 +14,7 @@ from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Row
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -53,8 +53,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List, or go on to what needs the session itself."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    listing, told = look_around(wiring)
+    stores = Stores()
+    listing, told = look_around(stores)
     for line in told:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
@@ -62,7 +62,7 @@ def run(arguments: list[str]) -> int:
 
         found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False)
         if found:
-            print_table(found, listing, wiring.workspace)
+            print_table(found, listing, stores.workspace)
         else:
             print(_nothing(options))
         return 0
@@ -73,7 +73,7 @@ def run(arguments: list[str]) -> int:
         return _list(rows, options)
     from cortext.faces.cortext.commands._resume_one import resume_one
 
-    return resume_one(wiring, listing, rows, options)
+    return resume_one(stores, listing, rows, options)
 
 
 def _nothing(options: Namespace) -> str:

@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Found, Match
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
-    search = Wiring().search()
+    search = Stores().search()
     up_to_date(search, exact=options.exact)
     ask = search.messages if options.messages else search.search
     found = ask(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)

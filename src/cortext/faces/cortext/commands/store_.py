@@ -14,8 +14,8 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.library.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
-from cortext.wiring.app import Wiring
 from cortext.wiring.copying import copy_pairs, status
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -51,7 +51,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _copy(source: str, target: str, *, as_json: bool) -> int:
-    pairs = copy_pairs(Wiring(), source, target)
+    pairs = copy_pairs(Stores(), source, target)
     reports: list[tuple[NamedStore, NamedStore, CopyReport]] = []
     try:
         for begin, end in pairs:
@@ -78,7 +78,7 @@ def _print(source: NamedStore, target: NamedStore, report: CopyReport) -> None:
 
 
 def _status(*, as_json: bool) -> int:
-    found = status(Wiring())
+    found = status(Stores())
     if as_json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
         return 0
