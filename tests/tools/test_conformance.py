@@ -57,6 +57,7 @@ class FullTool(NativeWriter, Installer, Hooks, Headless, Protocol):
 
 class ClaudeSamples(LineSamples):
     project = claude.PROJECT
+    wrong_cursors = ({"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"})
     lines = claude.a_whole_life().lines
     said = tuple((role, "" if text in ("~", "Bash!", "Read!") else text) for role, text in claude.WHOLE_LIFE)
     unknown = (
@@ -117,6 +118,7 @@ class ClaudeSamples(LineSamples):
 
 class CodexSamples(LineSamples):
     project = "/work/boats"
+    wrong_cursors = ({"pages": 3}, {"pages": {"x": [1]}}, {"pages": {codex.THREAD: ["a", "b", "c"]}})
     lines = codex.everyday().lines
     said = (
         ("user", "Read note.txt, Ünïcode: 答え"),
@@ -190,6 +192,7 @@ class CodexSamples(LineSamples):
 
 class GeminiSamples(LineSamples):
     project = "/work/boats"
+    wrong_cursors = ({"offset": 300, "head": 1},)
     lines = gemini.everyday().lines
     said = (
         ("user", "Read note.txt, Ünïcode: 答え"),
@@ -257,6 +260,7 @@ class GeminiSamples(LineSamples):
 
 class OpenCodeSamples(Samples):
     project = "/work/place"
+    wrong_cursors = ({"sessions": None}, {"sessions": {"ses_one": ["x"]}}, {"sessions": {"no": [1, "a", 1]}})
     records = 5
     said = (
         ("user", "Read note.txt, Ünïcode: 答え"),

@@ -15,6 +15,7 @@ class Samples(ABC):
 
     project = ""  # the folder that it was held in, where the tool's format says
     records: int  # how many records it has
+    wrong_cursors: Sequence[Mapping[str, Any]] = ()  # which nearly look like one of the adapter's
     said: Sequence[tuple[str, str]]  # role and text of every message that is read, in order
 
     # Settings files that users have, path in the project → text: each set is merged into and restored byte for byte.
