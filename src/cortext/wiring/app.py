@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cortext.llm.base import Model
     from cortext.llm.connection import Limits
     from cortext.services.assistant.backfill import Embedder
-    from cortext.services.assistant.claims import HeldChats
+    from cortext.services.assistant.held_chats import HeldChats
     from cortext.services.assistant.turn import Assistant
     from cortext.services.assistant.worker import ChatWorker
     from cortext.services.capture.capture import Capture
@@ -317,19 +317,18 @@ class Wiring:
 
     def chat_worker(self, assistant: Assistant, *, at_once: int = 20) -> ChatWorker:
         """What looks after the assistant's sessions while nobody waits."""
-        from cortext.index.chores import Chores
+        from cortext.index.background_jobs import BackgroundJobs
         from cortext.io import locks
-        from cortext.services.assistant.chores import ServerToDo
-        from cortext.services.assistant.worker import ChatWorker
+        from cortext.services.assistant.worker import ChatWorker, ServerJobs
 
         place = self.chat_place()
         server = self.server(place) if place.address else None
-        served = ServerToDo(server.chores()) if server else None
+        served = ServerJobs(server.chores()) if server else None
         lock = os.path.join(folders.chat_sessions(self.settings), ".cortext", "worker.lock")
         return ChatWorker(
             assistant.store,
             served or self.listing(),
-            served or Chores(folders.cache(), place.root),
+            served or BackgroundJobs(folders.cache(), place.root),
             embedder=self.embedder,
             models=assistant.models,
             lock=None if server else locks.Lock(lock),
@@ -351,7 +350,7 @@ class Wiring:
 
     def bot_chats(self, updates: FileUpdates | ServerUpdates) -> HeldChats | None:
         """The chats of a bot that this process works on; None where one process has them all."""
-        from cortext.services.assistant.claims import HeldChats
+        from cortext.services.assistant.held_chats import HeldChats
         from cortext.store.files.assistant import FileUpdates
 
         return None if isinstance(updates, FileUpdates) else HeldChats(updates)
