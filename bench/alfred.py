@@ -182,8 +182,8 @@ def _worker(histories: dict[str, History], rounds: int) -> None:
         began = time.perf_counter()
         worker._listing.refresh()
         for chore in ("embed", "summarise"):
-            for due in worker._chores.due(chore):
-                worker._chores.settled(chore, due)  # as if no session were due
+            for due in worker._jobs.due(chore):
+                worker._jobs.settled(chore, due)  # as if no session were due
         print(f"{name} sessions: the list was built in {time.perf_counter() - began:.1f} s")
         passes = []
         for _ in range(rounds * 4):

@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING
 
 from cortext.config import folders
 from cortext.errors import ConfigError
-from cortext.index.chores import Chores
+from cortext.index.background_jobs import BackgroundJobs
 from cortext.io import files as fsio
 from cortext.io import locks
-from cortext.services.assistant.chores import ServerToDo
-from cortext.services.assistant.claims import HeldChats
 from cortext.services.assistant.context import ContextBuilder
+from cortext.services.assistant.held_chats import HeldChats
 from cortext.services.assistant.memory import Memory
 from cortext.services.assistant.sessions import COMMAND_LINE, ChatSessions
 from cortext.services.assistant.turn import Assistant, Models
-from cortext.services.assistant.worker import ChatWorker
+from cortext.services.assistant.worker import ChatWorker, ServerJobs
 from cortext.store.assistant import Chats, Facts
 from cortext.store.files.assistant import FileChats, FileFacts, FileUpdates
 from cortext.wiring.models import choose_model, embedder
@@ -62,12 +61,12 @@ def build_worker(stores: Stores, assistant: Assistant, *, at_once: int = 20) -> 
     """What looks after the assistant's sessions while nobody waits."""
     location, settings = stores.location(CHAT), stores.settings
     server = stores.server(location) if location.address else None
-    served = ServerToDo(server.chores()) if server else None
+    served = ServerJobs(server.chores()) if server else None
     lock = os.path.join(folders.chat_sessions(settings), ".cortext", "worker.lock")
     return ChatWorker(
         assistant.store,
         served or stores.listing(),
-        served or Chores(folders.cache(), location.root),
+        served or BackgroundJobs(folders.cache(), location.root),
         embedder=embedder,
         models=assistant.models,
         lock=None if server else locks.Lock(lock),

@@ -161,13 +161,10 @@ class Loop(TalkLoop):
         self._asked = session_id, None
         self.answer(talk)
 
-    def answer(self, talk: Talk) -> None:
-        try:
-            super().answer(talk)
-        finally:
-            self._unsaved = talk if talk.pending else None
-            self.assistant.models.give_back(talk.model)
-            self._end_turn(*self._asked, talk)
+    def answered(self, talk: Talk) -> None:
+        self._unsaved = talk if talk.pending else None
+        self.assistant.models.give_back(talk.model)
+        self._end_turn(*self._asked, talk)
 
     def _model(self) -> Model:
         """Who answers. Asked for first: without one no session is begun."""

@@ -77,6 +77,9 @@ class Loop(TalkLoop):
         self.held.talk.say(words)
         return self.held.talk
 
+    def answered(self, talk: Talk) -> None:
+        """The session stays open: there is nothing to give back."""
+
     def first_prompt(self) -> None:
         self.held.talk.warm()
         self._drop_abandoned()

@@ -16,8 +16,8 @@ from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, Store
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created
+from cortext.services.assistant.held_chats import Taken, Updates
 from cortext.services.assistant.turn import Assistant, answer_to, unanswered_calls, what_is_missing
-from cortext.services.assistant.updates import Taken, Updates
 from cortext.services.library.stores import settle
 from cortext.services.talk.context import REMARK, cut_by
 from cortext.services.talk.turn import Note, Talk, Text, cut_error

@@ -56,6 +56,10 @@ class TalkLoop(ABC):
         show_call(call)
 
     @abstractmethod
+    def answered(self, talk: Talk) -> None:
+        """An answer is over, also one that failed or was stopped."""
+
+    @abstractmethod
     def leave(self) -> bool:
         """The user wants to leave; whether we may go."""
 
@@ -111,18 +115,23 @@ class TalkLoop(ABC):
             self.answer(talk)
 
     def answer(self, talk: Talk) -> None:
-        """Ask for the next turn and show it."""
+        """Ask for the next turn and show it. What is slow comes before the notes: after them people type on."""
+        failed: CortextError | None = None
         try:
             show_answer(talk, on_call=self.show_call)
-            if talk.stopped:
-                came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
-                note(f"stopped; {came}; /retry asks again")
-            elif talk.cut:
-                self.fail(cut_error(talk.cut, "/continue goes on where it stopped"))
         except CortextError as error:
-            if isinstance(error, ModelError):
-                error.hint = f"{error.hint}; /retry asks again".removeprefix("; ")
-            self.fail(error)
+            failed = error
+        finally:
+            self.answered(talk)
+        if isinstance(failed, ModelError):
+            failed.hint = f"{failed.hint}; /retry asks again".removeprefix("; ")
+        elif failed is None and talk.stopped:
+            came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
+            note(f"stopped; {came}; /retry asks again")
+        elif failed is None and talk.cut:
+            failed = cut_error(talk.cut, "/continue goes on where it stopped")
+        if failed is not None:
+            self.fail(failed)
         for line in talk.view.news():
             note(line)
         if self.prompt.live:

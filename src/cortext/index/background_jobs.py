@@ -35,8 +35,8 @@ class Due(NamedTuple):
     last_active: str
 
 
-class Chores:
-    """The chores that are due in the sessions of one store."""
+class BackgroundJobs:
+    """The jobs that are due in the sessions of one store."""
 
     def __init__(self, folder: str, root: str) -> None:
         self._database: sqlite3.Connection = connect(folder)

@@ -12,7 +12,9 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from cortext.errors import CortextError, TakenOver
-from cortext.store.assistant import SharedUpdates, Taken
+from cortext.store.assistant import SharedUpdates, Taken, Updates
+
+__all__ = ["HeldChats", "Taken", "Updates"]  # a face knows the updates of a messenger from here
 
 
 class HeldChats:
