@@ -143,4 +143,4 @@ def test_a_resume_says_if_the_last_messages_could_not_be_captured(
     with WorkspaceStore(str(work)).open(log.parent.parent.name):
         printed = cortext("resume", "001", "--print", cwd=work, env={"CORTEXT_STORE_LOCK_TIMEOUT": "0.1"})
     assert printed.code == 0 and "How many are there?" in printed.out, printed.err
-    assert "seven herons" not in printed.out and "what was said last may be missing" in printed.err
+    assert "seven herons" not in printed.out and "the latest messages may be missing" in printed.err

@@ -1,4 +1,4 @@
-"""What the tests of the models share: each provider on loopback, and what came of asking it."""
+"""What the tests of the models share: each provider on loopback, and the outcome of a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOOK_UP = ToolSpec(
 
 
 def model(provider: str, server: ModelServer | str, limits: Limits = QUICK, name: str = "test-model") -> Provider:
-    """A model of that provider that asks this server."""
+    """Return a model of that provider that uses this server."""
     url = server if isinstance(server, str) else server.url
     environ = {
         "OPENAI_BASE_URL": f"{url}/v1",
@@ -50,14 +50,14 @@ def model(provider: str, server: ModelServer | str, limits: Limits = QUICK, name
 
 
 def ask(*texts: str, **more: Any) -> Request:
-    """A talk of these texts, the user's first."""
+    """Return a request with these texts, the user's first."""
     roles = (USER, ASSISTANT)
-    messages = [Message(role=roles[place % 2], content=text) for place, text in enumerate(texts)]
+    messages = [Message(role=roles[index % 2], content=text) for index, text in enumerate(texts)]
     return Request(messages=messages, **more)
 
 
 class Outcome:
-    """Everything that came until the end, or until the error."""
+    """Everything that arrived until the end or the error."""
 
     def __init__(self, asked: Any, request: Request) -> None:
         self.events: list[Event] = []
@@ -91,12 +91,12 @@ class Outcome:
 
     @property
     def said(self) -> list[Event]:
-        """What the model said: everything but notes and the end."""
+        """What the model said: everything except notes and the end."""
         return [event for event in self.events if isinstance(event, Text | Thinking | Call)]
 
 
 def called(call: Call, text: str = "") -> Message:
-    """The assistant's message with a call, as a session keeps it."""
+    """Return the assistant's message with a call, as a session stores it."""
     parts = [Part(TEXT, text=text)] if text else []
     return Message(
         role=ASSISTANT, content=text, parts=[*parts, Part(TOOL_CALL, id=call.id, name=call.name, input=call.input)]
@@ -104,7 +104,7 @@ def called(call: Call, text: str = "") -> Message:
 
 
 def answered(call: Call, output: str, *, is_error: bool = False) -> Message:
-    """The tool's answer to it."""
+    """Return the tool's answer to it."""
     return Message(
         role=TOOL, parts=[Part(TOOL_RESULT, call_id=call.id, name=call.name, output=output, is_error=is_error)]
     )

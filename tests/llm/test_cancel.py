@@ -1,4 +1,4 @@
-"""A request that is stopped: at once, from any thread, and the server sees it."""
+"""Stopping a request: at once, from any thread, and noticed by the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.model_server import ModelServer, Reply
 
 pytestmark = pytest.mark.req("MODEL-02")
 EACH = pytest.mark.parametrize("provider", PROVIDERS)
-PATIENT = replace(QUICK, silence=600)  # so that no time-out of ours ends what a cancel should
+PATIENT = replace(QUICK, silence=600)  # so that no timeout of ours ends what a cancel should
 LONG = "One two three four five six seven eight."
 
 
@@ -36,7 +36,7 @@ def test_cancel_breaks_the_connection(provider: str, hold_at: int, server: Model
 
     assert isinstance(outcome.error, ModelCut) and "stopped" in outcome.error.message
     server.wait_for_hang_up()
-    assert len(server.turns) == 1, "what was stopped is not asked again"
+    assert len(server.turns) == 1, "a stopped request is not retried"
     assert Outcome(asked, ask("Again")).error is None, "the model can be asked again afterwards"
 
 
@@ -63,12 +63,12 @@ def test_cancel_before_the_first_event_counts(provider: str, server: ModelServer
         list(events)
 
 
-def test_cancel_ends_a_wait_between_two_tries(server: ModelServer) -> None:
+def test_cancel_ends_a_wait_between_two_attempts(server: ModelServer) -> None:
     asked = model("openai", server, replace(PATIENT, pause=600, longest_pause=600))
     server.push(Reply.error(429))
     threads = []
     with pytest.raises(ModelCut):
-        for _ in asked.stream(ask("Go")):  # the note that says how long it will wait
+        for _ in asked.stream(ask("Go")):  # the note about the wait
             threads.append(threading.Timer(0.05, asked.cancel))
             threads[-1].start()
 

@@ -1,4 +1,4 @@
-"""Which model is asked where none is named, what a name means, and what never reaches any of them."""
+"""Which model is used if none is named, what a name means, and what never reaches any of them."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def chosen(name: str = "") -> str:
 
 
 @pytest.mark.req("MODEL-01")
-def test_first_usable_in_the_documented_order(bare: Path, monkeypatch: pytest.MonkeyPatch, server: ModelServer) -> None:
-    """Built up from the last choice to the first: each newcomer is preferred to what was there."""
+def test_the_first_usable_model_in_documented_order(
+    bare: Path, monkeypatch: pytest.MonkeyPatch, server: ModelServer
+) -> None:
+    """Built up from the last choice to the first: each newcomer takes precedence."""
     found = []
     install(bare, "codex")
     found.append(chosen())
@@ -62,11 +64,11 @@ def test_first_usable_in_the_documented_order(bare: Path, monkeypatch: pytest.Mo
     found.append(chosen())
 
     assert [name.partition("/")[0] for name in found] == ["cli", "cli", "ollama", "gemini", "openai", "anthropic"]
-    assert found[:3] == ["cli/codex", "cli/claude", "ollama/test-model:latest"], "an embedding model is no talker"
+    assert found[:3] == ["cli/codex", "cli/claude", "ollama/test-model:latest"], "an embedding model cannot chat"
 
 
 @pytest.mark.req("MODEL-01")
-def test_nothing_at_hand_says_the_three_ways() -> None:
+def test_without_any_model_the_error_names_three_ways() -> None:
     with pytest.raises(NoModel) as caught:
         chosen()
 
@@ -84,7 +86,7 @@ def test_nothing_at_hand_says_the_three_ways() -> None:
 
 
 @pytest.mark.req("MODEL-01")
-def test_name_by_option_then_variable_then_setting(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_option_precedes_a_variable_and_a_setting(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     settings = bare / "config.toml"
     settings.write_text('[model]\nname = "openai/from-the-file"\n', encoding="utf-8")
@@ -98,7 +100,7 @@ def test_name_by_option_then_variable_then_setting(bare: Path, monkeypatch: pyte
 
 
 @pytest.mark.req("MODEL-01")
-def test_provider_alone_means_its_usual_model(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_provider_alone_means_its_default_model(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     usual = chosen("anthropic")
     monkeypatch.setenv("ANTHROPIC_MODEL", "another")
@@ -109,7 +111,7 @@ def test_provider_alone_means_its_usual_model(monkeypatch: pytest.MonkeyPatch) -
     assert "GEMINI_API_KEY" in caught.value.hint
 
 
-def test_other_endpoint_needs_no_key_and_names_its_own_model(
+def test_another_endpoint_needs_no_key_and_has_its_own_model(
     monkeypatch: pytest.MonkeyPatch, server: ModelServer
 ) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
@@ -122,8 +124,8 @@ def test_other_endpoint_needs_no_key_and_names_its_own_model(
 
 
 @pytest.mark.req("MODEL-01")
-def test_key_without_its_library(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another one is taken if there is one; else it says how to get the library."""
+def test_a_key_without_its_library(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another model is used if there is one; otherwise the error says how to install the library."""
     import importlib.util
 
     found = importlib.util.find_spec
@@ -139,7 +141,7 @@ def test_key_without_its_library(bare: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("provider", ["anthropic", "openai", "gemini"])
-def test_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
+def test_a_missing_key_is_reported_before_anything_is_sent(provider: str) -> None:
     with pytest.raises(NoModel) as caught:
         chosen(f"{provider}/some-model")
 
@@ -147,14 +149,14 @@ def test_missing_key_is_told_before_anything_is_sent(provider: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["gpt-4o", "nobody/x", "/", "claude"])
-def test_unknown_name_says_what_is_known(name: str) -> None:
+def test_an_unknown_name_lists_the_known_ones(name: str) -> None:
     with pytest.raises(UsageError) as caught:
         chosen(name)
 
     assert "anthropic/…" in caught.value.hint and "cli/…" in caught.value.hint
 
 
-def test_program_that_is_not_installed_or_unknown() -> None:
+def test_a_missing_or_unknown_program_is_an_error() -> None:
     with pytest.raises(NoModel) as caught:
         chosen("cli/claude")
     assert "npm install -g @anthropic-ai/claude-code" in caught.value.hint
@@ -165,8 +167,8 @@ def test_program_that_is_not_installed_or_unknown() -> None:
 
 
 @pytest.mark.req("SAFE-04")
-def test_repository_cannot_choose_the_model(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Who is asked is the user's choice until the workspace is trusted."""
+def test_a_repository_cannot_choose_the_model(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model is the user's choice until the workspace is trusted."""
     workspace = bare / "theirs"
     (workspace / ".workspace").mkdir(parents=True)
     (workspace / ".workspace" / "config.toml").write_text(
@@ -179,14 +181,14 @@ def test_repository_cannot_choose_the_model(bare: Path, monkeypatch: pytest.Monk
     assert set(stores.settings.ignored) == {"model.name", "model.mask", "model.retries"}
 
 
-def test_wrong_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "many")
     with pytest.raises(ConfigError):
         load()
 
 
 class Listener:
-    """A model that only listens."""
+    """A model that only records requests."""
 
     name, context, takes_tools = "listener/x", 100, True
 
@@ -211,7 +213,7 @@ class Listener:
 
 
 @pytest.mark.req("SAFE-02")
-def test_secrets_are_masked_before_sending_and_told_once() -> None:
+def test_secrets_are_masked_before_sending_and_reported_once() -> None:
     listener = Listener()
     masked = Masked(listener)
     talk = [
@@ -227,11 +229,11 @@ def test_secrets_are_masked_before_sending_and_told_once() -> None:
 
     assert all(SECRET not in str(heard) and OTHER not in str(heard) for heard in listener.heard)
     assert "[masked anthropic-key " in listener.heard[0].messages[0].content
-    assert SECRET in talk[0].content, "what is stored stays as it was"
+    assert SECRET in talk[0].content, "the stored message is unchanged"
     (note,) = [event for event in first if isinstance(event, Note)]
     assert "anthropic-key" in note.text and "github" in note.text and SECRET not in note.text
-    assert [type(event) for event in second] == [Text, Done], "the same secret is told once"
-    assert listener.heard[1].messages[1] is talk[1], "what holds no secret is sent as it is"
+    assert [type(event) for event in second] == [Text, Done], "the same secret is reported once"
+    assert listener.heard[1].messages[1] is talk[1], "a message without secrets is sent unchanged"
 
 
 def test_closing_a_masked_stream_closes_the_model() -> None:
@@ -245,7 +247,7 @@ def test_closing_a_masked_stream_closes_the_model() -> None:
     assert listener.closed == 1
 
 
-def test_masking_can_be_switched_off_by_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_user_can_switch_masking_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("CORTEXT_MODEL_MASK", "no")
 
@@ -265,11 +267,11 @@ def test_masking_can_be_switched_off_by_the_user(monkeypatch: pytest.MonkeyPatch
         ("[::1]:1234", "http://[::1]:1234"),
     ],
 )
-def test_address_of_ollama(given: str, address: str) -> None:
+def test_ollama_host_becomes_an_address(given: str, address: str) -> None:
     assert ollama_api.address({"OLLAMA_HOST": given}) == address
 
 
-def test_sizes_and_places() -> None:
+def test_sizes_and_loopback_addresses() -> None:
     assert context_of("gpt-4o-mini") == 128_000 and context_of("gpt-4") == 8_192
     assert context_of("library/llama3.1:8b") == 131_072 and context_of("claude-x") == 200_000
     assert context_of("nobody-knows-it") == DEFAULT
@@ -278,7 +280,7 @@ def test_sizes_and_places() -> None:
 
 
 def test_nothing_heavy_is_imported_to_choose(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The libraries cost up to two seconds: they wait until the user is typing."""
+    """The libraries take up to two seconds to import: that waits until the user is typing."""
     import subprocess
     import sys
 
@@ -302,13 +304,13 @@ def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "0")
     model = choose_model(Stores().settings, Stores().folder, "")
-    with pytest.raises(ModelUnreachable) as told:
+    with pytest.raises(ModelUnreachable) as raised:
         list(model.stream(Request(messages=[Message(role=USER, content="Hello")])))
-    assert "127.0.0.1:9" in f"{told.value.message} {told.value.hint}"
+    assert "127.0.0.1:9" in f"{raised.value.message} {raised.value.hint}"
 
 
 @pytest.mark.req("MODEL-01")
-def test_the_docs_name_the_models_of_the_code() -> None:
+def test_the_docs_name_the_default_models() -> None:
     docs = Path(__file__).parents[2] / "docs"
     text = (docs / "models.md").read_text(encoding="utf-8")
     for module in (anthropic_api, openai_api, gemini_api):

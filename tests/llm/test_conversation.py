@@ -1,4 +1,4 @@
-"""Any messages at all, in the order that every provider demands."""
+"""Any messages, arranged as every provider demands."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ messages = some.builds(
     parts=some.one_of(some.none(), some.lists(parts, max_size=4)),
     partial=some.booleans(),
 )
-talks = some.lists(messages, max_size=8)
+conversations = some.lists(messages, max_size=8)
 
 
 def body(provider: str, request: Request) -> dict[str, Any]:
-    """What would be sent, as the server would read it."""
+    """Return what would be sent, as the server would read it."""
     if provider == "anthropic":
         made = anthropic_api._body("m", request, 100)
     elif provider == "gemini":
@@ -68,24 +68,24 @@ def body(provider: str, request: Request) -> dict[str, Any]:
 
 @pytest.mark.req("MODEL-02")
 @settings(max_examples=60)
-@given(talks)
-def test_any_talk_obeys_the_rules_of_every_provider(talk: list[Message]) -> None:
-    request = Request(messages=talk)
+@given(conversations)
+def test_any_conversation_obeys_the_rules_of_every_provider(conversation: list[Message]) -> None:
+    request = Request(messages=conversation)
     try:
-        told = turns(request)
+        found = turns(request)
     except UsageError:
-        assert not any(message.text.strip() for message in talk if not message.partial)
+        assert not any(message.text.strip() for message in conversation if not message.partial)
         return
 
-    assert told[0].role == USER and told[-1].role == USER
+    assert found[0].role == USER and found[-1].role == USER
     for provider in PROVIDERS:
         assert broken_rules(provider, body(provider, request)) == [], provider
-    assert turns(request) == told, "the same messages are always told the same way"
+    assert turns(request) == found, "the same messages always give the same turns"
     assert prompt(request)[:1] != "/"
 
 
-def test_rules_can_be_broken() -> None:
-    """The rules themselves: a talk that is sent as it stands is refused by all of them."""
+def test_the_rules_detect_violations() -> None:
+    """Every provider's rules reject a conversation that is sent unchanged."""
     call = {"id": "x y", "function": {"name": "a.b", "arguments": "[]"}}
     chat = [{"role": "assistant", "content": "", "tool_calls": [call]}, {"role": "user", "content": " "}]
     blocks = [{"type": "tool_use", "id": "x y", "name": "a.b", "input": []}]
@@ -97,8 +97,8 @@ def test_rules_can_be_broken() -> None:
     assert len(broken_rules("gemini", {"contents": [{"role": "model", "parts": parts}]})) >= 3
 
 
-def told(*talk: Message) -> list[Turn]:
-    return turns(Request(messages=list(talk)))
+def to_turns(*conversation: Message) -> list[Turn]:
+    return turns(Request(messages=list(conversation)))
 
 
 def call(key: str, name: str = "look") -> Message:
@@ -109,10 +109,10 @@ def result(key: str, output: str) -> Message:
     return Message(role=TOOL, parts=[Part(TOOL_RESULT, call_id=key, output=output)])
 
 
-def test_result_that_came_late_stands_behind_its_call() -> None:
+def test_a_late_result_is_moved_to_its_call() -> None:
     user = Message(role=USER, content="wait")
 
-    first, assistant, after, *rest = told(
+    first, assistant, after, *rest = to_turns(
         Message(role=USER, content="go"), call("a"), user, Message(role=ASSISTANT, content="yes"), result("a", "late")
     )
 
@@ -120,53 +120,58 @@ def test_result_that_came_late_stands_behind_its_call() -> None:
     assert after.text == "wait" and rest[0].text == "yes"
 
 
-def test_call_without_a_result_says_so() -> None:
-    *_, last = told(Message(role=USER, content="go"), call("a"), Message(role=USER, content="stop"))
+def test_a_call_without_a_result_gets_a_placeholder() -> None:
+    *_, last = to_turns(Message(role=USER, content="go"), call("a"), Message(role=USER, content="stop"))
 
     assert (last.answers[0].output, last.answers[0].is_error, last.text) == (NOT_RECORDED, True, "stop")
 
 
-def test_result_without_a_call_is_kept_as_words() -> None:
-    (only,) = told(Message(role=USER, content="go"), result("nobody", "lost words"))
+def test_a_result_without_a_call_becomes_text() -> None:
+    (only,) = to_turns(Message(role=USER, content="go"), result("nobody", "lost words"))
 
     assert only.answers == [] and "lost words" in only.text
 
 
 @pytest.mark.req("SAFE-06")
-def test_call_nested_too_deep_is_left_out_and_the_talk_goes_on() -> None:
+def test_a_call_that_is_nested_too_deeply_is_left_out() -> None:
     deep: Any = {"end": 1}
     for _ in range(20_000):
         deep = [deep]
-    talk = [Message(role=USER, content="go"), Message(role=ASSISTANT, parts=[Part(TOOL_CALL, id="a", input=deep)])]
+    conversation = [
+        Message(role=USER, content="go"),
+        Message(role=ASSISTANT, parts=[Part(TOOL_CALL, id="a", input=deep)]),
+    ]
 
-    _, assistant, _ = told(*talk)
+    _, assistant, _ = to_turns(*conversation)
 
     assert assistant.calls[0].input == {"input": TOO_DEEP}
     for provider in PROVIDERS:
-        assert broken_rules(provider, body(provider, Request(messages=talk))) == []
+        assert broken_rules(provider, body(provider, Request(messages=conversation))) == []
 
 
-def test_same_id_twice_is_two_calls() -> None:
-    talk = told(Message(role=USER, content="go"), call("1"), result("1", "one"), call("1"), result("1", "two"))
+def test_a_repeated_call_id_is_two_calls() -> None:
+    conversation = to_turns(
+        Message(role=USER, content="go"), call("1"), result("1", "one"), call("1"), result("1", "two")
+    )
 
-    assert [answer.output for turn in talk for answer in turn.answers] == ["one", "two"]
-    assert len({made.id for turn in talk for made in turn.calls}) == 2
-
-
-def test_talk_that_ends_with_the_assistant_asks_it_to_go_on() -> None:
-    assert told(Message(role=USER, content="go"), Message(role=ASSISTANT, content="I"))[-1].text == GO_ON
+    assert [answer.output for turn in conversation for answer in turn.answers] == ["one", "two"]
+    assert len({made.id for turn in conversation for made in turn.calls}) == 2
 
 
-def test_nothing_to_ask_is_an_error() -> None:
+def test_a_conversation_that_ends_with_the_assistant_is_continued() -> None:
+    assert to_turns(Message(role=USER, content="go"), Message(role=ASSISTANT, content="I"))[-1].text == GO_ON
+
+
+def test_an_empty_conversation_is_an_error() -> None:
     with pytest.raises(UsageError):
-        told(Message(role=USER, content=" "))
+        to_turns(Message(role=USER, content=" "))
 
 
 @pytest.mark.parametrize(
     ("name", "clean"),
     [("look.up", "look_up"), ("mcp__a-b", "mcp__a-b"), ("", "tool"), ("9x", "tool_9x"), ("ü" * 99, "_" * 64)],
 )
-def test_names_are_made_fit(name: str, clean: str) -> None:
+def test_tool_names_are_made_valid(name: str, clean: str) -> None:
     assert tool_name(name) == clean
 
 
@@ -180,10 +185,10 @@ values = some.recursive(
 kinds = some.sampled_from(["message_start", "message", "content_block_start", "content_block_delta", "message_delta"])
 
 
-@pytest.mark.parametrize("provider", ["openai", "anthropic"])  # the libraries of the others check the shape themselves
+@pytest.mark.parametrize("provider", ["openai", "anthropic"])  # the other libraries validate the shape themselves
 @settings(max_examples=50)
 @given(chunks=some.lists(some.dictionaries(some.sampled_from(FIELDS), values, max_size=4), max_size=3), kind=kinds)
-def test_answer_of_any_shape_is_no_crash(provider: str, chunks: list[dict[str, Any]], kind: str) -> None:
+def test_an_answer_of_any_shape_does_not_crash(provider: str, chunks: list[dict[str, Any]], kind: str) -> None:
     from cortext.llm.faults import Failed
 
     asked = model(provider, "http://127.0.0.1:9")
@@ -191,15 +196,15 @@ def test_answer_of_any_shape_is_no_crash(provider: str, chunks: list[dict[str, A
     try:
         list(asked._events(request, iter([{**chunk, "type": kind} for chunk in chunks])))
     except Failed:
-        pass  # "unfinished": the right answer to most of these
+        pass  # "unfinished" is right for most of these
 
 
-def test_pieces_of_calls_are_put_together() -> None:
+def test_pieces_of_calls_are_assembled() -> None:
     calls = Calls({"look_up": "look.up"})
     calls.add(0, "a", "look_up", '{"wo')
     calls.add(1, "b", "other", "")
     calls.add(0, "", "", 'rd": 1}')
-    calls.add(0, "c", "look_up", "[1]")  # some servers count every call as the first
+    calls.add(0, "c", "look_up", "[1]")  # some servers give every call index 0
 
     made = calls.made()
 

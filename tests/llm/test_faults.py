@@ -32,7 +32,7 @@ def models() -> Iterator[tuple[ModelServer, dict[str, Provider]]]:
 
 @pytest.mark.parametrize("kind", ["cut_after", "end_after", "garbage_after", "error_after"])
 @EACH
-def test_stream_broken_at_any_place_says_nothing_twice(
+def test_a_stream_broken_anywhere_says_nothing_twice(
     provider: str, kind: str, models: tuple[ModelServer, dict[str, Provider]]
 ) -> None:
     server, made = models
@@ -49,7 +49,7 @@ def test_stream_broken_at_any_place_says_nothing_twice(
         outcome = Outcome(made[provider], talk)
         asked = len(server.turns)
         if outcome.error is None:
-            # Either the fault came after the end of the answer, or before its first word, and it was asked again.
+            # Either the fault came after the end of the answer, or before its first text and there was a retry.
             assert (outcome.text, outcome.thinking) == (whole.text, whole.thinking), f"at {place}"
             assert [call.name for call in outcome.calls] == ["look.up"]
             assert outcome.done is not None
@@ -63,7 +63,7 @@ def test_stream_broken_at_any_place_says_nothing_twice(
             seen.add("cut")
 
     assert "cut" in seen and "whole" in seen
-    assert ("again" in seen) == (kind != "garbage_after"), "what cannot be understood is not asked for again"
+    assert ("again" in seen) == (kind != "garbage_after"), "what cannot be understood is not retried"
 
 
 def replace_reply(reply: Reply, kind: str, place: int) -> Reply:
@@ -74,7 +74,7 @@ def replace_reply(reply: Reply, kind: str, place: int) -> Reply:
 
 @pytest.mark.parametrize("kind", ["cut_after", "garbage_after"])
 @EACH
-def test_whole_answer_that_is_broken_is_an_error(provider: str, kind: str, server: ModelServer) -> None:
+def test_a_broken_complete_answer_is_an_error(provider: str, kind: str, server: ModelServer) -> None:
     server.push(replace_reply(Reply(text="One two three."), kind, 0))
 
     outcome = Outcome(model(provider, server, replace(QUICK, streaming=False, retries=0)), ask("Go"))
@@ -119,7 +119,7 @@ def test_every_status_becomes_our_error(provider: str, models: tuple[ModelServer
 
 
 @EACH
-def test_rate_limit_is_waited_for_and_told(provider: str, server: ModelServer) -> None:
+def test_a_rate_limit_is_waited_for_with_a_note(provider: str, server: ModelServer) -> None:
     server.push(Reply(status=429, text="slow down", retry_after="0"), Reply.error(503), "Here I am.")
 
     outcome = Outcome(model(provider, server), ask("Go"))
@@ -130,7 +130,7 @@ def test_rate_limit_is_waited_for_and_told(provider: str, server: ModelServer) -
 
 
 @pytest.mark.parametrize("provider", ["openai", "anthropic", "gemini"])  # Ollama has no such header
-def test_wait_that_is_too_long_is_not_waited(provider: str, server: ModelServer) -> None:
+def test_a_wait_that_is_too_long_is_an_error(provider: str, server: ModelServer) -> None:
     server.push(Reply(status=429, text="come back later", retry_after="3600"))
 
     outcome = Outcome(model(provider, server), ask("Go"))
@@ -140,7 +140,7 @@ def test_wait_that_is_too_long_is_not_waited(provider: str, server: ModelServer)
 
 
 @pytest.mark.parametrize("words", ["You exceeded your current quota (insufficient_quota)", "credit balance is too low"])
-def test_empty_account_is_not_asked_again(words: str, server: ModelServer) -> None:
+def test_an_empty_account_is_not_retried(words: str, server: ModelServer) -> None:
     server.push(Reply.error(429, words))
 
     outcome = Outcome(model("openai", server), ask("Go"))
@@ -148,7 +148,7 @@ def test_empty_account_is_not_asked_again(words: str, server: ModelServer) -> No
     assert isinstance(outcome.error, ModelRefused) and len(server.turns) == 1
 
 
-def test_page_instead_of_an_answer_is_told(server: ModelServer) -> None:
+def test_a_web_page_instead_of_an_answer_is_an_error(server: ModelServer) -> None:
     """An address without its /v1 often leads to a web page, with a status of 200."""
     asked = model("openai", server, replace(QUICK, streaming=False, retries=0))
     events = asked._events(ask("Go"), iter(["<html>Welcome</html>"]))
@@ -160,9 +160,9 @@ def test_page_instead_of_an_answer_is_told(server: ModelServer) -> None:
 
 
 @EACH
-def test_nobody_there(provider: str) -> None:
+def test_an_unreachable_server_is_an_error(provider: str) -> None:
     with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))  # bound and not listening: refused at once
+        taken.bind(("127.0.0.1", 0))  # bound but not listening: refused at once
         outcome = Outcome(model(provider, f"http://127.0.0.1:{taken.getsockname()[1]}"), ask("Go"))
 
     assert isinstance(outcome.error, ModelUnreachable) and outcome.notes == []
@@ -172,7 +172,7 @@ def test_nobody_there(provider: str) -> None:
 
 
 @EACH
-def test_silent_server_is_given_up(provider: str, server: ModelServer) -> None:
+def test_a_silent_server_is_given_up(provider: str, server: ModelServer) -> None:
     asked = model(provider, server, Limits(silence=0.3, pause=0.01))
     never = threading.Event()
     server.push(Reply(text="One two.", hold=never, hold_at=0))
@@ -186,8 +186,8 @@ def test_silent_server_is_given_up(provider: str, server: ModelServer) -> None:
 
 
 @EACH
-def test_closed_keep_alive_connection_is_opened_again(provider: str) -> None:
-    """A server that went away between two turns costs a retry at most, never an error."""
+def test_a_closed_keep_alive_connection_is_reopened(provider: str) -> None:
+    """A server that restarted between two turns costs a retry at most, never an error."""
     with ModelServer() as first:
         asked = model(provider, first)
         assert Outcome(asked, ask("Go")).error is None
@@ -197,7 +197,7 @@ def test_closed_keep_alive_connection_is_opened_again(provider: str) -> None:
 
 @pytest.mark.parametrize("url", ["not an address", "http://[half", "ftp://127.0.0.1", "http://127.0.0.1:99999"])
 @EACH
-def test_address_that_is_none(provider: str, url: str) -> None:
+def test_an_invalid_address_is_an_error(provider: str, url: str) -> None:
     asked = model(provider, url)
     asked.warm()
 
@@ -206,14 +206,14 @@ def test_address_that_is_none(provider: str, url: str) -> None:
     assert outcome.error is not None and outcome.error.hint and outcome.notes == []
 
 
-def test_missing_library_says_how_to_get_it() -> None:
+def test_a_missing_library_says_how_to_install_it() -> None:
     with pytest.raises(NoModel) as caught:
         provider_module.library("openai/x", "no_such_library")
 
     assert "pip install 'cortext-cli[models]'" in caught.value.hint
 
 
-def test_ollama_says_how_to_fetch_a_model(server: ModelServer) -> None:
+def test_ollama_says_how_to_pull_a_model(server: ModelServer) -> None:
     server.push(Reply.error(404, "model 'test-model' not found"))
 
     outcome = Outcome(model("ollama", server), ask("Go"))
@@ -221,7 +221,7 @@ def test_ollama_says_how_to_fetch_a_model(server: ModelServer) -> None:
     assert isinstance(outcome.error, ModelRefused) and outcome.error.hint == "fetch it with: ollama pull test-model"
 
 
-def test_words_of_a_server_are_short_and_hold_no_secret() -> None:
+def test_a_server_s_message_is_short_and_contains_no_secret() -> None:
     fault = Fault("openai/x", place="https://me:pass@host/v1", secret=KEY)
     other = "sk-ant-api03-" + "a1B2" * 24
 

@@ -1,4 +1,4 @@
-"""A key goes where the user said, and does not follow a server that sends it elsewhere."""
+"""A key is sent where the user said, and does not follow a redirect to another server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KEY = "a-key-of-no-known-form-5b01"
 
 
 class Server(ThreadingHTTPServer):
-    """Answers with a redirect, or with lists of models and vectors; notes what it was sent."""
+    """Answers with a redirect, or with lists of models and vectors; records what it was sent."""
 
     daemon_threads = True
 

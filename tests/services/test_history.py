@@ -1,4 +1,4 @@
-"""The thread of a session, read from its end: the same if it is known to be straight and if it is looked through."""
+"""The thread of a session, read from its end: the same whether it is known to be straight or scanned."""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ COUNT = 3 * CHUNK + 7
 def _held(tmp_path: Path, *more: Message) -> tuple[WorkspaceStore, Session]:
     store = WorkspaceStore(str(tmp_path))
     store.create(Session(id="001-plan-x", type="plan", created_at="2026-11-15T10:00:00Z"))
-    talk = [Message(role="assistant" if number % 2 else "user", content=f"word {number}.") for number in range(COUNT)]
-    store.append("001-plan-x", *talk, *more)
+    messages = [
+        Message(role="assistant" if number % 2 else "user", content=f"word {number}.") for number in range(COUNT)
+    ]
+    store.append("001-plan-x", *messages, *more)
     return store, store.get("001-plan-x")
 
 
 @pytest.mark.req("SESS-003c")
-def test_a_straight_thread_is_the_same_as_one_that_was_looked_through(tmp_path: Path) -> None:
+def test_a_straight_thread_is_the_same_as_a_scanned_one(tmp_path: Path) -> None:
     store, session = _held(tmp_path)
     assert session.straight
     quick, slow = History(store, session), History(store, replace(session, straight=False))
@@ -42,7 +44,7 @@ def test_a_straight_thread_is_the_same_as_one_that_was_looked_through(tmp_path: 
 @pytest.mark.req("SESS-003c")
 @pytest.mark.parametrize("straight", [True, False])
 @pytest.mark.parametrize("tokens", [0, 100, 10_000_000])
-def test_what_is_expected_and_read_at_once_is_the_same(tmp_path: Path, straight: bool, tokens: int) -> None:
+def test_prefetched_messages_are_the_same(tmp_path: Path, straight: bool, tokens: int) -> None:
     store, session = _held(tmp_path)
     whole = thread(store.read(session.id))
     history = History(store, replace(session, straight=straight))
@@ -55,12 +57,12 @@ def test_what_is_expected_and_read_at_once_is_the_same(tmp_path: Path, straight:
 
 
 @pytest.mark.req("SESS-003c")
-def test_a_talk_that_went_back_is_not_taken_for_straight(tmp_path: Path) -> None:
+def test_a_branched_session_is_not_taken_for_straight(tmp_path: Path) -> None:
     store, session = _held(tmp_path)
     back = store.tail(session.id, 5)[0].id
     store.append(session.id, Message(role="user", content="another way", parent=back))
     now = store.get(session.id)
     assert not now.straight
     assert History(store, now).messages() == thread(store.read(session.id))
-    # What was known before that message is out of date, and is noticed.
+    # What was known before that message is out of date, which is noticed.
     assert History(store, session).messages() == thread(store.read(session.id))

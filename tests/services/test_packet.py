@@ -1,4 +1,4 @@
-"""The packet under a small budget: real words come before words about them."""
+"""The packet with a small budget: messages take precedence over a summary of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cortext.store.files.workspace import WorkspaceStore
 pytestmark = pytest.mark.req("SESS-003c")
 
 
-def test_a_long_summary_does_not_crowd_out_what_was_said(tmp_path: Path) -> None:
+def test_a_long_summary_does_not_crowd_out_the_messages(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path))
     store.create(Session(id="talk"))
     store.append("talk", *(Message(role="user", content=f"message {number}. " + "word " * 50) for number in range(20)))

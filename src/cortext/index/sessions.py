@@ -319,19 +319,19 @@ class _Refresh:
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
         """Return the sessions that appeared or disappeared, and the fingerprints of conversations without a session."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
-        there = set(layout_paths.session_ids(self.source.kind, self.source.root))
+        existing = set(layout_paths.session_ids(self.source.kind, self.source.root))
         plain: dict[str, int] = {}
         if self.source.kind in ("workspace", "home"):
             for path in layout_paths.conversations(self.source.root):
                 name = os.path.basename(path)
-                if name in there:
+                if name in existing:
                     continue
                 fingerprint = self._plain_fingerprints([path[len(self.source.root) + 1 :]])
                 if layout_paths.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
-                    there.add(name)
+                    existing.add(name)
                 else:
                     plain |= fingerprint
-        return (known - there) | (there - known), plain
+        return (known - existing) | (existing - known), plain
 
     def _files_changed(self) -> set[str]:
         """Return the sessions whose files changed; this calls stat on each file but reads none."""

@@ -1,4 +1,4 @@
-"""Anthropic's Messages API, and endpoints that speak it: `anthropic/name`."""
+"""Anthropic's Messages API and compatible endpoints: `anthropic/name`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEFAULT = "claude-sonnet-5-5"
 KEY_HINT = f"set {KEY} to a key that is valid there"
 NEEDS = f"set {KEY}"
 
-# This API wants a limit always. The smaller one is for models that refuse the larger.
+# This API always requires a limit. The smaller one is for models that reject the larger.
 _MOST, _LESS = 16_384, 4_096
 _CACHED = {"type": "ephemeral"}
 _STOPS = {
@@ -34,7 +34,7 @@ _STOPS = {
     "tool_use": "tools",
     "refusal": "filtered",
 }
-# An error inside a stream comes with its kind, under a status of 200.
+# An error inside a stream is identified by its type; its status is 200.
 _STATUS = {
     "invalid_request_error": 400,
     "authentication_error": 401,
@@ -48,7 +48,7 @@ _STATUS = {
 
 
 def here(environ: Mapping[str, str] = os.environ) -> str:
-    """The model to ask where none is named; empty where this provider cannot be used."""
+    """Return the model to use if none is named; empty if this provider cannot be used."""
     usable = environ.get(KEY) or environ.get(TOKEN)
     return (environ.get("ANTHROPIC_MODEL") or DEFAULT) if usable else ""
 
@@ -88,7 +88,7 @@ class AnthropicModel(Provider):
         create = self._client().messages.create
         body = _body(self._model, request, self._most)
         if not self._limits.streaming:
-            # The library refuses long answers that are not streamed unless a time-out is named; ours holds anyway.
+            # The library refuses long answers without streaming unless a timeout is given; ours applies anyway.
             yield create(**body, timeout=self._limits.silence)
             return
         with create(**body, stream=True) as stream:
@@ -105,8 +105,8 @@ class AnthropicModel(Provider):
                     model = word(message, "model")
                     asked, said = _asked(field(message, "usage")), count(field(message, "usage"), "output_tokens")
                     stop = word(message, "stop_reason") or stop
-                    for place, block in enumerate(entries(message, "content")):
-                        yield from _begun(calls, place, block)
+                    for index, block in enumerate(entries(message, "content")):
+                        yield from _begun(calls, index, block)
                 elif kind == "content_block_start":
                     yield from _begun(calls, field(chunk, "index"), field(chunk, "content_block"))
                 elif kind == "content_block_delta":
@@ -121,7 +121,7 @@ class AnthropicModel(Provider):
                     stop = word(field(chunk, "delta"), "stop_reason") or stop
                     said = max(said, count(field(chunk, "usage"), "output_tokens"))
         except Failed:
-            if not stop:  # the answer is whole: only the farewell is missing
+            if not stop:  # otherwise the answer is complete, and only the final event is missing
                 raise
         if not stop:
             raise self._fault.unfinished()
@@ -147,20 +147,22 @@ class AnthropicModel(Provider):
 
 
 def _body(model: str, request: Request, most: int) -> dict[str, Any]:
-    told = turns(request)
+    conversation = turns(request)
     body: dict[str, Any] = {
         "model": model,
         "max_tokens": request.max_tokens or most,
-        "messages": [{"role": turn.role, "content": [_block(block) for block in _in_order(turn)]} for turn in told],
+        "messages": [
+            {"role": turn.role, "content": [_block(block) for block in _in_order(turn)]} for turn in conversation
+        ],
     }
     if request.system.strip():
         body["system"] = [{"type": "text", "text": whole_characters(request.system), "cache_control": _CACHED}]
-    # What was said until now is read from the cache at the next turn, at a tenth of the price.
+    # The next turn reads the conversation so far from the cache, at a tenth of the price.
     body["messages"][-1]["content"][-1]["cache_control"] = _CACHED
     if request.tools:
         body["tools"] = [_tool(tool.name, tool.description, tool.parameters) for tool in request.tools]
-    elif called := sorted({call.name for turn in told for call in turn.calls}):
-        # Calls of the past are refused where no tools are declared: name them, and forbid them.
+    elif called := sorted({call.name for turn in conversation for call in turn.calls}):
+        # Earlier calls are rejected if no tools are declared: declare them, and forbid their use.
         body["tools"] = [_tool(name, "Was used earlier in this conversation.", {}) for name in called]
         body["tool_choice"] = {"type": "none"}
     return body
@@ -172,7 +174,7 @@ def _tool(name: str, description: str, parameters: dict[str, Any]) -> dict[str, 
 
 
 def _in_order(turn: Turn) -> list[Block]:
-    """Results are first in their turn, calls last in theirs."""
+    """Return the blocks with results first and calls last."""
     return sorted(turn.blocks, key=lambda block: (not isinstance(block, Answered), isinstance(block, Called)))
 
 
@@ -188,11 +190,11 @@ def _block(block: Block) -> dict[str, Any]:
     return {"type": "text", "text": block.text}
 
 
-def _begun(calls: Calls, place: Any, block: Any) -> Iterator[Event]:
-    """A content block: empty where its words follow in a stream, whole where the answer is."""
+def _begun(calls: Calls, index: Any, block: Any) -> Iterator[Event]:
+    """Handle a content block: empty if its text follows in a stream, complete otherwise."""
     if field(block, "type") == "tool_use":
         given = field(block, "input")
-        calls.add(str(place), word(block, "id"), word(block, "name"), given if isinstance(given, dict) else "")
+        calls.add(str(index), word(block, "id"), word(block, "name"), given if isinstance(given, dict) else "")
     if text := word(block, "text"):
         yield Text(text)
     if thought := word(block, "thinking"):

@@ -1,12 +1,12 @@
 """What every model does, on one page: a request goes in, a stream of events comes out.
 
-    text, thinking …      as the model says them
-    call                  the model wants one of our tools run (whole, never in pieces)
+    text, thinking …      as the model produces them
+    call                  the model wants one of our tools run (complete, never in pieces)
     note                  something the user may see ("rate limit: trying again in 2 s")
     done                  always the last one: why it stopped, and what it cost
 
-A stream that breaks raises a ModelError; what came until then was already handed out. A provider retries only
-before the first event reached the caller, so that no word is ever said twice.
+A stream that breaks raises a ModelError; what arrived before was already yielded. A provider retries only before the
+first event has reached the caller, so that nothing is ever said twice.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class Request(msgspec.Struct, kw_only=True):
-    """One turn asked of a model. Messages are ours (`parts` hold tool calls and results); the provider translates."""
+    """One turn requested from a model. Messages are ours (`parts` hold calls and results); the provider translates."""
 
     messages: list[Message]
     system: str = ""
@@ -40,7 +40,7 @@ class Request(msgspec.Struct, kw_only=True):
 
 
 class Call(msgspec.Struct, frozen=True):
-    """The model wants a tool run. `input` is {} where the model sent none; `broken` holds what was no JSON."""
+    """The model wants a tool run. `input` is {} if it sent none; `broken` holds arguments that were not valid JSON."""
 
     id: str
     name: str
@@ -52,17 +52,17 @@ Event = Text | Thinking | Call | Note | Done
 
 
 class Model(Protocol):
-    """A model at hand. `name` is `provider/name`, as the user gives it."""
+    """A usable model. `name` is `provider/name`, as the user gives it."""
 
     name: str
     context: int  # tokens that fit
     takes_tools: bool
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Ask. Closing the iterator (`.close()`) stops the request, also from another thread's `cancel`."""
+        """Ask. Closing the iterator (`.close()`) stops the request, as does `cancel` from another thread."""
 
     def cancel(self) -> None:
-        """Stop what is under way, from any thread; `stream` then raises ModelCut."""
+        """Stop the requests in progress, from any thread; `stream` then raises ModelCut."""
 
     def warm(self) -> None:
-        """Import what is heavy now, while the user types."""
+        """Import heavy libraries now, while the user types."""

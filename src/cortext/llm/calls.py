@@ -1,4 +1,4 @@
-"""Tool calls that come in pieces, put together: a call is handed out whole or not at all."""
+"""Assembling tool calls that arrive in pieces: a call is returned complete or not at all."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ class Calls:
     """The calls of one answer, in the order in which they began."""
 
     def __init__(self, names: dict[str, str]) -> None:
-        self._names = names  # the model's names of our tools, and ours
+        self._names = names  # from the model's names of our tools to ours
         self._begun: list[_Begun] = []
         self._at: dict[Any, _Begun] = {}
 
-    def add(self, place: Any, call_id: str, name: str, arguments: str | dict[str, Any]) -> None:
-        """A piece of the call at that place. Another id at the same place is another call: some servers count badly."""
-        call = self._at.get(place)
+    def add(self, index: Any, call_id: str, name: str, arguments: str | dict[str, Any]) -> None:
+        """Add a piece of the call at an index. A new id at the same index is a new call: some servers count wrong."""
+        call = self._at.get(index)
         if call is None or (call_id and call.id and call_id != call.id):
-            call = self._at[place] = _Begun()
+            call = self._at[index] = _Begun()
             self._begun.append(call)
         call.id = call.id or call_id
         call.name = call.name or name
@@ -40,7 +40,7 @@ class Calls:
             call.arguments += arguments
 
     def made(self) -> list[Call]:
-        """All of them. One without an id gets one; `broken` has what is no JSON object."""
+        """Return all calls. One without an id gets one; `broken` holds arguments that are not a JSON object."""
         return [self._whole(call) for call in self._begun]
 
     def _whole(self, call: _Begun) -> Call:

@@ -1,7 +1,7 @@
-"""The HTTP connections of a provider: how long to wait, and how to cut them from another thread.
+"""A provider's HTTP connections: timeouts, and cutting them from another thread.
 
-Closing a socket does not wake a thread that reads from it; shutting it down does. So every socket that a
-client opens is noted, through the `trace` extension of httpx (and of its sister httpx2).
+Closing a socket does not wake a thread that reads from it; shutting it down does. So every socket that a client opens
+is recorded, through the `trace` extension of httpx (and of its sibling httpx2).
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ import msgspec
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """How long a model may take, and how often it is asked again. Seconds."""
+    """How long a model may take, and how often a request is retried. Seconds."""
 
     connect: float = 10.0
     silence: float = 120.0  # between two pieces of an answer
     retries: int = 3
     pause: float = 1.0  # before the first retry; doubled each time
-    longest_pause: float = 60.0  # whoever asks for more gets an error instead
+    longest_pause: float = 60.0  # if a server asks for more, an error is raised instead
     streaming: bool = True
 
 
@@ -32,25 +32,25 @@ Thing = TypeVar("Thing")
 
 
 class Gathered(Generic[Thing]):
-    """Things that are known as long as somebody uses them; safe to add to and to look at from any thread."""
+    """A set of things that exist as long as someone uses them; thread-safe."""
 
     def __init__(self) -> None:
         self._things: weakref.WeakSet[Thing] = weakref.WeakSet()
         self._guard = threading.Lock()
 
     def add(self, thing: Thing) -> None:
-        """One more."""
+        """Add one."""
         with self._guard:
             self._things.add(thing)
 
     def all(self) -> list[Thing]:
-        """Those that there are now."""
+        """Return those that exist now."""
         with self._guard:
             return list(self._things)
 
 
 class Wire:
-    """The connections of one client: its time-outs, and its open sockets."""
+    """The connections of one client: its timeouts and its open sockets."""
 
     def __init__(self, limits: Limits) -> None:
         self._sockets: Gathered[socket.socket] = Gathered()
@@ -58,19 +58,19 @@ class Wire:
         self._extensions = {"trace": self._note, "timeout": waits}
 
     def hooks(self) -> dict[str, list[Any]]:
-        """For the client's `event_hooks`: every request gets our time-outs and tells us of its socket."""
+        """Return the client's `event_hooks`: every request gets our timeouts and reports its socket to us."""
         return {"request": [self._watch]}
 
     def cut(self) -> None:
-        """Break every connection, now."""
+        """Break every connection now."""
         for found in self._sockets.all():
             try:
                 found.shutdown(socket.SHUT_RDWR)
-            except (OSError, ValueError):  # it was closed already
+            except (OSError, ValueError):  # already closed
                 pass
 
     def _watch(self, request: Any) -> None:
-        # The libraries have time-outs of their own, and one of them none at all: ours come last.
+        # The libraries set timeouts of their own, and one of them none at all: ours win.
         request.extensions = {**request.extensions, **self._extensions}
 
     def _note(self, event: str, info: dict[str, Any]) -> None:
@@ -81,22 +81,22 @@ class Wire:
 
 
 def options(wire: Wire, url: str) -> dict[str, Any]:
-    """How a client of httpx (or httpx2) for that address is to be: watched by `wire`, following no redirect.
+    """Return the options of an httpx (or httpx2) client for that address: watched by `wire`, without redirects.
 
-    A key goes where the user said and nowhere else. A proxy is not asked for what runs on this machine.
+    A key is sent where the user said and nowhere else. No proxy is used for addresses on this machine.
     """
     here = is_loopback(url)
     found: dict[str, Any] = {"event_hooks": wire.hooks(), "follow_redirects": False, "trust_env": not here}
     if here and url.startswith("http:"):
-        # Loading the world's certificates takes a tenth of a second. This context trusts none of them.
+        # Loading the system's certificates takes a tenth of a second. This context trusts none of them.
         found["verify"] = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     return found
 
 
 def opener(url: str) -> Any:
-    """An opener of urllib for that address: it follows a redirect only to the same origin, since a key goes along.
+    """Return a urllib opener for that address: it follows redirects only to the same origin, because of the key.
 
-    A proxy is not asked for what runs on this machine.
+    No proxy is used for addresses on this machine.
     """
     from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
 
@@ -105,7 +105,7 @@ def opener(url: str) -> Any:
             self, req: Request, fp: Any, code: int, msg: str, headers: Any, newurl: str
         ) -> Request | None:
             if _origin(newurl) != _origin(req.full_url):
-                return None  # then the redirect itself is the answer, and an HTTPError
+                return None  # then the redirect itself is the response, and an HTTPError
             return super().redirect_request(req, fp, code, msg, headers, newurl)
 
     return build_opener(SameOrigin, *([ProxyHandler({})] if is_loopback(url) else []))
@@ -121,5 +121,5 @@ def is_loopback(url: str) -> bool:
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:  # a name, or no address at all
+    except ValueError:  # a host name, or not an address at all
         return False

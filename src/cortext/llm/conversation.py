@@ -1,9 +1,9 @@
-"""A conversation as every provider accepts it: the normal form of `model/turns`, joined into turns that alternate.
+"""A conversation as every provider accepts it: the normal form of `model/turns`, merged into alternating turns.
 
-    user and assistant take turns; the user is first and last; neighbours of one role are one turn
-    a call is answered in the very next turn, first thing there
+    user and assistant alternate; the user is first and last; adjacent messages of one role are one turn
+    a call is answered in the very next turn, at its beginning
 
-Ids of calls are numbers of our own (`call00001`: nine letters and digits pass everywhere). A system message of the
+Call ids are our own numbers (`call00001`: nine letters and digits are accepted everywhere). A system message in the
 history is data like the rest, never system text.
 """
 
@@ -26,20 +26,20 @@ NO_OUTPUT = "(no output)"
 
 
 class Words(msgspec.Struct, frozen=True):
-    """A text; never empty, never only blanks."""
+    """A text; never empty and never only whitespace."""
 
     text: str
 
 
 class Image(msgspec.Struct, frozen=True):
-    """An image that is at hand: its bytes and what they are."""
+    """An available image: its bytes and their type."""
 
     media_type: str
     data: bytes
 
 
 class Called(msgspec.Struct, frozen=True):
-    """A tool that the assistant called."""
+    """A tool call by the assistant."""
 
     id: str
     name: str
@@ -47,7 +47,7 @@ class Called(msgspec.Struct, frozen=True):
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What that tool answered."""
+    """The result of that call."""
 
     id: str
     name: str
@@ -66,12 +66,12 @@ class Turn(msgspec.Struct):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is just words."""
+        """Whether it is only text."""
         return all(type(block) is Words for block in self.blocks)
 
     @property
     def text(self) -> str:
-        """Its words, a blank line between."""
+        """Its text, separated by blank lines."""
         return "\n\n".join(block.text for block in self.blocks if isinstance(block, Words))
 
     @property
@@ -81,12 +81,12 @@ class Turn(msgspec.Struct):
 
     @property
     def calls(self) -> list[Called]:
-        """The tools that it calls."""
+        """Its tool calls."""
         return [block for block in self.blocks if isinstance(block, Called)]
 
     @property
     def answers(self) -> list[Answered]:
-        """The results that it brings."""
+        """Its tool results."""
         return [block for block in self.blocks if isinstance(block, Answered)]
 
 
@@ -95,20 +95,20 @@ def as_chat(
     assistant: Callable[[Turn], list[dict[str, Any]]],
     user: Callable[[Turn], list[dict[str, Any]]],
 ) -> list[dict[str, Any]]:
-    """The request as chat messages, the system text first; what is more than words is the provider's affair."""
-    told: list[dict[str, Any]] = []
+    """Return the request as chat messages, the system text first; the callbacks render turns that are not only text."""
+    messages: list[dict[str, Any]] = []
     if request.system.strip():
-        told.append({"role": "system", "content": whole_characters(request.system)})
+        messages.append({"role": "system", "content": whole_characters(request.system)})
     for turn in turns(request):
         if turn.is_plain:
-            told.append({"role": turn.role, "content": turn.text})
+            messages.append({"role": turn.role, "content": turn.text})
         else:
-            told += assistant(turn) if turn.role == "assistant" else user(turn)
-    return told
+            messages += assistant(turn) if turn.role == "assistant" else user(turn)
+    return messages
 
 
 def turns(request: Request, *, with_images: bool = True) -> list[Turn]:
-    """The messages of a request as turns that every provider accepts."""
+    """Return the messages of a request as turns that every provider accepts."""
     joined: list[Turn] = []
     numbers: dict[str, str] = {}
     for turn in normal.Turns(request.messages).turns:
@@ -118,7 +118,7 @@ def turns(request: Request, *, with_images: bool = True) -> list[Turn]:
         elif blocks:
             joined.append(Turn(turn.role, blocks))
     if not any(turn.blocks != [Words(normal.OPENING)] for turn in joined):
-        raise UsageError("there is nothing to ask: the conversation is empty", hint="say something first")
+        raise UsageError("nothing to ask: the conversation is empty", hint="write a message first")
     if joined[0].role == ASSISTANT:
         joined.insert(0, Turn(USER, [Words(normal.OPENING)]))
     if joined[-1].role == ASSISTANT:
@@ -127,7 +127,7 @@ def turns(request: Request, *, with_images: bool = True) -> list[Turn]:
 
 
 def tool_names(request: Request) -> dict[str, str]:
-    """The names that the model knows our tools by, and ours."""
+    """Return our tool names by the names that the model knows."""
     return {tool_name(tool.name): tool.name for tool in request.tools}
 
 
@@ -138,12 +138,12 @@ def _blocks(turn: normal.Turn, numbers: dict[str, str], with_images: bool) -> It
             yield Called(numbers[block.id], block.name, block.input)
         elif isinstance(block, normal.Result):
             yield Answered(numbers[block.call.id], block.call.name, block.output or NO_OUTPUT, block.is_error)
-        elif block.part is None or block.part.type != TEXT or block.text:  # a blank text is not worth its quotation
+        elif block.part is None or block.part.type != TEXT or block.text:  # a blank text is not worth quoting
             yield _image(block, turn.role, with_images) or Words(block.whole)
 
 
 def _image(block: normal.Text, role: str, with_images: bool) -> Image | None:
-    """The image that a note stands for, where it can be read."""
+    """Return the image that a note stands for, if it can be read."""
     if not with_images or role != USER or block.part is None or block.part.type != IMAGE:
         return None
     found = images.read(block.part.ref)

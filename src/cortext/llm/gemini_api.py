@@ -26,15 +26,15 @@ KEY_HINT = f"set {KEY} to a key that is valid there"
 NEEDS = f"set {KEY}"
 
 _WHOLE = ("STOP", "FINISH_REASON_UNSPECIFIED")
-# The model meant to call a tool and failed at it: there is no answer.
+# The model tried to call a tool and failed: there is no answer.
 _NO_ANSWER = ("MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "MALFORMED_RESPONSE")
-# Since Gemini 3 a call carries a signature, which other models' calls and our stored ones do not have. This word
-# of Google's own stands for "not signed".
+# Since Gemini 3 a call carries a signature, which other models' calls and our stored ones lack. Google defines this
+# value to mean "not signed".
 _UNSIGNED = "skip_thought_signature_validator"
 
 
 def here(environ: Mapping[str, str] = os.environ) -> str:
-    """The model to ask where none is named; empty where this provider cannot be used."""
+    """Return the model to use if none is named; empty if this provider cannot be used."""
     usable = environ.get(KEY) or environ.get(OTHER_KEY)
     return (environ.get("GEMINI_MODEL") or DEFAULT) if usable else ""
 
@@ -56,7 +56,7 @@ class GeminiModel(Provider):
         if self._made is None:
             types = library(self.name, "google.genai.types")
             options = types.HttpOptions(base_url=self._base_url, httpx_client=self._http("httpx2", self._base_url))
-            # Named, so that variables meant for Google's cloud do not send it elsewhere.
+            # Explicit, so that variables meant for Google Cloud do not redirect it.
             self._made = library(self.name, "google.genai").Client(
                 api_key=self._key or "none", vertexai=False, http_options=options
             )
@@ -70,8 +70,8 @@ class GeminiModel(Provider):
         models = self._client().models
         ask = models.generate_content_stream if self._limits.streaming else models.generate_content
         config = _config(request)
-        # Beside its typed arguments the library takes a body as it is: 5,000 messages through the typed one need
-        # four seconds.
+        # Besides typed arguments the library accepts a raw body: 5,000 messages take four seconds through the typed
+        # ones.
         config["http_options"] = {"extra_body": {"contents": _contents(request, signed=_wants_signature(self._model))}}
         types = library(self.name, "google.genai.types")
         answer = ask(model=self._model, contents="-", config=types.GenerateContentConfig(**config))
@@ -113,7 +113,7 @@ class GeminiModel(Provider):
         if isinstance(error, library(self.name, "google.genai.errors").APIError):
             headers = field(error.response, "headers") or {}
             said = error.message or error.status
-            # A wrong key is a 400 here, told apart by its words only.
+            # A wrong key is a 400 here, recognisable only by its text.
             status = 401 if error.code == 400 and "api key" in str(said).lower() else int(error.code or 500)
             return self._fault.status(status, said, wait=retry_after(headers.get("retry-after")))
         http = library(self.name, "httpx2")
@@ -130,7 +130,7 @@ def _contents(request: Request, *, signed: bool) -> list[dict[str, Any]]:
 def _parts(turn: Turn, signed: bool) -> list[dict[str, Any]]:
     first = next(iter(turn.calls), None)
     parts = []
-    # Results are first in their turn.
+    # Results come first in their turn.
     for block in sorted(turn.blocks, key=lambda block: not isinstance(block, Answered)):
         part = _part(block)
         if signed and block is first:
@@ -151,7 +151,7 @@ def _part(block: Block) -> dict[str, Any]:
 
 
 def _config(request: Request) -> dict[str, Any]:
-    # The library would call Python functions by itself; ours are described, not given, and it must not try.
+    # The library would call Python functions by itself; ours are only declared, so it must not try.
     config: dict[str, Any] = {"automatic_function_calling": {"disable": True}}
     if request.system.strip():
         config["system_instruction"] = whole_characters(request.system)
@@ -164,7 +164,7 @@ def _config(request: Request) -> dict[str, Any]:
 
 def _declared(tool: Any) -> dict[str, Any]:
     declared = {"name": tool_name(tool.name), "description": tool.description}
-    # An object without properties is refused: a tool without parameters is declared without a schema.
+    # An object without properties is rejected: a tool without parameters is declared without a schema.
     return {**declared, "parameters_json_schema": tool.parameters} if tool.parameters.get("properties") else declared
 
 
@@ -173,7 +173,7 @@ def _wants_signature(model: str) -> bool:
 
 
 def _stop(reason: str) -> str:
-    # Every other reason (SAFETY, RECITATION, … and OTHER) ends an answer before its end.
+    # Every other reason (SAFETY, RECITATION, … and OTHER) ends an answer early.
     return "length" if reason == "MAX_TOKENS" else "end" if reason in _WHOLE else "filtered"
 
 

@@ -1,4 +1,4 @@
-"""An image by its reference: the bytes, if it is a file here and really an image."""
+"""An image by its reference: the bytes, if it is a local file and really an image."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 
 from cortext.io import files as fsio
 
-LARGEST = 5_000_000  # the smallest limit of the providers
+LARGEST = 5_000_000  # bytes; the smallest limit of all providers
 
 _BEGINNINGS = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -17,9 +17,9 @@ _BEGINNINGS = (
 
 
 def read(ref: str) -> tuple[str, bytes] | None:
-    """Media type and bytes of an image file. None for anything else.
+    """Return the media type and bytes of an image file, or None for anything else.
 
-    The reference may come from a stranger's transcript: what does not begin as an image does is not sent.
+    The reference may come from a stranger's transcript: a file that does not begin like an image is not sent.
     """
     if not os.path.isabs(ref) or "\0" in ref:
         return None

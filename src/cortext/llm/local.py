@@ -1,4 +1,4 @@
-"""What a server says that it has, asked in a moment: to choose a model where none was named."""
+"""Asking a server quickly which models it has, to choose one if none was named."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from cortext.llm.connection import opener
 
 _SECONDS = 1.0
 _LARGEST = 2_000_000
-# Models that answer with vectors or sounds, not with words.
-_NOT_FOR_TALK = ("embed", "bge-", "minilm", "whisper", "tts", "rerank", "dall-e", "moderation", "image")
+# Models that return vectors or sound, not text.
+_NOT_FOR_CHAT = ("embed", "bge-", "minilm", "whisper", "tts", "rerank", "dall-e", "moderation", "image")
 
 
 def first_model(url: str, key: str = "") -> str:
-    """The first model for talk that is listed there; empty if nobody answers."""
-    names = [name for name in models(url, key) if not any(sign in name.lower() for sign in _NOT_FOR_TALK)]
+    """Return the first listed model that can chat; empty if the server does not answer."""
+    names = [name for name in models(url, key) if not any(part in name.lower() for part in _NOT_FOR_CHAT)]
     return names[0] if names else ""
 
 
 def models(url: str, key: str = "") -> list[str]:
-    """The models listed at an address: `data` of OpenAI's kind, `models` of Ollama's. None if nobody answers."""
+    """Return the models listed at an address (`data` as OpenAI, `models` as Ollama); empty if it does not answer."""
     import http.client
     from urllib.error import URLError
     from urllib.request import Request

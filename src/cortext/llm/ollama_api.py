@@ -26,11 +26,11 @@ USUAL = "http://127.0.0.1:11434"
 NEEDS = "start Ollama and fetch a model, for example: ollama pull qwen3"
 
 _USUAL_CONTEXT = 4_096
-_ROOM = 2_048  # for the answer
+_ROOM = 2_048  # tokens reserved for the answer
 
 
 def address(environ: Mapping[str, str] = os.environ) -> str:
-    """Where Ollama is: OLLAMA_HOST may be a bare host, a port, or a whole address."""
+    """Return Ollama's address: OLLAMA_HOST may be a bare host, a port, or a full address."""
     given = environ.get(HOST, "").strip().rstrip("/")
     if not given:
         return USUAL
@@ -38,13 +38,13 @@ def address(environ: Mapping[str, str] = os.environ) -> str:
     if not separator:
         scheme, rest = "http", given
     host, _, port = rest.partition("/")[0].rpartition(":") if ":" in rest else (rest, "", "")
-    # A server listens on 0.0.0.0; a client that goes there means this machine.
+    # A server listens on 0.0.0.0; a client that uses it means this machine.
     host = host.replace("0.0.0.0", "127.0.0.1") or "127.0.0.1"
     return f"{scheme}://{host}:{port or {'https': '443', 'http': '11434'}.get(scheme, '11434')}"
 
 
 def here(environ: Mapping[str, str] = os.environ) -> str:
-    """The model to ask where none is named; empty where no Ollama runs or none is fetched."""
+    """Return the model to use if none is named; empty if Ollama is not running or has no model."""
     return environ.get("OLLAMA_MODEL", "") or local.first_model(f"{address(environ)}/api/tags")
 
 
@@ -71,22 +71,22 @@ class OllamaModel(Provider):
         return (library(self.name, "ollama").ResponseError, http.HTTPError, http.InvalidURL, http.StreamError)
 
     def _open(self, request: Request) -> Generator[Any, None, None]:
-        told = messages(request)
-        body: dict[str, Any] = {"model": self._model, "messages": told}
+        conversation = messages(request)
+        body: dict[str, Any] = {"model": self._model, "messages": conversation}
         if request.tools:
             body["tools"] = [_tool(tool) for tool in request.tools]
-        if options := self._options(request, told):
+        if options := self._options(request, conversation):
             body["options"] = options
         if self._limits.streaming:
             yield from self._client().chat(**body, stream=True)
         else:
             yield self._client().chat(**body)
 
-    def _options(self, request: Request, told: list[dict[str, Any]]) -> dict[str, int]:
+    def _options(self, request: Request, conversation: list[dict[str, Any]]) -> dict[str, int]:
         options = {"num_predict": request.max_tokens} if request.max_tokens else {}
-        # Ollama's window is small, and it forgets the beginning without a word: ask for one in which all of this
-        # fits. It only grows, by doubling, since another size means loading the model again.
-        needed = tokens.estimate(str(told)) + (request.max_tokens or _ROOM)
+        # Ollama's window is small, and it silently drops the beginning: request one in which everything fits. It only
+        # grows, by doubling, because another size means loading the model again.
+        needed = tokens.estimate(str(conversation)) + (request.max_tokens or _ROOM)
         window = max(self._window, _USUAL_CONTEXT)
         while window < needed and window < self.context:
             window *= 2
@@ -135,19 +135,19 @@ class OllamaModel(Provider):
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
-    """The conversation in this protocol."""
+    """Return the conversation in this protocol."""
     return as_chat(request, _assistant, _user)
 
 
 def _assistant(turn: Turn) -> list[dict[str, Any]]:
-    told: dict[str, Any] = {"role": "assistant", "content": turn.text}
+    message: dict[str, Any] = {"role": "assistant", "content": turn.text}
     if turn.calls:
-        told["tool_calls"] = [{"function": {"name": call.name, "arguments": call.input}} for call in turn.calls]
-    return [told]
+        message["tool_calls"] = [{"function": {"name": call.name, "arguments": call.input}} for call in turn.calls]
+    return [message]
 
 
 def _user(turn: Turn) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = [
+    results: list[dict[str, Any]] = [
         {
             "role": "tool",
             "tool_name": answer.name,
@@ -159,8 +159,8 @@ def _user(turn: Turn) -> list[dict[str, Any]]:
         said: dict[str, Any] = {"role": "user", "content": turn.text}
         if turn.images:
             said["images"] = [image.data for image in turn.images]
-        told.append(said)
-    return told
+        results.append(said)
+    return results
 
 
 def _tool(tool: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""OpenAI, and every endpoint that speaks its Chat Completions (they all do): `openai/name`."""
+"""OpenAI, and every endpoint that is compatible with its Chat Completions: `openai/name`."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ OFFICIAL = "https://api.openai.com/v1"
 LIBRARY = "openai"
 DEFAULT = "gpt-5.5"
 KEY_HINT = f"set {KEY} to a key that is valid there"
-NEEDS = f"set {KEY}; for another endpoint {BASE_URL} too (a local server wants no key)"
+NEEDS = f"set {KEY}; for another endpoint {BASE_URL} too (a local server needs no key)"
 
 _STOPS = {"length": "length", "content_filter": "filtered", "tool_calls": "tools", "function_call": "tools"}
 
 
 def here(environ: Mapping[str, str] = os.environ) -> str:
-    """The model to ask where none is named; empty where this provider cannot be used."""
+    """Return the model to use if none is named; empty if this provider cannot be used."""
     named = environ.get("OPENAI_MODEL", "")
     if environ.get(BASE_URL):
-        # Another endpoint has models of its own: the name must be given, or it is asked for its first one. Where it
-        # does not answer, a key says that it is meant all the same: the error is to name the address.
+        # Another endpoint has its own models: the name must be given, or its first one is used. If it does not answer,
+        # a key means that it is intended anyway: the error should name the address.
         address, key = environ[BASE_URL].rstrip("/") + "/models", environ.get(KEY, "")
         return named or local.first_model(address, key) or (DEFAULT if key else "")
     return (named or DEFAULT) if environ.get(KEY) else ""
@@ -52,14 +52,14 @@ class OpenAIModel(Provider):
         fault = Fault(f"openai/{model}", place=self._base_url, key_hint=KEY_HINT, secret=self._key)
         super().__init__(f"openai/{model}", context_of(model), fault, limits)
         self._made: Any = None
-        # Options that not every endpoint knows: taken out when one says so.
+        # Options that not every endpoint supports: dropped when one says so.
         self._usage_asked = True
         self._limit_option = "max_tokens"
 
     def _client(self) -> Any:
         if self._made is None:
             self._made = library(self.name, "openai").OpenAI(
-                # Local servers want no key, but the library wants one.
+                # Local servers need no key, but the library does.
                 api_key=self._key or "none",
                 base_url=self._base_url,
                 max_retries=0,
@@ -83,8 +83,8 @@ class OpenAIModel(Provider):
             yield from stream
 
     def _body(self, request: Request) -> dict[str, Any]:
-        # Beside its typed arguments the library takes a body as it is. Through the typed one a conversation of
-        # 5,000 messages needs a second and a half, all spent on looking for nothing to change.
+        # Besides typed arguments the library accepts a raw body. Through the typed ones a conversation of 5,000
+        # messages takes 1.5 seconds, all spent looking for something to transform.
         body: dict[str, Any] = {"model": self._model, "messages": [], "extra_body": {"messages": messages(request)}}
         if request.tools:
             body["tools"] = tools(request)
@@ -100,23 +100,23 @@ class OpenAIModel(Provider):
                 model = word(chunk, "model") or model
                 usage = _usage(field(chunk, "usage")) or usage
                 for choice in entries(chunk, "choices")[:1]:
-                    # A whole answer has a message where a stream has deltas; they hold the same.
+                    # A complete answer has a message where a stream has deltas; the content is the same.
                     delta = field(choice, "delta") or field(choice, "message")
                     if thought := word(delta, "reasoning_content") or word(delta, "reasoning"):
                         yield Thinking(thought)
                     if text := word(delta, "content") or word(delta, "refusal"):
                         yield Text(text)
                     for number, piece in enumerate(entries(delta, "tool_calls")):
-                        place, function = field(piece, "index"), field(piece, "function")
+                        index, function = field(piece, "index"), field(piece, "function")
                         calls.add(
-                            place if isinstance(place, int) else number,
+                            index if isinstance(index, int) else number,
                             word(piece, "id"),
                             word(function, "name"),
                             word(function, "arguments"),
                         )
                     stop = word(choice, "finish_reason") or stop
         except Failed:
-            if not stop:  # the answer is whole: only its bill is missing
+            if not stop:  # otherwise the answer is complete, and only the usage is missing
                 raise
         if not stop:
             raise self._fault.unfinished()
@@ -133,7 +133,7 @@ class OpenAIModel(Provider):
             wait = retry_after(error.response.headers.get("retry-after"))
             return self._fault.status(error.status_code, _said(error), wait=wait)
         if isinstance(error, openai.APIError):
-            # An error inside a stream that had begun well.
+            # An error inside a stream that began well.
             if error.type == "invalid_request_error":
                 return self._fault.status(400, error.message)
             return self._fault.status(429 if error.code in ("429", "rate_limit_exceeded") else 503, error.message)
@@ -151,12 +151,12 @@ class OpenAIModel(Provider):
 
 
 def messages(request: Request) -> list[dict[str, Any]]:
-    """The conversation in this protocol."""
+    """Return the conversation in this protocol."""
     return as_chat(request, _assistant, _user)
 
 
 def tools(request: Request) -> list[dict[str, Any]]:
-    """Our tools in this protocol."""
+    """Return our tools in this protocol."""
     return [
         {
             "type": "function",
@@ -171,11 +171,11 @@ def tools(request: Request) -> list[dict[str, Any]]:
 
 
 def _assistant(turn: Turn) -> list[dict[str, Any]]:
-    told: dict[str, Any] = {"role": "assistant"}
+    message: dict[str, Any] = {"role": "assistant"}
     if turn.text or not turn.calls:
-        told["content"] = turn.text
+        message["content"] = turn.text
     if turn.calls:
-        told["tool_calls"] = [
+        message["tool_calls"] = [
             {
                 "id": call.id,
                 "type": "function",
@@ -183,11 +183,11 @@ def _assistant(turn: Turn) -> list[dict[str, Any]]:
             }
             for call in turn.calls
         ]
-    return [told]
+    return [message]
 
 
 def _user(turn: Turn) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = [
+    results: list[dict[str, Any]] = [
         {
             "role": "tool",
             "tool_call_id": answer.id,
@@ -198,10 +198,10 @@ def _user(turn: Turn) -> list[dict[str, Any]]:
     if turn.images:
         pieces: list[dict[str, Any]] = [{"type": "text", "text": turn.text}] if turn.text else []
         pieces += [{"type": "image_url", "image_url": {"url": _data_url(image)}} for image in turn.images]
-        told.append({"role": "user", "content": pieces})
+        results.append({"role": "user", "content": pieces})
     elif turn.text:
-        told.append({"role": "user", "content": turn.text})
-    return told
+        results.append({"role": "user", "content": turn.text})
+    return results
 
 
 def _data_url(image: Image) -> str:

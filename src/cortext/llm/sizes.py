@@ -1,10 +1,10 @@
-"""How many tokens fit into a model, by its name. A guess from a list: used to trim, never to refuse."""
+"""How many tokens fit into a model, by its name. An estimate from a list: used for trimming, never for refusing."""
 
 from __future__ import annotations
 
 DEFAULT = 128_000
 
-# The first part of a name that fits decides; so the longer ones stand first.
+# The first matching prefix decides, so longer ones come first.
 _SIZES = (
     ("gpt-4.1", 1_047_576),
     ("gpt-4o", 128_000),
@@ -36,6 +36,6 @@ _SIZES = (
 
 
 def context_of(name: str, default: int = DEFAULT) -> int:
-    """The context of a model by its own name (`gpt-4o-mini`, `library/llama3:8b`), without the provider."""
+    """Return the context size of a model by its own name (`gpt-4o-mini`, `library/llama3:8b`), without the provider."""
     own = name.rsplit("/", 1)[-1].lower()
     return next((size for beginning, size in _SIZES if own.startswith(beginning)), default)

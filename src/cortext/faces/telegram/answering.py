@@ -36,16 +36,16 @@ Grown = Callable[[str], None]  # called with the answer so far
 
 
 # Advice for someone at a keyboard: a command, an option, an environment variable.
-_FOR_THE_DESK = re.compile(r"\b(?:cortext|aur|alfred|pip|npm|ollama|claude|gemini|codex)\b|--\w|\b[A-Z]+_[A-Z_]+\b|`")
+_FOR_SHELL = re.compile(r"\b(?:cortext|aur|alfred|pip|npm|ollama|claude|gemini|codex)\b|--\w|\b[A-Z]+_[A-Z_]+\b|`")
 RETRY = [("Ask again", "/retry")]
-GO_ON = [("Continue", "/continue")]
+CONTINUE = [("Continue", "/continue")]
 
 
 def _error_text(error: CortextError) -> str:
     """Return an error as a chat message: what happened, and what the user can do from there."""
     if isinstance(error, NoModel):
         return "⚠ No model is available: it has to be set up on the command line. Your message is kept."
-    hint = "This has to be fixed on the command line." if _FOR_THE_DESK.search(error.hint) else error.hint
+    hint = "This has to be fixed on the command line." if _FOR_SHELL.search(error.hint) else error.hint
     if isinstance(error, ModelError):
         hint = f"{hint}\nYour message is kept; /retry asks again.".strip()
     return "\n".join(filter(None, (f"⚠ {error.message[:1].upper()}{error.message[1:]}", hint)))
@@ -56,10 +56,10 @@ def _cut_note(reason: str) -> str:
     return f"_(⚠ {cut_error(reason, '').message}; /continue goes on)_" if reason else ""
 
 
-def _with_news(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
+def _with_notes(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
     """Return the answer with notes: what the model was not shown and, for a new session, how to start another one."""
-    news = [f"_(the {media.kind} itself was not opened: only your text was read)_"] if media and media.ref else []
-    return "\n\n".join([text, *news, *([created(session_id)] if made else [])])
+    notes = [f"_(the {media.kind} itself was not opened: only your text was read)_"] if media and media.ref else []
+    return "\n\n".join([text, *notes, *([created(session_id)] if made else [])])
 
 
 def _update_of(message: Message) -> tuple[Any, Any] | None:
@@ -143,7 +143,7 @@ class Answering:
             existing = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
             if existing is not None:
                 said = "\n\n".join(filter(None, (existing.text, _cut_note(cut_by(existing)))))
-                return Answer(_with_news(said, session_id, made, incoming.media), markdown=True)
+                return Answer(_with_notes(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
         try:
@@ -152,7 +152,7 @@ class Answering:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
                 assistant.afterwards(session_id, [stored])
-            return Answer(_with_news(_error_text(error), session_id, made), buttons=RETRY)
+            return Answer(_with_notes(_error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
         try:
@@ -165,7 +165,7 @@ class Answering:
             answer = self._ask(talk, grown)
             without = what_is_missing(model) if made else ""
             said = "\n\n".join(filter(None, (answer.text, f"_({without})_" if without else "")))
-            answer.text = _with_news(said, session_id, made, incoming.media)
+            answer.text = _with_notes(said, session_id, made, incoming.media)
             return answer
         finally:
             self._talks.pop(taken.chat, None)
@@ -240,7 +240,7 @@ class Answering:
             return Answer(text, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped
-        buttons = RETRY if talk.stopped else GO_ON if talk.cut else []
+        buttons = RETRY if talk.stopped else CONTINUE if talk.cut else []
         if talk.stopped:
             masked.append("_(stopped)_")
         said = ["".join(said).strip(), *masked, _cut_note(talk.cut)]
@@ -260,7 +260,7 @@ class Answering:
         else:
             store.append(session_id, reply)
         settle(store, session_id)
-        return Answer(_with_news(words, session_id, made))
+        return Answer(_with_notes(words, session_id, made))
 
     # ── edits and deletions ──────────────────────────────────────────────────────────────────────────
 

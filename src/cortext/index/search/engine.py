@@ -114,14 +114,14 @@ class Engine:
 
     def behind(self, listed: SessionIndex, *, meaning: bool = True) -> bool:
         """Whether the session list has changes that the index does not have."""
-        there = self.generation()
+        generation = self.generation()
         try:
-            if there is None or seen(there.state) != listed.counter() or there.state.pending():
+            if generation is None or seen(generation.state) != listed.counter() or generation.state.pending():
                 return True
             wanted = "" if self.models.none or not meaning else f"seen {self.models.wanted}"
-            if wanted and there.state.fact(wanted) != mark_of(there.state):
+            if wanted and generation.state.fact(wanted) != mark_of(generation.state):
                 return True
-            return any(root in self.sources for root in skipped(there.state))
+            return any(root in self.sources for root in skipped(generation.state))
         except BROKEN as error:
             check_space(error, self.folder)
             return True  # the next update recreates it
@@ -164,14 +164,14 @@ class Engine:
                 raise
 
     def _bring_up(self, listed: SessionIndex, progress: Progress | None, *, meaning: bool, patient: bool) -> None:
-        there = self.generation()
-        if there is None:
+        generation = self.generation()
+        if generation is None:
             fresh = self._new_folder()
-            there = self._generation = Generation(fresh)
+            generation = self._generation = Generation(fresh)
             self._point("current", fresh)
-        self._index_changes(there, listed, progress)
+        self._index_changes(generation, listed, progress)
         if meaning:
-            self._embed(there, listed, progress, patient=patient)
+            self._embed(generation, listed, progress, patient=patient)
 
     def _let_go(self, *pointers: str) -> None:
         if self._generation is not None:
@@ -228,24 +228,24 @@ class Engine:
             with lock:
                 self._let_go("current")
 
-    def _index_changes(self, there: Generation, listed: SessionIndex, progress: Progress | None) -> None:
+    def _index_changes(self, generation: Generation, listed: SessionIndex, progress: Progress | None) -> None:
         name, number = listed.counter()
-        known_name, known_number = seen(there.state)
+        known_name, known_number = seen(generation.state)
         if name != known_name:
-            there.state.another_list(name)
+            generation.state.another_list(name)
             known_number = -1
-        left_out = set(skipped(there.state))
+        left_out = set(skipped(generation.state))
         from_start = known_number < 0 or any(root in self.sources for root in left_out)
         changed, gone = listed.changes(-1 if from_start else known_number)
         if known_number < 0:
             # A different session list: compare everything, and drop what it does not have.
-            gone = sorted(set(there.state.all()) - listed.known())
+            gone = sorted(set(generation.state.all()) - listed.known())
         step = (lambda done, total: progress("Indexing messages", done, total)) if progress else None
-        update = KeywordUpdate(there.keywords, there.words, there.state, self.sources)
+        update = KeywordUpdate(generation.keywords, generation.words, generation.state, self.sources)
         update.run(changed, gone, step)
-        tidy = there.words.tidy(int(there.state.fact("words", "0")))
+        tidy = generation.words.tidy(int(generation.state.fact("words", "0")))
         left_out |= {row.root for row, _, _ in changed}
-        there.state.set_facts(
+        generation.state.set_facts(
             list=name,
             changed=str(number),
             words=str(tidy),
@@ -253,12 +253,12 @@ class Engine:
         )
         update.merge()
 
-    def _embed(self, there: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
+    def _embed(self, generation: Generation, listed: SessionIndex, progress: Progress | None, *, patient: bool) -> None:
         name = self.models.wanted
-        mark = mark_of(there.state)
-        if self.models.none or there.state.fact(f"seen {name}") == mark:
+        mark = mark_of(generation.state)
+        if self.models.none or generation.state.fact(f"seen {name}") == mark:
             return
-        meaning = there.meaning(name)
+        meaning = generation.meaning(name)
         missing = meaning.missing()
         if missing:
             if not patient and (missing > AT_ONCE or not self.models.quick):
@@ -268,11 +268,11 @@ class Engine:
             meaning.update(self.models.model(name), listed, self.sources, step)
         else:
             meaning.merge()  # an earlier process may have been killed before merging
-        there.state.set_facts(**{f"seen {name}": mark})
-        for old in there.state.models():
+        generation.state.set_facts(**{f"seen {name}": mark})
+        for old in generation.state.models():
             if old != name:  # every message has a vector of the new model: the old ones are obsolete
-                there.state.forget_model(old)
-                fsio.remove_tree(there.meaning(old).folder)
+                generation.state.forget_model(old)
+                fsio.remove_tree(generation.meaning(old).folder)
 
     def _lock(self, wait: float) -> locks.Lock | None:
         fsio.ensure_folder(self.folder)
@@ -308,24 +308,24 @@ class Engine:
         `keys` are the sessions to search (None: all). `like` is the key of a session whose meaning is used instead of
         the query's.
         """
-        there = self.generation()
+        generation = self.generation()
         self.trouble, self.worded = "", False
-        if there is None or (keys is not None and not keys):
+        if generation is None or (keys is not None and not keys):
             return {}, set()
-        asking = Asking(there.keywords, there.words, exact=exact)
-        restrictions = self._restrictions(there, query, keys, leave_out)
+        asking = Asking(generation.keywords, generation.words, exact=exact)
+        restrictions = self._restrictions(generation, query, keys, leave_out)
         asked = asking.build(query, restrictions)
         if asked is None:
             return {}, set()
         newest = not query.wanted
-        hits = there.keywords.search(asked, limit, newest=newest)
+        hits = generation.keywords.search(asked, limit, newest=newest)
         if keys is not None and len(keys) > FEW_KEYS:
             allowed = keys if isinstance(keys, (set, frozenset, dict)) else set(keys)
             more = limit
             kept = [hit for hit in hits if hit[0] in allowed]
             while len(kept) < min(limit, CANDIDATES) and len(hits) == more and more < MOST:
                 more *= 4
-                hits = there.keywords.search(asked, more, newest=newest)
+                hits = generation.keywords.search(asked, more, newest=newest)
                 kept = [hit for hit in hits if hit[0] in allowed]
             hits = kept[:limit]
         names = {key: score for key, place, score in hits if place >= NAME_PLACE}
@@ -337,12 +337,12 @@ class Engine:
             return in_order(found), asking.lit
         # If a word is required or excluded, only keyword matches are shown, and meaning merely orders them.
         strict = exact or query.demands
-        near = {} if exact else self._near(there, query.said, like, found, keys, 0 if strict else limit)
+        near = {} if exact else self._near(generation, query.said, like, found, keys, 0 if strict else limit)
         return fused(found, near, names, strict=strict), asking.lit
 
     def _near(
         self,
-        there: Generation,
+        generation: Generation,
         said: str,
         like: int,
         found: Collection[tuple[int, int]],
@@ -350,10 +350,10 @@ class Engine:
         limit: int,
     ) -> dict[tuple[int, int], float]:
         """Return how close messages are in meaning: the nearest of all, plus those that the words found."""
-        name = self.models.usable(there.state)
+        name = self.models.usable(generation.state)
         if not name or not said.strip():
             return {}
-        vectors = there.meaning(name).vectors()
+        vectors = generation.meaning(name).vectors()
         if not len(vectors):
             return {}
         mean = vectors.mean(like) if like else None
@@ -377,75 +377,75 @@ class Engine:
         return near
 
     def _restrictions(
-        self, there: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
+        self, generation: Generation, query: Query, keys: Collection[int] | None, leave_out: Collection[int]
     ) -> list[tuple[tantivy.Occur, tantivy.Query]]:
         from tantivy import Occur
 
         found: list[tuple[tantivy.Occur, tantivy.Query]] = []
         if keys is not None and len(keys) <= FEW_KEYS:
-            found.append((Occur.Must, restricted_to(there.keywords, "session", list(keys))))
+            found.append((Occur.Must, restricted_to(generation.keywords, "session", list(keys))))
         if leave_out:
-            found.append((Occur.MustNot, restricted_to(there.keywords, "session", list(leave_out))))
+            found.append((Occur.MustNot, restricted_to(generation.keywords, "session", list(leave_out))))
         role = query.filters.get("role")
         if role:
-            found.append((Occur.Must, restricted_to(there.keywords, "role", [role])))
+            found.append((Occur.Must, restricted_to(generation.keywords, "role", [role])))
         after, before = query.filters.get("after", ""), query.filters.get("before", "")
         if after or before:
             first = moment(after) if after else 0
             last = moment(before, end=True) if before else 99991231235959
-            found.append((Occur.Must, between(there.keywords, first, last)))
+            found.append((Occur.Must, between(generation.keywords, first, last)))
         return found
 
     # ── presenting results ───────────────────────────────────────────────────────────────────────────
 
     def sessions(self, keys: Collection[int]) -> dict[int, tuple[str, str, int]]:
         """Return (store, id, number of messages) of each key."""
-        there = self._generation  # the one that was just queried: another may have other keys
-        return there.state.by_key(keys) if there else {}
+        generation = self._generation  # the one that was just queried: another may have other keys
+        return generation.state.by_key(keys) if generation else {}
 
     def keys_of(self, pairs: Collection[tuple[str, str]]) -> list[int]:
         """Return the keys of sessions given by (store, id)."""
-        there = self.generation()
-        if there is None:
+        generation = self.generation()
+        if generation is None:
             return []
         if len(pairs) <= FEW_KEYS // 5:
-            return [known.key for known in there.state.of(pairs).values()]
+            return [known.key for known in generation.state.of(pairs).values()]
         version = self.version()
         if self._keys[0] != version:
-            self._keys = (version, there.state.keys())
+            self._keys = (version, generation.state.keys())
         return list(filter(None, map(self._keys[1].get, pairs)))  # no key is 0
 
     def version(self) -> str:
         """Return a name for this index and its content; keys stay valid as long as it does not change."""
-        there = self._generation or self.generation()
-        return f"{there.folder} {mark_of(there.state)}" if there else ""
+        generation = self._generation or self.generation()
+        return f"{generation.folder} {mark_of(generation.state)}" if generation else ""
 
     def strangers(self) -> bool:
         """Whether the index holds sessions of stores outside `sources`."""
-        there = self.generation()
-        return there is not None and not there.state.roots() <= self.sources.keys()
+        generation = self.generation()
+        return generation is not None and not generation.state.roots() <= self.sources.keys()
 
     def tokens(self, text: str) -> list[tuple[str, int, int]]:
         """Return the terms of a text as indexed, with start and end offsets; unspaced runs as they are."""
-        there = self._generation  # the one that was just queried
-        return there.keywords.tokens(text) if there else []
+        generation = self._generation  # the one that was just queried
+        return generation.keywords.tokens(text) if generation else []
 
     def stems(self, text: str) -> list[str]:
         """Return the terms of a text, in order."""
-        there = self._generation or self.generation()
-        return there.keywords.stems(text) if there else []
+        generation = self._generation or self.generation()
+        return generation.keywords.stems(text) if generation else []
 
     def rarest(self, text: str, most: int) -> list[str]:
         """Return the most characteristic words of a text: rare in the index and frequent in the text."""
-        there = self.generation()
-        if there is None:
+        generation = self.generation()
+        if generation is None:
             return []
-        searcher = there.keywords.searcher()
+        searcher = generation.keywords.searcher()
         total = max(searcher.num_docs, 1)
         said: dict[str, list[str]] = {}
         for word in WORD.findall(clean(text).lower()):
             if len(word) > 2 and word not in STOP:
-                for stem in there.keywords.stems(word):
+                for stem in generation.keywords.stems(word):
                     said.setdefault(stem, []).append(word)
         worth = {
             words[0]: len(words) ** 0.5 * math.log(total / (searcher.doc_freq("body", stem) + 1) + 1)
@@ -455,15 +455,15 @@ class Engine:
 
     def status(self, listed: SessionIndex) -> Status:
         """Return the size and state of the index."""
-        there = self.generation()
-        if there is None:
+        generation = self.generation()
+        if generation is None:
             return Status(self.folder, 0, 0, {}, self.models.wanted, 0, True)
-        sessions, messages = there.state.counts()
-        whole = folder_size(there.folder)
-        vectors = folder_size(os.path.join(there.folder, "vectors"))
+        sessions, messages = generation.state.counts()
+        whole = folder_size(generation.folder)
+        vectors = folder_size(os.path.join(generation.folder, "vectors"))
         sizes = {"keywords": whole - vectors, "vectors": vectors}
-        embedded = there.meaning(self.models.wanted).count()
-        return Status(there.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
+        embedded = generation.meaning(self.models.wanted).count()
+        return Status(generation.folder, sessions, messages, sizes, self.models.wanted, embedded, self.behind(listed))
 
 
 def _known(model: Model, said: str) -> str:

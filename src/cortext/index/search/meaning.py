@@ -126,15 +126,15 @@ class Meaning:
 
     def merge(self) -> None:
         """Merge small files; train centroids once there are enough vectors, and again when there are many more."""
-        there = self._state.segments(self.model)
-        total = sum(item.vectors for item in there)
+        segments = self._state.segments(self.model)
+        total = sum(item.vectors for item in segments)
         trained = int(self._state.fact(f"trained {self.model}", "0"))
         if total >= clusters.WORTH and total > GROWN * trained:
-            self._rewrite([item.file for item in there], train=True)
-        elif len(there) > MOST_FILES:
+            self._rewrite([item.file for item in segments], train=True)
+        elif len(segments) > MOST_FILES:
             small: list[str] = []
             size = 0
-            for item in sorted(there, key=lambda item: item.vectors):
+            for item in sorted(segments, key=lambda item: item.vectors):
                 if len(small) >= MOST_FILES and item.vectors > 4 * size:
                     break
                 small.append(item.file)

@@ -47,10 +47,10 @@ class Models:
         """Return the model whose vectors are used: the configured one or, until it is complete, the previous one."""
         if self.none:
             return ""
-        there = state.models()
-        others = [name for name in there if name != self.wanted and state.fact(f"seen {name}")]
+        available = state.models()
+        others = [name for name in available if name != self.wanted and state.fact(f"seen {name}")]
         complete = bool(state.fact(f"seen {self.wanted}"))
-        if self.wanted in there and (complete or not others):
+        if self.wanted in available and (complete or not others):
             return self.wanted
         return others[0] if others else ""
 

@@ -103,11 +103,11 @@ class KeywordUpdate:
         last = -1
         ahead: list[Message] = []
         for batch in reading:
-            there = [message for message in batch if message.seq < known.indexed]
-            if there:
-                last = there[-1].seq
-                digest = _digest([searchable(message) for message in there], digest)
-            ahead = batch[len(there) :]
+            indexed = [message for message in batch if message.seq < known.indexed]
+            if indexed:
+                last = indexed[-1].seq
+                digest = _digest([searchable(message) for message in indexed], digest)
+            ahead = batch[len(indexed) :]
             if ahead:
                 break
         if digest != known.digest or last + 1 != known.indexed:

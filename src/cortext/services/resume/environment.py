@@ -1,8 +1,8 @@
-"""The environment of an AI tool that we become: our own variables stay with us.
+"""The environment of an AI tool that we become: our own variables are held back.
 
-The tool starts processes of ours in turn (hooks, the MCP server), and these need the settings that came by the
+The tool in turn starts processes of ours (hooks, the MCP server), which need the settings that came from the
 environment: which store, which password. They find them in a file that only the user can read, named by the process
-that became the tool; it is taken away by the next launch after that process ended.
+that became the tool; the next launch after that process has ended removes it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LARGEST = 1 << 20
 
 
 def environment(added: dict[str, str]) -> dict[str, str]:
-    """What the tool gets that this process is about to become; `added` is what its launch needs."""
+    """Return the environment of the tool that this process is about to become; `added` is what its launch needs."""
     environ = {**for_child(os.environ), **added}
     folder = _folder()
     _sweep(folder)
@@ -36,12 +36,12 @@ def environment(added: dict[str, str]) -> dict[str, str]:
 
 
 def take_back() -> None:
-    """The tool could not be started: nothing is left of it."""
+    """Remove the file again: the tool could not be started."""
     fsio.remove(os.path.join(_folder(), f"{os.getpid()}.json"))
 
 
 def adopt() -> None:
-    """Started by a tool that we launched: take up what was held back from it. What is set otherwise stays."""
+    """Adopt what was held back from the tool that started us. Variables that are already set stay."""
     path = os.environ.pop(HELD_BACK, "")
     if not path or os.path.dirname(path) != _folder():
         return
@@ -49,7 +49,7 @@ def adopt() -> None:
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except (OSError, CortextError):
-        return  # taken away, since the tool that it was for has ended
+        return  # removed, because the tool that it was for has ended
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
@@ -69,7 +69,7 @@ def _folder() -> str:
 
 
 def _sweep(folder: str) -> None:
-    """Take away what was handed to tools that have ended."""
+    """Remove the files of tools that have ended."""
     try:
         names = os.listdir(folder)
     except OSError:

@@ -1,8 +1,8 @@
-"""Handing a conversation to an AI tool: natively, as real turns in the tool's own store.
+"""Handing a conversation to an AI tool natively, as real turns in the tool's own store.
 
-The tool's own session is used where it still holds exactly this conversation; a copy that we kept goes back
-where the tool lost it; otherwise a new native session is written. The first prompt is the conversation's
-command and the context block; the receipt says what crossed and what could not.
+The tool's own session is used if it still contains exactly this conversation; our copy is put back if the tool has lost
+it; otherwise a new native session is written. The first prompt is the conversation's command and the context block; the
+receipt says what was carried over and what could not be.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, With
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
 NEW = "a new native session"
-SILENT = "messages without a word or a call"
+SILENT = "messages without text or calls"
 LEFT_OUT = (Change.ASIDE, Change.CUT_REPLY, Change.BRANCH)
 BEGUN = "a new session that begins with the command and the context block"
 
 
 class _Own:
-    """What of a tool's own session can be used: it, or (withheld is None) only a new one. `why` is for the user."""
+    """What of a tool's own session can be used; if withheld is None, only a new one can. `why` is for the user."""
 
     def __init__(self, how: str = NEW, key: str = "", withheld: Withheld | None = None, why: str = "") -> None:
         self.how, self.key, self.withheld, self.why = how, key, withheld, why
 
 
 class Plan(msgspec.Struct, kw_only=True):
-    """What a resume will do: nothing of it is done yet."""
+    """What a resume will do; nothing has been done yet."""
 
     session: Session
     project: str
@@ -57,8 +57,8 @@ class Plan(msgspec.Struct, kw_only=True):
     how: str
     key: str = ""
     warnings: list[str] = []
-    written: Written | None = None  # once it is carried out: what is new in the tool's store
-    before: Entry | None = None  # …and what was known of that session of the tool
+    written: Written | None = None  # after carry_out: what is new in the tool's store
+    before: Entry | None = None  # after carry_out: what was known about that session of the tool
 
 
 def make_plan(
@@ -71,9 +71,9 @@ def make_plan(
     project: str = "",
     rewrite: bool = False,
 ) -> Plan:
-    """Look at the conversation and at what the tool has, and decide. `rewrite`: its own session is not used.
+    """Compare the conversation with what the tool has, and decide. `rewrite`: do not use the tool's own session.
 
-    `topicless` is the command without the conversation's title, for where others can read it.
+    `topicless` is the command without the conversation's title, for places that others can read.
     """
     session = found.session
     history = History(found.place.store, session)
@@ -129,7 +129,7 @@ def _first_prompt(command: str, block: str) -> str:
 
 
 def _count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -> None:
-    """Put into the receipt what arrives of a session that we write."""
+    """Add to the receipt what arrives of a session that we write."""
     left: dict[str, int] = {kind: written.changed[kind] for kind in LEFT_OUT if kind in written.changed}
     receipt.changed |= {kind: count for kind, count in written.changed.items() if kind not in {*left, Change.EMPTY}}
     left[SILENT] = len(carried) - written.messages - sum(left.values())
@@ -138,7 +138,7 @@ def _count_new(receipt: Receipt, carried: Sequence[Message], written: Written) -
 
 
 def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld) -> None:
-    """Put into the receipt what arrives of a session that the tool has itself: what it sends to the model."""
+    """Add to the receipt what arrives of the tool's own session: what it sends to the model."""
     arriving = []
     for message in carried:
         names = (message.id, message.id.partition("/")[0])
@@ -156,7 +156,7 @@ def _count_own(receipt: Receipt, carried: Sequence[Message], withheld: Withheld)
 
 
 def _is_silent(message: Message) -> bool:
-    """Whether there is nothing in a message that any tool would send: no word, no call, no result."""
+    """Whether a message contains nothing that any tool would send: no text, no call, no result."""
     return not message.content.strip() and all(part.type == THINKING for part in message.parts or ())
 
 
@@ -165,12 +165,12 @@ def _size(messages: Sequence[Message]) -> int:
 
 
 def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
-    """What the user should know before going on: see `notes_on`, and tools that are not there any more."""
+    """Return what the user should know before continuing: see `notes_on`, and tools that are no longer available."""
     config = found.session.agent_config
     warnings = notes_on(found)
     if plan.how in (OWN, PUT_BACK) and (plan.receipt.changed or set(plan.receipt.left_out) - {SILENT}):
         warnings.append(
-            f"this is what {tool.title} sends from its own session; --rewrite carries everything in a new one"
+            f"this is what {tool.title} sends from its own session; --rewrite carries everything over into a new one"
         )
     used = {*config.tools, *(part.name for message in plan.carried for part in message.parts_of(TOOL_CALL))}
     servers = {name.split("__")[1] for name in used if name.startswith("mcp__") and name.count("__") >= 2}
@@ -183,10 +183,10 @@ def warnings_for(found: Found, tool: NativeWriter, plan: Plan) -> list[str]:
 def carry_out(
     plan: Plan, found: Found, tool: NativeWriter, capture: Capture, *, model: str = "", force: bool = False
 ) -> Launch:
-    """Write what the plan says, and say how to start the tool; the session itself is not changed by us.
+    """Write what the plan says, and return how to start the tool; our session is not changed.
 
-    That it is active, and in which tool, is said by the tool's own start (`hooks`) or by the next words that the
-    user says there (`capture`): a tool that does not start leaves everything as it was.
+    The tool's own start (`hooks`) or the user's next message there (`capture`) records that it is active, and in which
+    tool: a tool that does not start leaves everything as it was.
     """
     check_transition(plan.session.status, ACTIVE, force=force)
     try:
@@ -199,7 +199,7 @@ def carry_out(
         if plan.written is not None:
             plan.key = plan.written.key
         if plan.how != BEGUN:
-            # What tells of the conversation stands in a session that we wrote; in its own, nothing more is needed.
+            # A session that we wrote contains what describes the conversation; the tool's own needs nothing more.
             prompt = GO_ON if tool.prompt_is_public and plan.how == NEW else plan.prompt
             launch = tool.launch(plan.key, project=plan.project, prompt=prompt, model=model)
         plan.before = capture.hand_over(found.place, plan.session.id, tool.name, plan.key)
@@ -210,7 +210,7 @@ def carry_out(
 
 
 def take_back(plan: Plan, tool: NativeWriter, capture: Capture) -> None:
-    """Undo what `carry_out` did: the tool could not be started."""
+    """Undo `carry_out`: the tool could not be started."""
     capture.take_back(tool.name, plan.key, plan.before)
     _discard(plan, tool)
 
@@ -232,7 +232,7 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
     if written.tool_calls != plan.receipt.tool_calls:
         tool.discard(written, project=plan.project)
         raise DamagedData(
-            f"{tool.title} took {written.tool_calls} of {plan.receipt.tool_calls} tool calls",
+            f"{tool.title} accepted {written.tool_calls} of {plan.receipt.tool_calls} tool calls",
             kept="the conversation, in our store",
             hint="resume it with --print, and report this",
         )
@@ -240,15 +240,15 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
 
 
 def _title(plan: Plan) -> str:
-    """What the conversation is called in the tool's own list."""
+    """Return the conversation's name in the tool's own list."""
     return field(mask(plan.session.title).text)
 
 
 def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], project: str) -> _Own:
-    """Whether the tool itself, or our copy of its file, holds exactly these messages, for this very folder.
+    """Check whether the tool itself, or our copy of its file, contains exactly these messages, for this folder.
 
-    The tools find a session only in the folder that it was held in; a project may have been moved since, or cloned.
-    Where nobody can say what the model would get of it, it is not used either.
+    The tools find a session only in the folder that it was held in; a project may have been moved or cloned since. If
+    it is unknown what the model would get of the session, it is not used either.
     """
     session = found.session
     key = session.origin.session_id
@@ -268,20 +268,20 @@ def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], 
 
 
 def _as_it_is(how: str, tool: NativeWriter, transcript: Transcript, wanted: list[str]) -> _Own:
-    """A session of the tool's own, if it holds these messages and is understood; else a new one."""
+    """Return the tool's own session if it contains these messages and is understood; else a new one."""
     if [message.id for message in thread(tool.read(transcript))] != wanted:
         return _Own()
     withheld = tool.withheld(transcript)
     if withheld is None:
         return _Own(
-            why=f"{tool.title} compacted its own session and would send a summary in place of what came before; "
+            why=f"{tool.title} compacted its own session and would send a summary instead of the earlier messages; "
             "the new one carries the messages themselves"
         )
     return _Own(how, transcript.key, withheld)
 
 
 def _newest_that_fit(history: History, budget: int) -> list[Message]:
-    """The newest messages that fit the budget, oldest first; never beginning between a call and its result."""
+    """Return the newest messages that fit the budget, oldest first; never starting between a call and its result."""
     chosen: list[Message] = []
     used = 0
     for message in history.backwards():
@@ -296,7 +296,7 @@ def _newest_that_fit(history: History, budget: int) -> list[Message]:
 
 
 def project_of(found: Found) -> str:
-    """The folder that the conversation belongs to: its workspace, or the project that it was held in."""
+    """Return the folder that the conversation belongs to: its workspace, or the project that it was held in."""
     if found.place.kind == "workspace":
         return found.place.root
     project = found.session.extra.get("project")

@@ -1,4 +1,4 @@
-"""The thread of a session, read only as far as somebody looks: a packet needs the end of it, and little else."""
+"""The thread of a session, read only as far as needed: a packet needs its end and little else."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ CHUNK = 256
 
 
 class History:
-    """The talk as it stands, its messages by their place in the thread.
+    """The current thread of a session; messages are addressed by their index in it.
 
-    A session that is known to be straight is not looked through at all; of any other an outline is read first.
+    A session known to be `straight` is not scanned at all; for any other, an outline is read first.
     """
 
     def __init__(self, store: Store, session: Session) -> None:
         self._store, self._id = store, session.id
         self._outline: Sequence[Outline] | None = None
-        self._newest: list[Message] = []  # the newest first, as far as they were read
+        self._newest: list[Message] = []  # the messages read so far, the newest first
         self._tokens_each = session.token_count // (session.message_count or 1)
         last = store.tail(self._id, 1) if session.straight else []
-        if last and last[0].seq + 1 == session.message_count:  # else somebody wrote since it was looked at
+        if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
             self._count = session.message_count
         else:
             outline = store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id)
@@ -35,7 +35,7 @@ class History:
         return self._count
 
     def messages(self, start: int = 0, end: int | None = None) -> list[Message]:
-        """The messages from one place to another, whole."""
+        """Return the messages from index `start` to `end`, complete."""
         end = self._count if end is None else min(end, self._count)
         kept = self._count - len(self._newest)
         if end <= kept:
@@ -44,21 +44,21 @@ class History:
         return [*self._read(start, kept), *reversed(newer)]
 
     def expect(self, tokens: int, before: int) -> None:
-        """Somebody will look at the newest that fit so many tokens, and so many before them: read them in one go."""
+        """Prefetch the newest messages that fit into `tokens`, and `before` older ones, in a single read."""
         if self._tokens_each:
             self._keep(tokens * 11 // 10 // self._tokens_each + before)
 
     def backwards(self) -> Iterator[Message]:
-        """From the newest to the oldest, read in chunks as they are asked for, and kept."""
-        place = 0
-        while place < self._count:
-            if place == len(self._newest):
-                self._keep(place + CHUNK)
-            yield self._newest[place]
-            place += 1
+        """Yield from the newest to the oldest; read in chunks on demand and kept."""
+        index = 0
+        while index < self._count:
+            if index == len(self._newest):
+                self._keep(index + CHUNK)
+            yield self._newest[index]
+            index += 1
 
     def _keep(self, count: int) -> None:
-        """Read so many of the newest, as far as they were not read already."""
+        """Read the newest `count` messages, as far as they have not been read yet."""
         kept = self._count - len(self._newest)
         self._newest += reversed(self._read(max(0, self._count - count), kept))
 

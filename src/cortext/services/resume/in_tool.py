@@ -1,7 +1,7 @@
-"""`/workspace.resume` inside a running tool: the list, or a packet; and the chat becomes part of that conversation.
+"""`/workspace.resume` inside a running tool: show the list or a packet, and make the chat part of that conversation.
 
-What is said in the chat from then on is kept in the conversation's own log, and the conversation is active: see
-`capture.attach`. What was said before stays where it belonged.
+What is said in the chat from then on is stored in the conversation's own log, and the conversation is active: see
+`capture.attach`. What was said before stays where it was stored.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.registry import command_text
 from cortext.services.workspace.running_chats import Chat
 
-# Hooks and commands of the tools carry 10,000 characters for certain: the rest is fetched through MCP.
+# Hooks and commands of the tools are known to carry 10,000 characters: the rest is fetched through MCP.
 LARGEST = 9_500
 LISTED = 12
 FORCE = "--force"
 
 
 class Reply(NamedTuple):
-    """What the model is to read: our own words on what was done, and what was recorded (data)."""
+    """What the model is to read: our own words about what was done, and the record (data)."""
 
     done: str
     record: str = ""
 
     def text(self) -> str:
-        """Both, our own words first."""
+        """Return both, our own words first."""
         return "\n\n".join(part for part in (self.done, self.record) if part)
 
 
 class Desk:
-    """Everything that answering a chat needs.
+    """Everything that is needed to answer a chat.
 
     `caught_up` captures what the chosen conversation's tool has written since the last hook; `save` saves and pauses
-    what the chat was held in before.
+    the conversation that the chat was part of before.
     """
 
     def __init__(
@@ -67,10 +67,10 @@ class Desk:
         self._caught_up, self._save = caught_up, save
         self._missing: list[str] = []  # why the chosen conversation may not be up to date
 
-    # ── what there is ────────────────────────────────────────────────────────────────────────────────
+    # ── candidates ───────────────────────────────────────────────────────────────────────────────────
 
     def rows(self) -> list[Row]:
-        """What can be resumed here: neither this chat itself nor the conversation that is going on in it."""
+        """Return what can be resumed here: neither this chat itself nor the conversation that is active in it."""
         held = self.held()
         hidden = set()
         if self.chat is not None:
@@ -82,7 +82,7 @@ class Desk:
         return [row for row in self.listing.rows() if (row.root, row.id) not in hidden]
 
     def held(self) -> Found | None:
-        """The conversation that this chat is part of, if any."""
+        """Return the conversation that this chat is part of, if any."""
         entry = self.capture.catalogue.get(self.chat.tool, self.chat.key) if self.chat is not None else None
         place = self.capture.place_at(entry.root) if entry is not None else None
         if entry is None or place is None:
@@ -91,19 +91,19 @@ class Desk:
             session = place.store.peek(entry.session_id)
         except CortextError:
             return None
-        # A chat that was never resumed is kept in the home store by itself.
+        # A chat that was never resumed is a session of its own in the home store.
         if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
             return None
         return Found(place, session)
 
     def shown(self) -> list[Row]:
-        """The conversations of a list, with the numbers that stay valid until the next one."""
+        """Return the conversations of a list; their numbers stay valid until the next list."""
         shown = list(islice(self.talks(self.rows()), LISTED))
         chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
         return shown
 
     def talks(self, rows: Iterable[Row]) -> Iterable[Row]:
-        """Without the chats that only asked for a conversation, or stopped one."""
+        """Leave out chats that only asked for a conversation or stopped one."""
         return (row for row in rows if not self._only_asked(row))
 
     def _only_asked(self, row: Row) -> bool:
@@ -112,7 +112,7 @@ class Desk:
         return asking.only_asks(self.listing.messages(row))
 
     def choose(self, wanted: str, see: str = "this list") -> Row:
-        """The one that is meant; numbers are those of the last list in this chat."""
+        """Return the conversation that is meant; numbers are those of the last list in this chat."""
         if is_number(wanted.strip()):
             shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
             return Resolver(self.listing.rows(), self.workspace, shown, see=see).resolve(wanted)
@@ -120,14 +120,14 @@ class Desk:
         return names.only(list(self.talks(names.candidates(wanted))), wanted)
 
     def found(self, row: Row) -> Found:
-        """The conversation of a row, up to date."""
+        """Return the conversation of a row, up to date."""
         found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
         return found
 
     # ── answering ────────────────────────────────────────────────────────────────────────────────────
 
     def answer(self, wanted: str, largest: int = LARGEST, size: Callable[[str], int] = len) -> Reply:
-        """Numbered conversations where nothing is named, else the packet of the one that goes on here."""
+        """Return a numbered list if nothing is named, else the packet of the conversation that continues here."""
         words = [word for word in wanted.split() if word != FORCE]
         force = FORCE in wanted.split()
         if not words:
@@ -143,13 +143,13 @@ class Desk:
         return Reply(done, packet_text(chosen, largest - size(done) - 2, size))
 
     def go_on(self, chosen: Found, *, force: bool = False) -> list[str]:
-        """Attach the chat to a conversation and make that active; what was done, and what to know."""
+        """Attach the chat to a conversation and make it active; return what was done, and what to know."""
         chat, session = self.chat, chosen.session
         notes = [*(f"Note: {note}." for note in self._missing), *_notes(chosen, chat)]
         if chat is None:
             done = (
                 "cortext could not tell which chat this is, so it is NOT attached: what is said here from now on is "
-                f"kept as a chat of its own, and {session.id} is unchanged. To go on in it: /workspace.resume "
+                f"kept as a chat of its own, and {session.id} is unchanged. To continue in it: /workspace.resume "
                 f"{session.id}, or `cortext resume {session.id}` in a terminal."
             )
             return [done, *notes]
@@ -172,14 +172,14 @@ class Desk:
 
 
 def _notes(chosen: Found, chat: Chat | None) -> list[str]:
-    """What the user should know before going on in this chat."""
+    """Return what the user should know before continuing in this chat."""
     here = Origin(tool=chat.tool, session_id=chat.key) if chat is not None else None
     completed = ["it was marked as completed"] if chosen.session.status == COMPLETED else []
     return [f"Note: {note}." for note in (*notes_on(chosen, here), *completed)]
 
 
 def completed_text(chosen: Found) -> str:
-    """What to say of a conversation that was completed: it is not resumed unasked."""
+    """Return what to say about a completed conversation: it is not resumed unless the user insists."""
     return (
         f"{chosen.session.id} was marked as completed, so it was not resumed; nothing was changed. Ask the user "
         f"whether to resume it anyway: /workspace.resume {chosen.session.id} {FORCE}"
@@ -187,7 +187,7 @@ def completed_text(chosen: Found) -> str:
 
 
 def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -> str:
-    """The packet, cut to what the tool's command can carry."""
+    """Return the packet, shortened to what the tool's command can carry."""
     command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     history = History(chosen.place.store, chosen.session)
     budget = largest // 4
@@ -203,12 +203,12 @@ def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -
 
 
 def _word(text: str) -> str:
-    """A stored value on a line of ours."""
+    """Return a stored value for a line of ours."""
     return field(mask(text).text)
 
 
 def list_text(shown: list[Row], total: int) -> str:
-    """The conversations that can be resumed, as the user is to see them."""
+    """Return the resumable conversations as the user is to see them."""
     if not shown:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]

@@ -1,4 +1,4 @@
-"""What a person should know before going on with a conversation, in a tool and from the shell alike."""
+"""What a person should know before continuing a conversation, in a tool or from the shell."""
 
 from __future__ import annotations
 
@@ -15,28 +15,28 @@ from cortext.tools import registry
 
 
 def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found, list[str]]:
-    """The conversation with everything that its tool has written; where that fails, as it is stored, and a note."""
+    """Return the conversation with everything its tool has written; if that fails, as stored and with a note."""
     try:
         return caught_up(found), []
     except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
         why = field(mask(str(error)).text)
-        return found, [f"what was said last may be missing, because it could not be captured: {why}"]
+        return found, [f"the latest messages may be missing, because they could not be captured: {why}"]
 
 
 def notes_on(found: Found, here: Origin | None = None) -> list[str]:
-    """Its command was changed, or it is going on in a tool right now. `here` is the chat that asks, if one does."""
+    """Note if its command has changed or it is active in a tool right now. `here` is the chat that asks, if any."""
     session = found.session
     notes = []
     then = session.agent_config.system_prompt_hash
     now = command_hash(found.place.root, session.type) if then else ""
     if now and now != then:
-        notes.append(f"the text of {field(session.agent_config.command)} changed since; the current one is used")
+        notes.append(f"the text of {field(session.agent_config.command)} has changed; the current one is used")
     origin = session.origin
     asking = here is not None and (here.tool, here.session_id) == (origin.tool, origin.session_id)
     if session.status == ACTIVE and origin.tool and not asking:
         where, when = field(registry.title_of(origin.tool)), field(clock.ago(session.last_active))
         notes.append(
             f"it is active in {where}, last active {when}; "
-            "if it goes on there as well, both ways are kept as branches: neither sees what is said in the other"
+            "if it continues there as well, both are kept as branches: neither sees what is said in the other"
         )
     return notes
