@@ -179,3 +179,17 @@ def not_in_trash(wanted: str, hint: str = "list it with `cortext restore`") -> N
 def invalid_trash_key(key: str) -> InvalidId:
     """This cannot be the key of something in the trash."""
     return InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+
+
+def memory_not_found(fact_id: str) -> NotFound:
+    """The assistant remembers no fact with this id."""
+    return NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+
+
+def index_busy() -> SessionBusy:
+    """The search index has one writer at a time, and another process is it."""
+    return SessionBusy(
+        "the search index is being written by another process",
+        kept="the index as it is",
+        hint="try again when it is done; `cortext index status` shows how far it is",
+    )

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import tantivy
 
-from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
+from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed, index_busy
 from cortext.index.search.ask import Asking, between, restricted_to
 from cortext.index.search.fuse import Scores, fused, in_order
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
@@ -186,11 +186,7 @@ class Engine:
         """Build a new index next to the old one, then switch to it. An interrupted rebuild is continued."""
         lock = self._lock(wait)
         if lock is None:
-            raise SessionBusy(
-                "the search index is being written by another process",
-                kept="the index as it is",
-                hint="try again when it is done; `cortext index status` shows how far it is",
-            )
+            raise index_busy()
         with lock:
             self._sweep()  # free the space of abandoned folders: it is needed
             self._retry_once("next", lambda: self._make_next(listed, progress))
@@ -215,7 +211,7 @@ class Engine:
         """Delete the index; the next query recreates it."""
         lock = self._lock(5.0)
         if lock is None:
-            raise SessionBusy("the search index is being written by another process", kept="the index as it is")
+            raise index_busy()
         with lock:
             self._let_go("current", "next")
             self._sweep()

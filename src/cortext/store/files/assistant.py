@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import NotFound, SessionBusy
+from cortext.errors import SessionBusy, memory_not_found
 from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.model import clock, ids
@@ -70,7 +70,7 @@ class FileFacts:
     def forget(self, fact_id: str, *, by: str = "") -> Fact:
         known = next((fact for fact in self.all() if fact.id == fact_id), None)
         if known is None:
-            raise NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+            raise memory_not_found(fact_id)
         self._file.append({"type": "forgotten", "id": fact_id, "timestamp": clock.now(), "by": by})
         return known
 

@@ -6,7 +6,7 @@ import hashlib
 
 import msgspec
 
-from cortext.errors import NotFound
+from cortext.errors import memory_not_found
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import Fact
@@ -85,7 +85,7 @@ class ServerFacts:
 
         rows = self._connections.run(leave)
         if not rows:
-            raise NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+            raise memory_not_found(fact_id)
         return _fact(rows[0][0])
 
 
