@@ -1,4 +1,4 @@
-"""Durable append beside a bare `write + fsync` of the same bytes, and beside openai-agents' SQLiteSession.
+"""Durable append compared with a bare `write + fsync` of the same bytes and with openai-agents' SQLiteSession.
 
 python -m bench.append [--rounds 200] [--batch 10] [--grow 100000] [--peer 1]
 """
@@ -25,20 +25,20 @@ from cortext.store.files.workspace import WorkspaceStore
 LAYOUTS: dict[str, type[FileStore]] = {"workspace": WorkspaceStore, "spawn": SpawnStore, "chat": ChatStore}
 HELD, CLOSED, BARE, PEER = "held open", "opened each time", "bare write + fsync", "openai-agents SQLiteSession"
 TARGETS = {HELD: 0.9, CLOSED: 0.7}
-EARLY = 10  # the message at which appending is cheap for everybody
+EARLY = 10  # messages in the short session that a long one is compared with
 Item = TypeVar("Item")
 now = time.perf_counter
 
 
 class Bare:
-    """The floor: an open file, and the very lines that the store wrote."""
+    """The lower bound: an open file and exactly the lines that the store wrote."""
 
     def __init__(self, path: str, lines: list[bytes], batch: int) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._lines, self._batch = lines, batch
 
     def __call__(self, number: int) -> float:
-        lines = _part(self._lines, number, self._batch)
+        lines = _slice(self._lines, number, self._batch)
         descriptor = self._descriptor
         start = now()
         for line in lines:
@@ -48,8 +48,8 @@ class Bare:
 
 
 def held(writer: Writer, messages: list[Message], batch: int, number: int) -> float:
-    """A session held open, one message at a time."""
-    part = _part(messages, number, batch)
+    """Append one message at a time to a session that stays open."""
+    part = _slice(messages, number, batch)
     start = now()
     for message in part:
         writer.append(message)
@@ -57,17 +57,17 @@ def held(writer: Writer, messages: list[Message], batch: int, number: int) -> fl
 
 
 def closed(store: FileStore, session_id: str, messages: list[Message], batch: int, number: int) -> float:
-    """Each append opens the session, locks it, writes, lets go."""
-    part = _part(messages, number, batch)
+    """Append one message at a time; each append opens, locks, writes and closes the session."""
+    part = _slice(messages, number, batch)
     start = now()
     for message in part:
         store.append(session_id, message)
     return now() - start
 
 
-def anew(make: Callable[[], FileStore], session_id: str, messages: list[Message], batch: int, number: int) -> float:
-    """Each append by a store that has never seen the session: what a command does."""
-    part = _part(messages, number, batch)
+def fresh(make: Callable[[], FileStore], session_id: str, messages: list[Message], batch: int, number: int) -> float:
+    """Append each message with a store object that has never seen the session, as a command does."""
+    part = _slice(messages, number, batch)
     seconds = 0.0
     for message in part:
         store = make()
@@ -77,13 +77,13 @@ def anew(make: Callable[[], FileStore], session_id: str, messages: list[Message]
     return seconds
 
 
-def _part(items: list[Item], number: int, batch: int) -> list[Item]:
+def _slice(items: list[Item], number: int, batch: int) -> list[Item]:
     first = number * batch % (len(items) - batch + 1)
     return items[first : first + batch]
 
 
 def lines_of(folder: str, messages: list[Message]) -> list[bytes]:
-    """The bytes that a store makes of these messages."""
+    """Return the lines that a store writes for these messages."""
     store = WorkspaceStore(os.path.join(folder, "lines"))
     path = store.create(Session(id="lines")).path
     store.append("lines", *messages)
@@ -92,7 +92,7 @@ def lines_of(folder: str, messages: list[Message]) -> list[bytes]:
 
 
 def rates(folder: str, messages: list[Message], rounds: int, batch: int, peer: bool) -> None:
-    """Both manners, all layouts and the peer, in turns."""
+    """Measure both modes for all layouts and the peer, interleaved."""
     contenders: dict[str, Callable[[int], float]] = {}
     with ExitStack() as stack:
         contenders[BARE] = Bare(os.path.join(folder, "bare.jsonl"), lines_of(folder, messages), batch)
@@ -108,17 +108,17 @@ def rates(folder: str, messages: list[Message], rounds: int, batch: int, peer: b
             worker = Worker(peers(), "peer_append.py", os.path.join(folder, "peer.db"))
             stack.callback(worker.close)
             worker.ask(items=items)
-            for manner in (HELD, CLOSED):
-                contenders[f"{PEER}, {manner}"] = partial(_ask, worker, manner, len(messages), batch)
+            for mode in (HELD, CLOSED):
+                contenders[f"{PEER}, {mode}"] = partial(_ask, worker, mode, len(messages), batch)
         for contend in contenders.values():
-            contend(0)  # warm: imports, first files, the database's tables
+            contend(0)  # warm up: imports, first files, the database's tables
         seconds = in_turns(contenders, rounds)
     size = sum(len(message.content.encode()) for message in messages) // len(messages)
-    print(f"\nDurable append, one message at a time: {rounds} rounds of {batch} in turns, {size:,} bytes on average.")
+    print(f"\nDurable append of single messages: {rounds} interleaved rounds of {batch}, {size:,} bytes on average.")
     print("Ratio of rates to the bare loop, round by round: median (middle half; all rounds). Undisturbed: the ratio")
-    print("of the quickest quarters of all rounds, which others on this machine can hardly have slowed down.\n")
+    print("of the first quartiles, which other processes on this machine can hardly have slowed down.\n")
     print_table(
-        ("contender", "ms a message", "ratio to bare", "undisturbed", "target"),
+        ("contender", "ms per message", "ratio to bare", "undisturbed", "target"),
         [
             (
                 name,
@@ -132,18 +132,18 @@ def rates(folder: str, messages: list[Message], rounds: int, batch: int, peer: b
     )
 
 
-def _ask(worker: Worker, manner: str, length: int, batch: int, number: int) -> float:
+def _ask(worker: Worker, mode: str, length: int, batch: int, number: int) -> float:
     first = number * batch % (length - batch + 1)
-    return float(worker.ask(held=manner == HELD, first=first, count=batch))
+    return float(worker.ask(held=mode == HELD, first=first, count=batch))
 
 
 def _target(name: str) -> str:
-    manner = name.rpartition(", ")[2]
-    return "" if name.startswith(PEER) or manner not in TARGETS else f"≥ {TARGETS[manner]}"
+    mode = name.rpartition(", ")[2]
+    return "" if name.startswith(PEER) or mode not in TARGETS else f"≥ {TARGETS[mode]}"
 
 
 def growth(folder: str, messages: list[Message], rounds: int, batch: int, size: int) -> None:
-    """The cost of an append to a session of `size` messages beside one that has ten."""
+    """Compare the cost of an append to a session of `size` messages with one to a session of ten."""
     rows = []
     for layout, kind in LAYOUTS.items():
         make = partial(kind, os.path.join(folder, f"grown-{layout}"))
@@ -153,18 +153,18 @@ def growth(folder: str, messages: list[Message], rounds: int, batch: int, size: 
         with store.open("late") as writer:
             for number in range(size):
                 writer.append(messages[number % len(messages)])
-        print(f"{layout}: grown to {size:,} messages in {now() - start:.0f} s", flush=True)
+        print(f"{layout}: filled with {size:,} messages in {now() - start:.0f} s", flush=True)
         contenders: dict[str, Callable[[int], float]] = {}
         for age in ("late", "early"):
             contenders[f"{age} {HELD}"] = partial(_aged, store, age, messages, _held_once, batch)
             contenders[f"{age} {CLOSED}"] = partial(_aged, store, age, messages, closed, batch)
-            contenders[f"{age} anew"] = partial(_aged, store, age, messages, partial(_anew, make), batch)
+            contenders[f"{age} new store"] = partial(_aged, store, age, messages, partial(_fresh, make), batch)
         seconds = in_turns(contenders, rounds)
-        for manner in (HELD, CLOSED, "anew"):
-            late, early = seconds[f"late {manner}"], seconds[f"early {manner}"]
+        for mode in (HELD, CLOSED, "new store"):
+            late, early = seconds[f"late {mode}"], seconds[f"early {mode}"]
             rows.append(
                 (
-                    f"{layout}, {'by a new store each time' if manner == 'anew' else manner}",
+                    f"{layout}, {'by a new store each time' if mode == 'new store' else mode}",
                     spread([a / b for a, b in zip(late, early, strict=True)]).show(),
                     f"{spread(late).low / spread(early).low:.2f}",
                 )
@@ -172,33 +172,33 @@ def growth(folder: str, messages: list[Message], rounds: int, batch: int, size: 
     print(
         f"\nThe cost of an append at message {size:,}, as a multiple of that at message {EARLY} (target: within 10 %)\n"
     )
-    print_table(("manner", "late / early", "undisturbed"), rows)
+    print_table(("mode", "late / early", "undisturbed"), rows)
 
 
-Manner = Callable[[FileStore, str, list[Message], int, int], float]
+Mode = Callable[[FileStore, str, list[Message], int, int], float]
 
 
-def _aged(store: FileStore, age: str, messages: list[Message], manner: Manner, batch: int, number: int) -> float:
-    """Append to the long session, or to a new one that has just ten messages."""
+def _aged(store: FileStore, age: str, messages: list[Message], mode: Mode, batch: int, number: int) -> float:
+    """Append to the long session, or to a new one with only ten messages."""
     if age == "late":
-        return manner(store, age, messages, batch, number)
+        return mode(store, age, messages, batch, number)
     session_id = ids.new_session_id("early-")
     store.create(Session(id=session_id))
     for message in messages[:EARLY]:
         store.append(session_id, message)
-    return manner(store, session_id, messages, batch, number)
+    return mode(store, session_id, messages, batch, number)
 
 
 def _held_once(store: FileStore, session_id: str, messages: list[Message], batch: int, number: int) -> float:
     with store.open(session_id) as writer:
-        writer.append(messages[0])  # opening is not what is measured here
+        writer.append(messages[0])  # exclude the cost of opening
         return held(writer, messages, batch, number)
 
 
-def _anew(
+def _fresh(
     make: Callable[[], FileStore], _: FileStore, session_id: str, messages: list[Message], batch: int, number: int
 ) -> float:
-    return anew(make, session_id, messages, batch, number)
+    return fresh(make, session_id, messages, batch, number)
 
 
 def main() -> None:

@@ -1,10 +1,10 @@
-"""`aur`: its list, its first prompt, and what a turn costs beside the model.
+"""`aur`: the list, the first prompt, and the overhead of a turn.
 
     python -m bench.aur [--rounds 15] [--few 100] [--many 10000] [--turns 5000]
 
-List and prompt are cold processes beside a bare `python -c pass` of the same round. The prompt is seen by a terminal
-of its own (a pty). A turn is measured in this process: the words are stored, the view is made, masked and put into
-the form that a provider sends, an answer of one piece comes at once and is stored; beside two bare appends with fsync.
+List and prompt are cold processes, compared with a bare `python -c pass` of the same round. The prompt is read from a
+pty. A turn is measured in this process: the message is stored, the context is built, masked and converted to a
+provider's format, an instant answer arrives in one piece and is stored; compared with two bare appends with fsync.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ FEW_TARGET, MANY_TARGET, PROMPT_TARGET, TURN_TARGET = "≤ 4", "≤ 12", "≤ 25
 
 
 def installed() -> tuple[str, str]:
-    """Python and `aur` of an environment with this working tree, not editable; always renewed."""
+    """Return Python and `aur` of an environment with this working tree, reinstalled each time and not editable."""
     python = environment("bench-aur", "--force-reinstall", "--no-deps", REPO, renew=True)
     environment("bench-aur", "msgspec", "prompt_toolkit", "ollama", renew=True)
     return python, os.path.join(os.path.dirname(python), "aur")
 
 
 def store_of(home: str) -> SpawnStore:
-    """The sessions of the user with this home."""
+    """Return the store of the user with this home."""
     return SpawnStore(os.path.join(home, ".aurora", "spawn", "sessions"))
 
 
 def fill(home: str, count: int) -> None:
-    """So many sessions of two turns, over many days; most completed, some interrupted."""
+    """Create sessions of two turns over many days; most completed, some interrupted."""
     store = store_of(home)
     with mock.patch("os.fsync"), mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
         for number in range(count):
@@ -69,7 +69,7 @@ def fill(home: str, count: int) -> None:
 
 
 def prompt(command: list[str], folder: str, home: str, label: bytes) -> Callable[[int], float]:
-    """A contender: from the start of the process until the prompt is on its terminal; the seconds."""
+    """Return a contender that times a process from its start until the prompt is on its terminal."""
     env = {**home_environment(home), "TERM": "xterm-256color", "CORTEXT_MODEL": "ollama/none"}
 
     def run(_: int) -> float:
@@ -94,34 +94,34 @@ def prompt(command: list[str], folder: str, home: str, label: bytes) -> Callable
 
 
 class Instant:
-    """A model that costs nothing: it takes the request into a provider's form, and answers at once."""
+    """A model without cost: it converts the request to a provider's format and answers at once."""
 
     name, context, takes_tools = "test/instant", 1_000_000, False
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """One piece."""
+        """Answer in one piece."""
         turns(request)
         yield Text("Three tries, then a clear error.")
         yield Done()
 
     def cancel(self) -> None:
-        """Never under way."""
+        """Do nothing: no request is ever in progress."""
 
     def warm(self) -> None:
-        """Nothing to import."""
+        """Do nothing: there is nothing to import."""
 
 
 def turn_costs(folder: str, count: int, rounds: int) -> list[tuple[str, ...]]:
-    """A turn early and at turn `count`, beside two bare durable appends."""
+    """Compare a turn early and at turn `count` with two bare durable appends."""
     store = SpawnStore(os.path.join(folder, "sessions"))
     real = texts(2 * count)
-    short = [text[:340] for text in real]  # about 60 tokens at the mean: many more of them are in the view
+    short = [text[:340] for text in real]  # about 60 tokens on average, so many more of them fit the context
     rows: list[tuple[str, ...]] = []
     kinds = (("turn 10", 20, real), (f"turn {count:,}", 2 * count, real), (f"turn {count:,}, short", 2 * count, short))
     for number, (name, before, said) in enumerate(kinds):
         session_id = f"long-{number}"
         store.create(Session(id=session_id, agent="qa-test"))
-        messages = [Message(role=role_of(place), content=text) for place, text in enumerate(said[:before])]
+        messages = [Message(role=role_of(index), content=text) for index, text in enumerate(said[:before])]
         store.append(session_id, *messages)
         with store.open(session_id) as writer, open(os.path.join(folder, "bare"), "ab") as bare:
             view = View()
@@ -145,7 +145,7 @@ def turn_costs(folder: str, count: int, rounds: int) -> list[tuple[str, ...]]:
                     os.fsync(bare.fileno())
                 return time.perf_counter() - begin
 
-            one(0)  # the first request of a resumed talk is masked whole; told below
+            one(0)  # not measured: the first request of a resumed session masks the whole context
             seconds = in_turns({"turn": one, "bare": two_appends}, rounds)
         costs = sorted(value * 1000 for value in seconds["turn"])
         beside = [ours / base for ours, base in zip(seconds["turn"], seconds["bare"], strict=True)]
@@ -176,13 +176,13 @@ def main() -> None:
                 "list": cold([script, "spawn", "--list-sessions"], base, home),
             }
             if count == options.few:
-                # Each prompt makes a session. In a home of its own, so that the list above finds nothing changed.
+                # Each prompt creates a session: use another home, so that the list above stays unchanged.
                 other = os.path.join(base, "home-prompt")
                 fill(other, count)
                 contenders["prompt"] = prompt([script, "spawn", "-i"], base, other, b"assistant>")
-                contenders["list, one session new"] = cold([script, "spawn", "--list-sessions"], base, other)
+                contenders["list, one new session"] = cold([script, "spawn", "--list-sessions"], base, other)
             for contend in contenders.values():
-                contend(0)  # compiled files and the list are made once
+                contend(0)  # write the compiled files and build the list once
             seconds = in_turns(contenders, options.rounds)
             for name in list(contenders)[1:]:
                 pairs = list(zip(seconds[name], seconds[BARE], strict=True))
@@ -196,9 +196,9 @@ def main() -> None:
                     )
                 )
         costs = turn_costs(base, options.turns, max(options.rounds, 40))
-    print(f"\nWhole processes, {options.rounds} rounds in turns: median (middle half; all rounds).\n")
+    print(f"\nWhole processes, {options.rounds} interleaved rounds: median (middle half; all rounds).\n")
     print_table(("command", "ms", "times the bare start", "ms beyond it", "target"), rows)
-    heads = ("our own cost a turn", "ms", "p95", "times two bare appends", "turns in view", "load, ms", "target")
+    heads = ("overhead of a turn", "ms", "p95", "times two bare appends", "turns in context", "load, ms", "target")
     print_table(heads, costs)
 
 

@@ -1,6 +1,6 @@
-"""What the benchmarks share: rounds that take turns, medians with their spread, tables, and the peers' environment.
+"""Shared by the benchmarks: interleaved rounds, medians with their spread, tables, and the peers' environment.
 
-Absolute times say little on a shared machine. So everything is measured in short rounds that take turns, and told as
+Absolute times say little on a shared machine. So everything is measured in short interleaved rounds, and reported as
 the median over rounds of a ratio to something measured in the same round.
 """
 
@@ -25,7 +25,7 @@ REPO = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 CACHE = os.path.join(REPO, ".cache")
 PEERS = ("openai-agents", "langgraph", "langgraph-checkpoint-sqlite", "google-adk")
 
-# How long real messages are: these shares of 575 messages of three coding sessions are at most so many bytes.
+# Percentiles of the length in bytes of 575 messages from three real coding sessions.
 SIZES = ((0.05, 101), (0.10, 131), (0.25, 191), (0.50, 314), (0.75, 980), (0.90, 2_586), (0.95, 6_267), (0.99, 18_745))
 LONGEST = 60_000
 WORDS = re.findall(
@@ -47,20 +47,20 @@ class Spread(NamedTuple):
     most: float
 
     def show(self, form: str = "{:.2f}") -> str:
-        """The median, the middle half of the rounds, and the range of all of them."""
+        """Format the median, the interquartile range and the full range."""
         median, low, high, least, most = (form.format(value) for value in self)
         return f"{median} ({low}–{high}; {least}..{most})"
 
 
 def spread(values: Sequence[float]) -> Spread:
-    """Median, quartiles, least and most."""
+    """Return the median, quartiles, minimum and maximum."""
     ordered = sorted(values)
     quarter = len(ordered) // 4
     return Spread(statistics.median(ordered), ordered[quarter], ordered[-1 - quarter], ordered[0], ordered[-1])
 
 
 def in_turns(contenders: Mapping[str, Callable[[int], float]], rounds: int) -> dict[str, list[float]]:
-    """The seconds that each contender says it needed, round by round; who begins changes with the round."""
+    """Return the seconds each contender reports for each round; the starting order rotates."""
     names = list(contenders)
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for number in range(rounds):
@@ -71,12 +71,12 @@ def in_turns(contenders: Mapping[str, Callable[[int], float]], rounds: int) -> d
 
 
 def ratios(seconds: Sequence[float], base: Sequence[float]) -> Spread:
-    """How fast something was beside its base: 1 is as fast, 0.5 takes twice the time. Round by round."""
+    """Return the speed relative to the base, round by round: 1 is as fast, 0.5 takes twice the time."""
     return spread([theirs / ours for ours, theirs in zip(seconds, base, strict=True)])
 
 
 def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Aligned columns, the first to the left, as markdown."""
+    """Print a markdown table; the first column is left-aligned, the others right-aligned."""
     table = [list(head), *(list(row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(head))]
     for number, row in enumerate(table):
@@ -91,40 +91,40 @@ def print_table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def texts(count: int, seed: int = 1) -> list[str]:
-    """Texts as long as real messages are (median about 300 bytes, mean about 1.5 kB); always the same ones."""
-    chance = random.Random(seed)
-    return [_text(chance, _length(chance.random(), chance)) for _ in range(count)]
+    """Return reproducible texts with the lengths of real messages (median about 300 bytes, mean about 1.5 kB)."""
+    generator = random.Random(seed)
+    return [_text(generator, _length(generator.random(), generator)) for _ in range(count)]
 
 
-def _length(share: float, chance: random.Random) -> int:
+def _length(share: float, generator: random.Random) -> int:
     before = (0.0, 40)
     for point in SIZES:
         if share <= point[0]:
             return round(before[1] + (point[1] - before[1]) * (share - before[0]) / (point[0] - before[0]))
         before = point
-    return chance.randrange(before[1], LONGEST)
+    return generator.randrange(before[1], LONGEST)
 
 
-def _text(chance: random.Random, length: int) -> str:
-    words = chance.choices(WORDS, k=length // 5 + 1)
-    if chance.random() < FOREIGN_SHARE:
+def _text(generator: random.Random, length: int) -> str:
+    words = generator.choices(WORDS, k=length // 5 + 1)
+    if generator.random() < FOREIGN_SHARE:
         words[:0] = FOREIGN
     return " ".join(words)[:length]
 
 
 def role_of(number: int) -> str:
-    """The two sides take turns."""
+    """Return `user` and `assistant` alternately."""
     return "assistant" if number % 2 else "user"
 
 
 def child_environment(**more: str) -> dict[str, str]:
-    """Our environment without what a user would not have: compiled modules are cached, as on their machine."""
+    """Return our environment without developer settings, so that compiled modules are cached as for a user."""
     kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONPATH")}
     return {**kept, **more}
 
 
 def environment(name: str, *requirements: str, renew: bool = False) -> str:
-    """The Python of a throw-away environment in .cache, made with pip when it is not there."""
+    """Return the Python of a disposable environment in .cache, which pip creates if it is missing."""
     folder = os.path.join(CACHE, name)
     python = os.path.join(folder, "bin", "python")
     stamp = os.path.join(folder, "installed")
@@ -152,13 +152,13 @@ def _read(path: str) -> str:
 
 
 def peers() -> str:
-    """The Python that has the other programs' session stores."""
+    """Return the Python that has the other frameworks' session stores installed."""
     return environment("bench-peers", *PEERS)
 
 
 @contextmanager
 def work_folder() -> Iterator[str]:
-    """An empty folder on the file system of the repo, taken away afterwards."""
+    """Create an empty folder on the repository's file system, and delete it afterwards."""
     os.makedirs(CACHE, exist_ok=True)
     folder = tempfile.mkdtemp(prefix="bench-", dir=CACHE)
     try:
@@ -168,7 +168,7 @@ def work_folder() -> Iterator[str]:
 
 
 class Worker:
-    """A program that answers a line of JSON with a line of JSON, so that it can take turns with us."""
+    """A child process that answers one line of JSON with another, so that its rounds can be interleaved with ours."""
 
     def __init__(self, python: str, script: str, *words: str) -> None:
         path = os.path.join(REPO, "bench", script)
@@ -177,25 +177,25 @@ class Worker:
         )
 
     def ask(self, **question: Any) -> Any:
-        """Send a question, wait for the answer."""
+        """Send a request and wait for the answer."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(question) + "\n")
         self._process.stdin.flush()
         answer = self._process.stdout.readline()
         if not answer:
-            raise SystemExit(f"the peer ended with {self._process.wait()}")
+            raise SystemExit(f"the peer exited with {self._process.wait()}")
         return json.loads(answer)
 
     def close(self) -> None:
-        """Let it end."""
+        """Close its input and wait for it to exit."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
 
 
 def arguments(about: str, **numbers: int) -> argparse.Namespace:
-    """The command line: every number can be changed."""
+    """Parse the command line; each number becomes an option with that default."""
     parser = argparse.ArgumentParser(description=about)
     for name, value in numbers.items():
         parser.add_argument(f"--{name}", type=int, default=value, help=f"default {value}")

@@ -1,4 +1,4 @@
-"""What the benchmarks of the `cortext` program share: the installed program, a home of its own, cold processes."""
+"""Shared by the benchmarks of the `cortext` program: the installed program, a private home, cold processes."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ START = "2026-01-01T00:00:00Z"
 
 
 def installed() -> tuple[str, str]:
-    """Python and `cortext` of an environment with this working tree, not editable; always renewed."""
+    """Return Python and `cortext` of an environment with this working tree, reinstalled each time and not editable."""
     python = environment("bench-faces", "--force-reinstall", "--no-deps", REPO, renew=True)
     environment("bench-faces", "msgspec", renew=True)
     return python, os.path.join(os.path.dirname(python), "cortext")
 
 
 def home_environment(home: str) -> dict[str, str]:
-    """The environment of a process whose home is this folder."""
+    """Return the environment of a process whose home is this folder."""
     more = dict.fromkeys(("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"), "")
     kept = child_environment(HOME=home, **more)
     return {name: value for name, value in kept.items() if not name.startswith(("CORTEXT_", "CLAUDE_"))}
@@ -32,7 +32,7 @@ def home_environment(home: str) -> dict[str, str]:
 
 @contextmanager
 def at_home(home: str) -> Iterator[None]:
-    """This process with that home, for a while."""
+    """Run this process with that home inside the `with` block."""
     before = dict(os.environ)
     os.environ.clear()
     os.environ.update(home_environment(home))
@@ -43,23 +43,23 @@ def at_home(home: str) -> Iterator[None]:
         os.environ.update(before)
 
 
-def cold(command: Sequence[str], folder: str, home: str, given: bytes = b"") -> Callable[[int], float]:
-    """A contender: a process from its start to its end, in this folder; the seconds."""
+def cold(command: Sequence[str], folder: str, home: str, stdin: bytes = b"") -> Callable[[int], float]:
+    """Return a contender that times a whole process in this folder."""
     env = home_environment(home)
 
     def run(_: int) -> float:
         begin = time.perf_counter()
-        result = subprocess.run(command, cwd=folder, env=env, input=given, capture_output=True, check=False)
+        result = subprocess.run(command, cwd=folder, env=env, input=stdin, capture_output=True, check=False)
         seconds = time.perf_counter() - begin
         if result.returncode:
-            raise SystemExit(f"{command} ended with {result.returncode}: {result.stderr.decode('utf-8', 'replace')}")
+            raise SystemExit(f"{command} exited with {result.returncode}: {result.stderr.decode('utf-8', 'replace')}")
         return seconds
 
     return run
 
 
 def rows_beyond(seconds: Mapping[str, Sequence[float]], target: str) -> list[tuple[str, str, str, str]]:
-    """A row a command: the whole process, and what it needs beyond the bare start of the same round."""
+    """Return a row per command: the time of the whole process, and the time beyond the bare start of the same round."""
     rows = []
     for name, needed in seconds.items():
         beyond = spread([(ours - bare) * 1000 for ours, bare in zip(needed, seconds[BARE], strict=True)])
@@ -70,7 +70,7 @@ def rows_beyond(seconds: Mapping[str, Sequence[float]], target: str) -> list[tup
 
 
 def talk(count: int) -> list[Message]:
-    """A coding talk: the user asks, the agent calls a tool, the result comes, the agent answers; real lengths."""
+    """Return a coding conversation with real lengths: a question, a tool call, its result, an answer, and so on."""
     said = texts(count)
     messages = []
     for number, text in enumerate(said):
@@ -89,7 +89,7 @@ def talk(count: int) -> list[Message]:
 
 
 def session(number: int, title: str = "") -> Session:
-    """The metadata of a paused conversation."""
+    """Return the metadata of a paused conversation."""
     return Session(
         id=f"{number:05}-brainstorm-topic-{number}",
         type="brainstorm",

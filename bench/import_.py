@@ -1,13 +1,13 @@
-"""Taking in transcripts: beside `json.loads` over the same lines, memory, a second time, and beside two peers.
+"""Importing transcripts: speed compared with `json.loads` over the same lines, memory, a second import, two peers.
 
 python -m bench.import_ DIR… [--megabytes 60] [--big 60] [--rounds 5]
 
-The data: the `.jsonl` transcripts of Claude Code below DIR, copied in turn until there are about so many megabytes;
-each copy's session and record ids are new (every UUID in it is replaced, the same one by the same one).
+The data: the Claude Code transcripts (`.jsonl`) below DIR, copied until there are about `--megabytes` of them; each
+copy gets new session and record ids (every UUID in it is replaced consistently).
 
-Told both by the clock and by processor time (of all processes together): an import uses several processors.
-A home begins empty in every round; the one before is put aside, not deleted, because a file system has work to do for
-a while after very many deletions, and no first import follows one.
+Reported both as wall-clock time and as CPU time of all processes, because an import uses several CPUs. Every round
+starts with an empty home. The previous one is moved aside, not deleted: a file system is busy for a while after very
+many deletions, and no real first import follows one.
 """
 
 from __future__ import annotations
@@ -28,29 +28,29 @@ from typing import NamedTuple
 from bench.common import environment, in_turns, print_table, ratios, spread, work_folder
 from bench.faces import at_home, home_environment, installed
 from cortext.services.capture.capture import ToolReport
-from cortext.services.capture.intake import capture_all
+from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
 from cortext.tools.claude_code.adapter import ClaudeCode
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 UUID = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
 def renamed(raw: bytes, number: int, session: str, new: str) -> bytes:
-    """A transcript with other ids."""
+    """Return a transcript with new ids."""
     made = {session.encode(): new.encode()}
 
-    def other(match: re.Match[bytes]) -> bytes:
+    def replacement(match: re.Match[bytes]) -> bytes:
         old = match[0]
         if old not in made:
             made[old] = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number} {old.decode()}")).encode()
         return made[old]
 
-    return UUID.sub(other, raw)
+    return UUID.sub(replacement, raw)
 
 
 def copies(sources: list[str], folder: str, size: int) -> list[str]:
-    """Files of their own in a project folder of Claude Code, about so many bytes together."""
+    """Write copies with new ids, about `size` bytes in total, into a project folder; return their paths."""
     os.makedirs(folder)
     paths: list[str] = []
     while size > 0:
@@ -64,7 +64,7 @@ def copies(sources: list[str], folder: str, size: int) -> list[str]:
 
 
 def one_big(source: str, folder: str, size: int) -> None:
-    """One transcript that repeats another, with new record ids each time."""
+    """Write one transcript that repeats another, with new record ids each time."""
     os.makedirs(folder)
     key = str(uuid.uuid4())
     raw, number = _read(source), 0
@@ -84,21 +84,21 @@ def _write(path: str, raw: bytes) -> None:
         file.write(raw)
 
 
-class Needed(NamedTuple):
-    """What a piece of work needed: seconds by the clock, and of processors."""
+class Times(NamedTuple):
+    """Wall-clock and CPU seconds."""
 
     clock: float
     processor: float
 
 
 class Watch:
-    """Tells what was needed since it was made, by this process and those that it started and saw end."""
+    """Measures this process and the child processes it has waited for, since the watch was created."""
 
     def __init__(self) -> None:
         self._begin, self._used = time.perf_counter(), self._processor()
 
-    def needed(self) -> Needed:
-        return Needed(time.perf_counter() - self._begin, self._processor() - self._used)
+    def elapsed(self) -> Times:
+        return Times(time.perf_counter() - self._begin, self._processor() - self._used)
 
     @staticmethod
     def _processor() -> float:
@@ -106,8 +106,8 @@ class Watch:
         return sum(usage.ru_utime + usage.ru_stime for usage in both)
 
 
-def json_loads(paths: list[str]) -> Needed:
-    """What `json.loads` over every line needs."""
+def json_loads(paths: list[str]) -> Times:
+    """Time `json.loads` over every line."""
     watch = Watch()
     for path in paths:
         with open(path, "rb") as file:
@@ -116,25 +116,25 @@ def json_loads(paths: list[str]) -> Needed:
                     json.loads(line)
                 except ValueError:
                     continue
-    return watch.needed()
+    return watch.elapsed()
 
 
-def take_in(home: str) -> tuple[Needed, ToolReport]:
-    """What an import of all that Claude Code has in this home needs."""
+def run_import(home: str) -> tuple[Times, ToolReport]:
+    """Time an import of everything Claude Code has in this home."""
     with at_home(home):
         watch = Watch()
-        wiring = Wiring(home)
+        stores = Stores(home)
         work = work_for([ClaudeCode()])
-        capture = wiring.capture()
+        capture = stores.capture()
         capture.remember_all()
         reports: dict[str, ToolReport] = {}
         for _ in capture_all(capture, work, reports):
             pass
-        return watch.needed(), reports["claude"]
+        return watch.elapsed(), reports["claude"]
 
 
-def forget(home: str) -> None:
-    """As if nothing had been taken in; what was is put aside, and on disk."""
+def start_over(home: str) -> None:
+    """Move everything imported so far aside, and flush it to disk."""
     aside = tempfile.mkdtemp(dir=os.path.dirname(home), prefix="aside-")
     for name in (".local", ".cache", ".config", ".agentsview"):
         if os.path.exists(os.path.join(home, name)):
@@ -143,21 +143,21 @@ def forget(home: str) -> None:
 
 
 def peak(command: list[str], home: str) -> float:
-    """The most memory (MB) that a process had."""
+    """Return the peak memory of a process in MB."""
     process = subprocess.Popen(command, cwd=home, env=home_environment(home), stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if status:
-        raise SystemExit(f"{command} ended with {status}")
+        raise SystemExit(f"{command} exited with {status}")
     return usage.ru_maxrss / 1024
 
 
 def peer(command: list[str], home: str) -> tuple[str, str]:
-    """Seconds and memory of another program's first import in this home, or why there are none."""
-    forget(home)
+    """Return seconds and peak memory of another program's first import in this home, or why it could not run."""
+    start_over(home)
     environ = {
         **home_environment(home),
         "AGENTSVIEW_NO_DAEMON": "1",
-    }  # else a server does the work, and stays
+    }  # otherwise a server does the work and keeps running
     begin = time.perf_counter()
     try:
         process = subprocess.Popen(command, cwd=home, env=environ, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -188,18 +188,18 @@ def main() -> None:
         used: dict[str, list[float]] = {"json.loads": [], "cortext import": []}
 
         def theirs(_: int) -> float:
-            needed = json_loads(paths)
-            used["json.loads"].append(needed.processor)
-            return needed.clock
+            elapsed = json_loads(paths)
+            used["json.loads"].append(elapsed.processor)
+            return elapsed.clock
 
         def ours(_: int) -> float:
-            forget(home)
-            needed, report = take_in(home)
+            start_over(home)
+            elapsed, report = run_import(home)
             if report.failed or report.created != len(paths):
-                raise SystemExit(f"not everything was taken in: {report.failed[:3]}")
-            again.append(take_in(home)[0].clock * 1000 / len(paths))
-            used["cortext import"].append(needed.processor)
-            return needed.clock
+                raise SystemExit(f"the import was incomplete: {report.failed[:3]}")
+            again.append(run_import(home)[0].clock * 1000 / len(paths))
+            used["cortext import"].append(elapsed.processor)
+            return elapsed.clock
 
         seconds = in_turns({"json.loads": theirs, "cortext import": ours}, options.rounds)
         one_big(sources[0], os.path.join(small, ".claude", "projects", "p"), 0)
@@ -211,24 +211,24 @@ def main() -> None:
             "fast-resume --rebuild --list": peer([os.path.join(bin_folder, "fr"), "--rebuild", "--list"], home),
             "agentsview sync": peer([os.path.join(bin_folder, "agentsview"), "sync"], home),
         }
-    print(f"\n{len(paths)} transcripts, {size:.0f} MB, made from {len(sources)} by copying with new ids (see the head")
-    print(f"of bench/import_.py); {options.rounds} rounds in turns: median (middle half; all rounds).\n")
+    print(f"\n{len(paths)} transcripts, {size:.0f} MB, copied from {len(sources)} with new ids (see the head")
+    print(f"of bench/import_.py); {options.rounds} interleaved rounds: median (middle half; all rounds).\n")
     rows = [
         (
             name,
-            spread(needed).show(),
-            ratios(needed, seconds["json.loads"]).show(),
+            spread(elapsed).show(),
+            ratios(elapsed, seconds["json.loads"]).show(),
             "≥ 2" if "c" in name[:1] else "",
             f"{spread(used[name]).median:.2f}",
             ratios(used[name], used["json.loads"]).show(),
             "",
         )
-        for name, needed in seconds.items()
+        for name, elapsed in seconds.items()
     ]
-    rows += [(name, needed, "", "", "", "", memory) for name, (needed, memory) in peers.items()]
-    heads = ("first import", "s", "speed beside json.loads", "target", "processor s", "speed by that", "peak MB")
+    rows += [(name, elapsed, "", "", "", "", memory) for name, (elapsed, memory) in peers.items()]
+    heads = ("first import", "s", "speed vs json.loads", "target", "CPU s", "speed by CPU", "peak MB")
     print_table(heads, rows)
-    print(f"a second import of unchanged files: {spread(again).show()} ms a file (target < 1)")
+    print(f"a second import of unchanged files: {spread(again).show()} ms per file (target < 1)")
     print(f"peak memory: one file of {os.path.getsize(sources[0]) / 1e6:.1f} MB {peaks['small']:.0f} MB, ", end="")
     print(f"one of {options.big} MiB {peaks['big']:.0f} MB")
 

@@ -1,4 +1,4 @@
-"""The lists as cold processes beside a bare `python -c pass`: index there, and index deleted.
+"""The lists as cold processes, compared with a bare `python -c pass`: with the index, and after deleting it.
 
 python -m bench.list [--few 100] [--many 10000] [--rounds 15]
 """
@@ -43,15 +43,15 @@ def main() -> None:
                 whole = spread([value * 1000 for value in needed]).show("{:.0f}")
                 rows.append((f"{count:,}: {name}", whole, ratio.show(), "" if name == BARE else f"≤ {target}"))
             rows.append((f"{count:,}: index deleted, rebuilt", *rebuilt(script, folder, home, count), ""))
-    print(f"\nWhole processes, {options.rounds} rounds in turns: median (middle half; all rounds).\n")
+    print(f"\nWhole processes, {options.rounds} interleaved rounds: median (middle half; all rounds).\n")
     print_table(("conversations: command", "ms", "times the bare start", "target"), rows)
 
 
 def fill(folder: str, count: int) -> None:
-    """A workspace with so many conversations of two messages each, over many days."""
+    """Create a workspace with `count` conversations of two messages each, over many days."""
     os.makedirs(os.path.join(folder, ".workspace"))
     store = WorkspaceStore(folder)
-    # Made for this run only: it need not outlive a power cut.
+    # Used for this run only, so it need not survive a power cut.
     with mock.patch("cortext.io.files.Calls.fsync", staticmethod(lambda _: None)):
         _fill(store, count)
 
@@ -67,14 +67,14 @@ def _fill(store: WorkspaceStore, count: int) -> None:
 
 
 def rebuilt(script: str, folder: str, home: str, count: int) -> tuple[str, str]:
-    """Delete the index, list again, compare with the list before; how long that took."""
+    """Delete the index, list again and compare; return the milliseconds and the result."""
     before = _listed(script, folder, home)
     shutil.rmtree(os.path.join(home, ".cache"))
     begin = time.perf_counter()
     after = _listed(script, folder, home)
     seconds = time.perf_counter() - begin
     same = before == after and len(after) == count
-    return f"{seconds * 1000:.0f}", "the same list" if same else "ANOTHER LIST"
+    return f"{seconds * 1000:.0f}", "same list" if same else "DIFFERENT LIST"
 
 
 def _listed(script: str, folder: str, home: str) -> list[dict[str, object]]:

@@ -1,4 +1,4 @@
-"""Loading a session of 10,000 messages, whole and its last 50, beside the session stores of three frameworks.
+"""Loading a session of 10,000 messages, and its last 50, compared with the session stores of three frameworks.
 
 python -m bench.load [--messages 10000] [--rounds 15]
 """
@@ -30,12 +30,12 @@ def main() -> None:
             workers[name] = Worker(python, script, name, os.path.join(folder, name))
         said = texts(options.messages)
         size = sum(len(text.encode()) for text in said)
-        print(f"{options.messages:,} messages, {size / 1e6:.1f} MB of text. How each was filled:")
+        print(f"{options.messages:,} messages, {size / 1e6:.1f} MB of text. How each store was filled:")
         for name, worker in workers.items():
             print(f"- {_label(name)}: {worker.ask(build=said)}", flush=True)
         rows = []
         for name, worker in workers.items():
-            whole, last = worker.ask(load=0), worker.ask(load=TAIL)  # warm, and what it finds
+            whole, last = worker.ask(load=0), worker.ask(load=TAIL)  # warm up, and check what it finds
             assert (whole["count"], last["count"]) == (options.messages, TAIL), name
             assert whole["last"] == last["last"] == said[-1], name
         for count in (0, TAIL):
@@ -49,8 +49,10 @@ def main() -> None:
                 rows.append((f"{_label(name)}, {what}", spread([x * 1000 for x in needed]).show("{:.2f}"), ratio))
         for worker in workers.values():
             worker.close()
-    print(f"\nThe load alone, without imports, {options.rounds} rounds in turns: median (middle half; all rounds).\n")
-    print_table(("session store", "ms", "times as long as our quickest"), rows)
+    print(
+        f"\nThe load alone, without imports, {options.rounds} interleaved rounds: median (middle half; all rounds).\n"
+    )
+    print_table(("session store", "ms", "times our fastest"), rows)
 
 
 def _load(worker: Worker, count: int, _: int) -> float:

@@ -1,9 +1,9 @@
-"""How much memory commands take at most beside much history: very many messages in one conversation, or one huge line.
+"""Peak memory of the commands with a long history: very many messages in one conversation, or one huge line.
 
 python -m bench.memory [--messages 200000] [--line 100]
 
-Each command is a process of its own; its peak counts the programs that it runs (git). What is bounded does not grow
-from the small size (a hundredth) to the large one. The line is so many megabytes long.
+Each command is a separate process; its peak includes its child processes (git). Bounded memory does not grow from the
+small size (a hundredth) to the large one. `--line` is in megabytes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ COMMANDS = (
 
 
 def peaks(messages: int, line: int) -> list[str]:
-    """The peak of every command, in MB; where it failed, its exit status too."""
+    """Return the peak of every command in MB, with the exit status of a failed one."""
     found = []
     with work_folder() as folder:
         names = {f"GIT_{who}_{what}": "bench" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}

@@ -1,4 +1,4 @@
-"""What it costs to notice that another program changed a session: a look at the files of every session there is.
+"""The cost of noticing that another program changed a session: checking the files of every session.
 
 python -m bench.noticing [--few 400] [--many 2000] [--rounds 15]
 """
@@ -42,8 +42,8 @@ def main() -> None:
             each = spread([second / count * 1e6 for second in seconds]).show("{:.1f}")
             whole = spread([second * 1000 for second in seconds]).show("{:.1f}")
             rows.append((f"{count:,}", whole, each, "noticed" if noticed else "NOT NOTICED"))
-    print(f"\nOne look with nothing changed, {options.rounds} rounds: median (middle half; all rounds).\n")
-    print_table(("sessions", "ms", "µs a session", "a line appended to the oldest"), rows)
+    print(f"\nOne check with nothing changed, {options.rounds} rounds: median (middle half; all rounds).\n")
+    print_table(("sessions", "ms", "µs per session", "a line appended to the oldest"), rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One of our layouts, told by lines of JSON what to load: in a process of its own, as its peers are."""
+"""Loads from one of our layouts as requested by lines of JSON, in a separate process like the peers."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ KINDS: dict[str, type[FileStore]] = {"workspace": WorkspaceStore, "spawn": Spawn
 
 
 def build(store: FileStore, said: list[str]) -> str:
-    """Fill a session as a user would; how it was done."""
+    """Fill a session as a user would; return a description of how."""
     store.create(Session(id="long"))
     start = time.perf_counter()
     with store.open("long") as writer:
         for number, text in enumerate(said):
             writer.append(Message(role="assistant" if number % 2 else "user", content=text))
-    return f"one durable append a message, {time.perf_counter() - start:.1f} s"
+    return f"one durable append per message, {time.perf_counter() - start:.1f} s"
 
 
 def load(store: FileStore, count: int) -> dict[str, Any]:
-    """The whole session, or its last messages."""
+    """Load the whole session, or its last `count` messages."""
     start = time.perf_counter()
     messages = store.tail("long", count) if count else list(store.read("long"))
     seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The packet and the dry runs of a long session, as cold processes, beyond the bare start of the same Python.
+"""The packet and the dry runs of a long session: cold processes, minus the bare start of the same Python.
 
 python -m bench.packet [--messages 10000] [--rounds 15]
 """
@@ -32,9 +32,9 @@ def main() -> None:
             command = [script, "resume", made.id, "--dry-run", "--ai", tool]
             contenders[f"resume ID --dry-run --ai {tool}"] = cold(command, folder, home)
         for contend in contenders.values():
-            contend(0)  # compiled files are written, the index is made
+            contend(0)  # write the compiled files and build the index
         seconds = in_turns(contenders, options.rounds)
-    print(f"\nA session of {options.messages} messages ({size:.1f} MB); {options.rounds} rounds in turns:")
+    print(f"\nA session of {options.messages} messages ({size:.1f} MB); {options.rounds} interleaved rounds:")
     print("median (middle half; all rounds), ms.\n")
     print_table(("command", "whole", "beyond the bare start", "target"), rows_beyond(seconds, "< 100"))
 

@@ -1,4 +1,4 @@
-"""Runs in the peers' environment: openai-agents' SQLiteSession, told by lines of JSON what to append."""
+"""Runs in the peers' environment: appends to openai-agents' SQLiteSession as requested by lines of JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ agents = importlib.import_module("agents")
 
 
 async def append(session: Any, path: str, items: list[dict[str, str]]) -> float:
-    """One item at a time; without a session, each by one that is opened for it. The seconds it took."""
+    """Append one item at a time and return the seconds; without a session, open one for each item."""
     start = time.perf_counter()
     for item in items:
         if session is not None:
@@ -26,7 +26,7 @@ async def append(session: Any, path: str, items: list[dict[str, str]]) -> float:
 
 
 async def main(path: str) -> None:
-    """Answer until the questions end."""
+    """Answer requests until the input ends."""
     session = agents.SQLiteSession("held", path)
     items: list[dict[str, str]] = []
     for line in sys.stdin:

@@ -1,6 +1,6 @@
-"""Runs in the peers' environment: one framework's sqlite sessions, told by lines of JSON what to load.
+"""Runs in the peers' environment: loads from one framework's SQLite sessions as requested by lines of JSON.
 
-Each is used as its documentation shows, and each load is by an object that exists already.
+Each is used as its documentation shows, and each load uses an existing object.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class OpenAi:
 
 
 class LangGraph:
-    """langgraph: a graph over MessagesState; every turn saves the whole state, a load takes the newest one."""
+    """langgraph: a graph over MessagesState; every turn saves the whole state, and a load reads the newest one."""
 
     TURNS = 10
 
@@ -69,7 +69,7 @@ class LangGraph:
 
     def load(self, count: int) -> list[Any]:
         loaded: list[Any] = self._saver.get_tuple(self._config).checkpoint["channel_values"]["messages"]
-        return loaded[-count:]  # there is no way to load less
+        return loaded[-count:]  # it cannot load less
 
     def text(self, item: Any) -> str:
         return str(item.content)
@@ -90,7 +90,7 @@ class Adk:
     def build(self, said: list[str]) -> str:
         start = time.perf_counter()
         self._loop.run_until_complete(self._append(said))
-        return f"one append_event a message, {time.perf_counter() - start:.1f} s"
+        return f"one append_event per message, {time.perf_counter() - start:.1f} s"
 
     async def _append(self, said: list[str]) -> None:
         session = await self._service.create_session(session_id="long", **self._who)
@@ -116,7 +116,7 @@ def _role(number: int) -> str:
 
 
 def main(name: str, path: str) -> None:
-    """Answer until the questions end."""
+    """Answer requests until the input ends."""
     kinds: dict[str, type[OpenAi | LangGraph | Adk]] = {
         "openai": OpenAi,
         "langgraph": LangGraph,

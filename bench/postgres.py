@@ -1,9 +1,9 @@
-"""A store on a real PostgreSQL server beside the bare statements that it could not do without.
+"""A store on a real PostgreSQL server, compared with the bare statements it cannot do without.
 
 python -m bench.postgres [--rounds 15] [--appends 300] [--messages 1000000]          (0 messages: appends only)
 
-The server is one of our own, with every flush done. Append: beside a bare `INSERT … COMMIT` of the same row by the same
-driver. List and load: at 10,000 messages and at `--messages`, as a ratio.
+It starts its own server, with fsync on. Append: compared with a bare `INSERT … COMMIT` of the same row by the same
+driver. List and load: the ratio of `--messages` to 10,000 messages.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cortext.store.postgres.store import PostgresStore
 
 WORKERS = 8
 FEW = 10_000
-SESSIONS = 100  # at the small size; the large one has as many messages in each, and more sessions
+SESSIONS = 100  # at the small size; the large one has more sessions of the same length
 BARE_INSERT = "bare INSERT … COMMIT"
 BARE = (
     b"INSERT INTO cortext.messages (session_id, life, seq, id, role, said_at, tokens, content, more) "
@@ -52,38 +52,38 @@ def append(server: Postgres, rounds: int, count: int) -> None:
     rows: list[tuple[str, ...]] = []
     for workers in (1, WORKERS):
         share = max(20, count // workers)
-        ways: dict[str, Callable[[int], float]] = {
+        modes: dict[str, Callable[[int], float]] = {
             name: Crew(server.url, workers, name, said[:share]).round
             for name in (BARE_INSERT, "append alone", "held open")
         }
-        for way in ways.values():
-            way(0)
-        seconds = in_turns(ways, rounds)
+        for mode in modes.values():
+            mode(0)
+        seconds = in_turns(modes, rounds)
         for name, needed in seconds.items():
             rate = spread([workers * share / one for one in needed]).show("{:.0f}")
             ratio = ratios(needed, seconds[BARE_INSERT]).show()
             rows.append((f"{workers} × {name}", rate, ratio, "" if name == BARE_INSERT else "≥ 0.8"))
-        for way in ways.values():
-            way(-1)
-    print(f"\nDurable appends of one message, {rounds} rounds in turns: median (middle half; all rounds).\n")
+        for mode in modes.values():
+            mode(-1)
+    print(f"\nDurable appends of one message, {rounds} interleaved rounds: median (middle half; all rounds).\n")
     print_table(("workers", "messages/s", "ratio to bare INSERT … COMMIT", "target"), rows)
 
 
 class Crew:
-    """Processes that append when they are told, all at once."""
+    """Processes that all append at once, when asked."""
 
-    def __init__(self, url: str, workers: int, way: str, said: list[str]) -> None:
+    def __init__(self, url: str, workers: int, mode: str, said: list[str]) -> None:
         context = multiprocessing.get_context("spawn")
         self._pipes = []
         for number in range(workers):
             ours, theirs = context.Pipe()
-            context.Process(target=work, args=(theirs, url, f"{new_space()}-{number}", way, said), daemon=True).start()
+            context.Process(target=work, args=(theirs, url, f"{new_space()}-{number}", mode, said), daemon=True).start()
             self._pipes.append(ours)
         for pipe in self._pipes:
             pipe.recv()
 
     def round(self, number: int) -> float:
-        """How long they needed, the slowest of them; -1 ends them."""
+        """Run a round and return the seconds of the slowest process; -1 stops them."""
         begin = time.perf_counter()
         for pipe in self._pipes:
             pipe.send(number)
@@ -92,18 +92,18 @@ class Crew:
         return time.perf_counter() - begin
 
 
-def work(pipe: Any, url: str, space: str, way: str, said: list[str]) -> None:
+def work(pipe: Any, url: str, space: str, mode: str, said: list[str]) -> None:
     store = PostgresStore(url, space)
     store.create(Session(id=space))
-    messages = [Message(role=role_of(place), content=text) for place, text in enumerate(said)]
+    messages = [Message(role=role_of(index), content=text) for index, text in enumerate(said)]
     pipe.send("ready")
     connection = psycopg.connect(url, autocommit=True)
     rows = _rows(space, 0, messages)
     while (number := pipe.recv()) >= 0:
-        if way == BARE_INSERT:
+        if mode == BARE_INSERT:
             for row in rows:
                 connection.execute(BARE, row, prepare=True)
-        elif way == "held open":
+        elif mode == "held open":
             with store.open(space) as writer:
                 for message in messages:
                     writer.append(message)
@@ -111,14 +111,16 @@ def work(pipe: Any, url: str, space: str, way: str, said: list[str]) -> None:
             for message in messages:
                 store.append(space, message)
         pipe.send(number)
-        rows = _rows(space, rows[-1][2] + 1, messages)  # made before the next round begins: a bare insert makes none
+        rows = _rows(
+            space, rows[-1][2] + 1, messages
+        )  # prepared before the next round, because a bare insert does not encode
     connection.close()
     store.close()
     pipe.send("done")
 
 
 def _rows(space: str, seq: int, messages: list[Message]) -> list[tuple[Any, ...]]:
-    return [(space, 1, seq + place, *to_row(complete(message, 0))) for place, message in enumerate(messages)]
+    return [(space, 1, seq + index, *to_row(complete(message, 0))) for index, message in enumerate(messages)]
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────
@@ -136,7 +138,7 @@ def reading(server: Postgres, rounds: int, many: int) -> None:
         needed = in_turns({str(count): _timed(task, store) for count, store in stores.items()}, rounds * 4)
         few, large = needed[str(FEW)], needed[str(many)]
         ratio = spread([b / a for a, b in zip(few, large, strict=True)])
-        times = [spread([1000 * one for one in each]).show() for each in (few, large)]
+        times = [spread([1000 * one for one in series]).show() for series in (few, large)]
         rows.append((name, *times, ratio.show(), "≤ 1.5" if "find" not in name else ""))
     print(f"\nReading, ms: at {FEW:,} and at {many:,} messages.\n")
     print_table(("", f"{FEW:,}", f"{many:,}", "times as long", "target"), rows)
@@ -153,10 +155,10 @@ def _timed(task: Callable[[PostgresStore], object], store: PostgresStore) -> Cal
 
 
 def fill(server: Postgres, count: int) -> PostgresStore:
-    """A space with so many messages, put there by COPY: that is not what is measured."""
+    """Create a space with `count` messages, written by COPY: filling is not measured."""
     store = PostgresStore(server.url, new_space())
     sessions = count * SESSIONS // FEW
-    each = count // sessions
+    per_session = count // sessions
     said = texts(2000)
     for number in range(sessions):
         day = f"2026-{1 + number // 28 % 12:02}-{1 + number % 28:02}T{number % 24:02}:00:00Z"
@@ -167,12 +169,13 @@ def fill(server: Postgres, count: int) -> PostgresStore:
             BARE.split(b" VALUES")[0].replace(b"INSERT INTO", b"COPY") + b" FROM STDIN"
         ) as copy:
             for number in range(sessions):
-                for seq in range(each):
+                for seq in range(per_session):
                     message = Message(role=role_of(seq), content=said[(number * 7 + seq) % len(said)])
                     row = to_row(complete(message, seq))
                     copy.write_row((f"talk-{number}", lives[f"talk-{number}"], seq, *row))
         connection.execute(
-            b"UPDATE cortext.sessions SET next_seq = %s, message_count = %s WHERE space = %s", (each, each, store.space)
+            b"UPDATE cortext.sessions SET next_seq = %s, message_count = %s WHERE space = %s",
+            (per_session, per_session, store.space),
         )
         connection.execute(b"VACUUM ANALYZE cortext.messages")
         connection.execute(b"VACUUM ANALYZE cortext.sessions")

@@ -1,11 +1,11 @@
-"""How well search finds: turns of long conversations that hold the answer to a question (LoCoMo's form of data).
+"""Search quality: finding the turns of long conversations that answer a question (data in LoCoMo's format).
 
-python -m bench.quality PATH [--rounds 1]
+python -m bench.quality PATH
 
 PATH is a JSON list of conversations: `turns` (id, session, speaker, text) and `queries` (question, gold turn ids). Each
 conversation becomes a workspace, each of its sessions a session, and every question is asked in its own workspace with
-the product's own search. Told: recall of the gold turns among the first 5 and 10 messages, and the share of them that
-a packet of 2,000 and 4,000 tokens of the best messages holds.
+the product's own search. Reported: recall of the gold turns among the first 5 and 10 messages, and the share of them
+in a packet of 2,000 and 4,000 tokens of the best messages.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.search import Search
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import Wiring, remember_workspace
+from cortext.wiring.stores import Stores
 
-DEEP = 160  # messages asked for: enough for the largest packet
+DEEP = 160  # messages requested: enough for the largest packet
 BUDGETS = (2_000, 4_000)
 PACKET = 4_000  # tokens asked for in one packet
 
@@ -44,16 +45,16 @@ def main() -> None:
         home = os.path.join(base, "home")
         os.mkdir(home)
         with at_home(home):
-            places = fill(base, data)
-            search = Wiring(home).search()
+            turns_by_workspace = fill(base, data)
+            search = Stores(home).search()
             begin = time.perf_counter()
             search.refresh(patient=True)
             print(f"indexed in {time.perf_counter() - begin:.1f} s", file=sys.stderr)
             rows = [
-                (name, *measured(search, data, places, exact=exact, plain=plain))
+                (name, *measured(search, data, turns_by_workspace, exact=exact, plain=plain))
                 for name, exact, plain in (
                     ("words, BM25 alone", True, True),
-                    ("words, judged with their neighbours (--exact)", True, False),
+                    ("words, scored with their neighbours (--exact)", True, False),
                     ("words and meaning, with neighbours", False, False),
                 )
             ]
@@ -62,8 +63,8 @@ def main() -> None:
 
 
 def fill(base: str, data: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int], str]]:
-    """A workspace a conversation; which turn each message is, by workspace."""
-    places: dict[str, dict[tuple[str, int], str]] = {}
+    """Create a workspace per conversation; return the turn of each message, by workspace."""
+    turns_by_workspace: dict[str, dict[tuple[str, int], str]] = {}
     for conversation in data:
         root = os.path.join(base, conversation["id"])
         os.makedirs(os.path.join(root, ".workspace"))
@@ -73,15 +74,15 @@ def fill(base: str, data: list[dict[str, Any]]) -> dict[str, dict[tuple[str, int
         for turn in conversation["turns"]:
             turns.setdefault(turn["session"], []).append(turn)
         first = conversation["turns"][0]["speaker"]
-        where: dict[tuple[str, int], str] = {}
+        turn_ids: dict[tuple[str, int], str] = {}
         with mock.patch("os.fsync"):
             for name, said in turns.items():
                 session_id = re.sub(r"[^a-z0-9]+", "-", name.lower())
                 store.create(Session(id=session_id))
                 store.append(session_id, *(_message(turn, first) for turn in said))
-                where.update({(session_id, number): turn["id"] for number, turn in enumerate(said)})
-        places[root] = where
-    return places
+                turn_ids.update({(session_id, number): turn["id"] for number, turn in enumerate(said)})
+        turns_by_workspace[root] = turn_ids
+    return turns_by_workspace
 
 
 def _message(turn: dict[str, str], first: str) -> Message:
@@ -92,21 +93,21 @@ def _message(turn: dict[str, str], first: str) -> Message:
 def measured(
     search: Search,
     data: list[dict[str, Any]],
-    places: dict[str, dict[tuple[str, int], str]],
+    turns_by_workspace: dict[str, dict[tuple[str, int], str]],
     *,
     exact: bool,
     plain: bool,
 ) -> list[str]:
-    """The mean over all questions."""
+    """Return the means over all questions."""
     found: list[list[float]] = []
     seconds: list[float] = []
-    for conversation, (root, where) in zip(data, places.items(), strict=True):
+    for conversation, (root, turn_ids) in zip(data, turns_by_workspace.items(), strict=True):
         for question in conversation["queries"]:
             gold = set(question["gold"])
             begin = time.perf_counter()
             hits = ask(search, question["question"], root, exact=exact, plain=plain)
             seconds.append(time.perf_counter() - begin)
-            ranked = [where[place] for place, _ in hits]
+            ranked = [turn_ids[key] for key, _ in hits]
             row = [len(gold & set(ranked[:top])) / len(gold) for top in (5, 10)]
             for budget in BUDGETS:
                 held, used = set(), 0
@@ -123,7 +124,7 @@ def measured(
 
 
 def ask(search: Search, question: str, root: str, *, exact: bool, plain: bool) -> list[tuple[tuple[str, int], int]]:
-    """(session, number) and tokens of the messages that were found, best first."""
+    """Return (session, number) and tokens of the messages found, best first."""
     alone = mock.patch.multiple("cortext.index.search.fuse", BESIDE=(), USER=1.0, SESSION=0.0)
     with alone if plain else nullcontext():
         found = search.messages(question, filters={"workspace": root}, limit=DEEP, exact=exact, fresh=False)
@@ -138,7 +139,7 @@ _sizes: dict[str, list[int]] = {}
 
 
 def _size(path: str, seq: int) -> int:
-    """The tokens of a message, from its log."""
+    """Return the tokens of a message, read from its log."""
     if path not in _sizes:
         with open(os.path.join(path, ".session", "messages.jsonl"), encoding="utf-8") as file:
             _sizes[path] = [tokens.estimate(json.loads(line)["content"]) for line in file]

@@ -1,8 +1,8 @@
-"""Search at a million messages: building the index, its size, queries in a warm process and in cold ones.
+"""Search over a million messages: building the index, its size, queries in a warm process and in cold ones.
 
 python -m bench.search [--messages 1000000] [--sessions 20000] [--folder .cache/corpus] [--queries 200] [--rounds 15]
 
-The made-up past (bench/search_corpus.py) is written once and kept in --folder, the index in --folder with `-home`.
+The synthetic history (bench/search_corpus.py) is written once and kept in --folder; the index is in `FOLDER-home`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from bench.common import CACHE, REPO, environment, in_turns, print_table, spread
 from bench.faces import BARE, at_home, cold
 from bench.search_corpus import make, words
 from cortext.services.library.search import Search
-from cortext.wiring.app import Wiring, remember_workspace
+from cortext.services.workspace.known import remember_workspace
+from cortext.wiring.stores import Stores
 
-SMALL = (10_000, 200)  # messages and sessions of the small past that a list is compared with
+SMALL = (10_000, 200)  # messages and sessions of the small history that lists are compared with
 WARM_UP = 20
 
 
@@ -32,13 +33,13 @@ def main() -> None:
     parser.add_argument("--folder", default=os.path.join(CACHE, "corpus"))
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--keep", action="store_true", help="use the index that is there, do not build it")
+    parser.add_argument("--keep", action="store_true", help="use the existing index, do not rebuild it")
     options = parser.parse_args()
     size = make(options.folder, options.messages, options.sessions)
     home = prepared(options.folder, keep=options.keep)
     print(f"{options.messages:,} messages, {options.sessions:,} sessions, {size / 1e6:.0f} MB of text; {_load()}\n")
     with at_home(home):
-        search = Wiring(home).search()
+        search = Stores(home).search()
         if not options.keep:
             print_table(("what", "measured", "target"), built(search, options.messages, size))
         warm(search, options.queries)
@@ -48,7 +49,7 @@ def main() -> None:
 
 
 def prepared(folder: str, *, keep: bool) -> str:
-    """A home in which this past is a known workspace."""
+    """Return a home in which this history is a known workspace."""
     home = f"{folder}-home"
     if not keep:
         shutil.rmtree(home, ignore_errors=True)
@@ -56,12 +57,12 @@ def prepared(folder: str, *, keep: bool) -> str:
     with at_home(home):
         remember_workspace(os.path.abspath(folder))
         if keep:
-            Wiring(home).search().refresh(patient=True)
+            Stores(home).search().refresh(patient=True)
     return home
 
 
 def built(search: Search, messages: int, size: int) -> list[tuple[str, str, str]]:
-    """The list of sessions, the keywords, the vectors: one run each."""
+    """Build the list of sessions, the keywords and the vectors once each; return the rows of the report."""
     begin = time.perf_counter()
     search._listing.refresh()
     listed, spent = time.perf_counter(), time.process_time()
@@ -75,17 +76,17 @@ def built(search: Search, messages: int, size: int) -> list[tuple[str, str, str]
     return [
         ("list of sessions (before any search)", f"{listed - begin:.1f} s", ""),
         ("keywords", f"{messages / (worded - listed):,.0f} messages/s ({worded - listed:.1f} s)", "≥ 25,000"),
-        ("  of that, processor time", f"{spent_on_words:.1f} s", ""),
+        ("  CPU time", f"{spent_on_words:.1f} s", ""),
         ("keywords and vectors", f"{both:,.0f} messages/s ({done - listed:.1f} s)", "≥ 8,000"),
-        ("  of that, processor time", f"{spent_on_all:.1f} s", ""),
+        ("  CPU time", f"{spent_on_all:.1f} s", ""),
         ("size of the keywords", f"{before.bytes['keywords'] / size:.2f} × the text", "≤ 1.0"),
-        ("size of the vectors", f"{after.bytes['vectors'] / messages:.0f} bytes a message", ""),
+        ("size of the vectors", f"{after.bytes['vectors'] / messages:.0f} bytes per message", ""),
         ("messages with a vector", f"{after.embedded:,}", f"{messages:,}"),
     ]
 
 
 def questions(count: int) -> dict[str, list[str]]:
-    """Queries as people type them, by kind."""
+    """Return queries as people type them, by kind."""
     every = words()[0].tolist()
     chance = random.Random(3)
     english = [word for word in every[300:9_000] if word.isalpha()]
@@ -106,7 +107,7 @@ def questions(count: int) -> dict[str, list[str]]:
 
 
 def warm(search: Search, count: int) -> None:
-    """Queries inside one process, each kind by words alone and by meaning too, taking turns; every one is new."""
+    """Time queries in one process, by words alone and by words and meaning alternately; none is repeated."""
     rows = []
     for kind, asked in questions(count + WARM_UP).items():
         seconds: dict[bool, list[float]] = {True: [], False: []}
@@ -120,9 +121,9 @@ def warm(search: Search, count: int) -> None:
     begin = time.perf_counter()
     for _ in range(20):
         search.refresh()
-    print(f"Warm, {count} new queries a kind, ms p50 / p95 ({_load()}):\n")
+    print(f"Warm, {count} new queries per kind, ms p50 / p95 ({_load()}):\n")
     print_table(("query", "words (≤ 20 / ≤ 60)", "words and meaning (p95 ≤ 120)"), rows)
-    print(f"of that, looking whether anything changed: {(time.perf_counter() - begin) / 20 * 1000:.1f} ms\n")
+    print(f"of that, checking for changes: {(time.perf_counter() - begin) / 20 * 1000:.1f} ms\n")
 
 
 def _points(values: list[float]) -> str:
@@ -131,7 +132,7 @@ def _points(values: list[float]) -> str:
 
 
 def processes(home: str, small: str, rounds: int) -> None:
-    """Whole processes beside a bare start, in turns."""
+    """Compare whole processes with a bare start, interleaved."""
     python = environment("bench-search", "--force-reinstall", "--no-deps", REPO, renew=True)
     environment("bench-search", "msgspec", "numpy", "tantivy", renew=True)
     program = os.path.join(os.path.dirname(python), "cortext")
@@ -155,8 +156,8 @@ def processes(home: str, small: str, rounds: int) -> None:
         rows.append((name, whole, beyond.show("{:.0f}") if name != BARE else "", targets.get(name, "")))
     few, many = seconds["list --limit 20, few messages"], seconds["list --limit 20"]
     ratio = spread([ours / theirs for ours, theirs in zip(many, few, strict=True)])
-    rows.append(("list: very many beside few", "", ratio.show(), "≤ 2"))
-    print(f"Cold processes, {rounds} rounds in turns: median (middle half; all), ms ({_load()}):\n")
+    rows.append(("list: very many vs few", "", ratio.show(), "≤ 2"))
+    print(f"Cold processes, {rounds} interleaved rounds: median (middle half; all), ms ({_load()}):\n")
     print_table(("command", "whole", "beyond the bare start", "target"), rows)
 
 

@@ -1,4 +1,4 @@
-"""A made-up past for the search benchmarks: very many messages in very many sessions, written straight as files.
+"""A synthetic history for the search benchmarks: very many messages in very many sessions, written as files.
 
 python -m bench.search_corpus [--messages 1000000] [--sessions 20000] [--folder .cache/corpus]
 """
@@ -14,45 +14,45 @@ from bench.common import CACHE
 from cortext.index.search.arrays import np
 
 DAYS = 365
-INVENTED = 270_000  # names of things: what makes the dictionary of real coding talk long
-LENGTH = 37  # words a message, the mean; the median is about half
+INVENTED = 270_000  # identifiers: they make the vocabulary of real coding sessions large
+LENGTH = 37  # mean words per message; the median is about half
 TOOLS = ("claude", "gemini", "opencode", "codex")
 TYPES = ("brainstorm", "debug", "plan", "review")
 STATUSES = ("paused", "completed", "paused", "active")
 
 
 def words() -> tuple[np.ndarray, np.ndarray]:
-    """Words and how often each is said, as people say them: the second half as often as the first."""
+    """Return words and their cumulative frequencies, which follow Zipf's law."""
     vocabulary = files("cortext").joinpath("embedding/vocab.txt").read_text(encoding="utf-8").split("\n")
     english = [word for word in vocabulary if word.isascii() and word.isalpha() and len(word) > 1]
     parts = [word for word in english if 3 < len(word) < 8]
-    chance = np.random.default_rng(7)
-    first, second = chance.integers(0, len(parts), (2, INVENTED))
-    shape = chance.integers(0, 3, INVENTED)
+    generator = np.random.default_rng(7)
+    first, second = generator.integers(0, len(parts), (2, INVENTED))
+    shape = generator.integers(0, 3, INVENTED)
     invented = [
         (f"{parts[a]}_{parts[b]}", f"{parts[a]}{parts[b].title()}", f"{parts[a]}/{parts[b]}.py")[form]
         for a, b, form in zip(first.tolist(), second.tolist(), shape.tolist(), strict=True)
     ]
     every = np.array(english + invented, dtype=object)
     weights = 1.0 / (np.arange(len(every)) + 2.7)
-    # English by rank of its piece in the vocabulary, which is roughly by how often it is used.
+    # English words in the order of the vocabulary, which is roughly by frequency.
     return every, np.cumsum(weights) / weights.sum()
 
 
 def make(folder: str, messages: int, sessions: int) -> int:
-    """Write a workspace of so many; how many bytes of text it holds. Nothing is done where it is there already."""
+    """Write a workspace of this size, unless it exists; return the bytes of text in it."""
     stamp = os.path.join(folder, ".workspace", f"made-{messages}-{sessions}")
     if os.path.exists(stamp):
         with open(stamp, encoding="ascii") as file:
             return int(file.read())
     every, cumulative = words()
-    chance = np.random.default_rng(11)
+    generator = np.random.default_rng(11)
     each = messages // sessions
     size = 0
     for number in range(sessions):
         count = each + (number < messages - each * sessions)
-        lengths = np.clip(chance.lognormal(np.log(LENGTH * 0.55), 1.1, count), 2, 4000).astype(int)
-        drawn = every[np.searchsorted(cumulative, chance.random(int(lengths.sum())))].tolist()
+        lengths = np.clip(generator.lognormal(np.log(LENGTH * 0.55), 1.1, count), 2, 4000).astype(int)
+        drawn = every[np.searchsorted(cumulative, generator.random(int(lengths.sum())))].tolist()
         size += _session(folder, number, lengths.tolist(), drawn, sessions)
     os.makedirs(os.path.dirname(stamp), exist_ok=True)
     with open(stamp, "w", encoding="ascii") as file:
@@ -66,10 +66,10 @@ def _session(folder: str, number: int, lengths: list[int], drawn: list[str], ses
     name = f"{number:06}-{TYPES[number % 4]}-{drawn[0][:12].lower().replace('/', '-').replace('.', '-')}"
     path = os.path.join(folder, "conversations", day, name, ".session")
     os.makedirs(path)
-    lines, place, size = [], 0, 0
+    lines, start, size = [], 0, 0
     for seq, length in enumerate(lengths):
-        text = " ".join(drawn[place : place + length])
-        place += length
+        text = " ".join(drawn[start : start + length])
+        start += length
         size += len(text)
         lines.append(
             f'{{"role": "{("user", "assistant")[seq % 2]}", "content": "{text}", "timestamp": "{second}.{seq:03}Z", '

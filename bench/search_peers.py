@@ -1,8 +1,8 @@
-"""Search beside two peers on the same talk: fast-resume (transcripts of Claude Code) and llm (its own log database).
+"""Search compared with two peers on the same data: fast-resume (Claude Code transcripts) and llm (its log database).
 
 python -m bench.search_peers [--sessions 500] [--messages 40] [--rounds 7]
 
-Told: the time until all of it can be searched for the first time, and a query in a cold process.
+Reported: the time until everything is searchable for the first time, and a query in a cold process.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def said(sessions: int, messages: int) -> list[list[str]]:
-    """The texts of so many sessions."""
+    """Return the texts of the sessions."""
     every, cumulative = words()
     chance = np.random.default_rng(5)
     return [
@@ -94,28 +94,28 @@ def said(sessions: int, messages: int) -> list[list[str]]:
 
 
 def transcripts(folder: str, talk: list[list[str]]) -> None:
-    """The same as Claude Code stores it."""
+    """Write the same texts as Claude Code transcripts."""
     os.makedirs(folder)
     for number, session in enumerate(talk):
         key = str(uuid.uuid5(uuid.NAMESPACE_OID, str(number)))
         parent = None
         with open(os.path.join(folder, f"{key}.jsonl"), "w", encoding="utf-8") as file:
-            for place, text in enumerate(session):
-                role = ("user", "assistant")[place % 2]
-                record_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number} {place}"))
+            for index, text in enumerate(session):
+                role = ("user", "assistant")[index % 2]
+                record_id = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{number} {index}"))
                 content: object = text if role == "user" else [{"type": "text", "text": text}]
                 record = {
                     "parentUuid": parent, "isSidechain": False, "userType": "external", "cwd": "/work",
                     "sessionId": key, "version": "2.0.0", "type": role,
                     "message": {"role": role, "content": content}, "uuid": record_id,
-                    "timestamp": f"2026-01-{1 + number % 28:02}T{place // 60 % 24:02}:{place % 60:02}:00.000Z",
+                    "timestamp": f"2026-01-{1 + number % 28:02}T{index // 60 % 24:02}:{index % 60:02}:00.000Z",
                 }  # fmt: skip
                 file.write(json.dumps(record) + "\n")
                 parent = record_id
 
 
 def timed(command: list[str], home: str) -> float:
-    """Seconds of a whole process."""
+    """Return the seconds of a whole process."""
     begin = time.perf_counter()
     done = subprocess.run(command, cwd=home, env=home_environment(home), capture_output=True, check=False)
     if done.returncode not in (0, 1):

@@ -1,4 +1,4 @@
-"""How much memory making vectors and merging their files takes at most, in a process of its own each time.
+"""Peak memory of making vectors and of merging their files, each in a separate process.
 
 python -m bench.vectors_memory [--vectors 200000]
 """
@@ -22,12 +22,12 @@ from cortext.index.search.state import State
 from cortext.index.search.vectors import owner
 
 DIMENSION = 256
-SESSION = 100  # messages of one
-MADE, MERGED = 1, 2  # what a process of its own does
+SESSION = 100  # messages per session
+MADE, MERGED = 1, 2  # the task of the child process
 
 
 class RandomModel:
-    """Vectors that cost nothing, as long as those of the built-in model."""
+    """Random vectors, as long as those of the built-in model."""
 
     name = "random"
     dimension = DIMENSION
@@ -37,13 +37,13 @@ class RandomModel:
         self._chance = np.random.default_rng(0)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """A vector a text."""
+        """Return a vector per text."""
         made = self._chance.standard_normal((len(texts), DIMENSION), dtype=np.float32)
         return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
 
 
 def make(folder: str, count: int, *, merge: bool) -> None:
-    """So many vectors of made-up sessions, as an update makes them."""
+    """Make `count` vectors of invented sessions, as an index update does."""
     state = State(folder)
     meaning = Meaning(folder, state, RandomModel.name)
     os.makedirs(meaning.folder)
@@ -51,8 +51,8 @@ def make(folder: str, count: int, *, merge: bool) -> None:
     for number in range(count // SESSION):
         state.begin()
         key = state.new_key("store", f"session-{number}")
-        for place in range(SESSION):
-            making.add(owner(key, place), "")
+        for seq in range(SESSION):
+            making.add(owner(key, seq), "")
         state.commit()
         making.reached(key, SESSION)
     making.write()
@@ -62,12 +62,12 @@ def make(folder: str, count: int, *, merge: bool) -> None:
 
 
 def peak() -> float:
-    """The most memory that this process ever had, in MB."""
+    """Return the peak memory of this process in MB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024 if sys.platform == "linux" else 1024**2)
 
 
 def measured(count: int, what: int) -> float:
-    """What a new process takes beyond what it has when everything is imported."""
+    """Return the memory a new process uses beyond what it has after its imports, in MB."""
     command = [sys.executable, "-m", "bench.vectors_memory", "--vectors", str(count), "--only", str(what)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
 
@@ -87,7 +87,7 @@ def main() -> None:
         ("and merged into one, in clusters", f"{measured(options.vectors, MERGED):.0f} MB"),
     ]
     print(f"\n{options.vectors:,} vectors, {size:.0f} MB on disk; clusters from {clusters.WORTH:,} on.\n")
-    print_table(("what", "at most, beyond the start"), rows)
+    print_table(("what", "peak beyond the start"), rows)
 
 
 if __name__ == "__main__":

@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
-from cortext.config import settings as config
+from cortext.config.schema import SETTINGS
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
+from cortext.tools import registry
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter
 
 HERE = Path(__file__).parent
 HEAD = """\
@@ -21,7 +23,7 @@ HEAD = """\
 Every command with its options, and every setting. `docs/make_reference.py` generates this page from the code.
 `cortext COMMAND --help` explains each command.
 """
-SETTINGS = """
+SETTINGS_HEAD = """
 ## Settings
 
 A setting is read from `~/.config/cortext/config.toml` (the part before the last dot is the table), from
@@ -30,6 +32,15 @@ marked **untrusted** right away, and the others only after you run `cortext trus
 
 | setting | default | untrusted | variable | meaning |
 |---|---|---|---|---|
+"""
+TOOLS = """
+## AI tools
+
+The tools that cortext supports. All of them can be imported, synced, listed, searched and shown; the columns say what
+else works. Other packages can add tools: see [Adding a tool](adding-a-tool.md).
+
+| name | tool | tested version | `resume` in it | `init` sets it up | hooks | as a model |
+|---|---|---|---|---|---|---|
 """
 
 
@@ -81,6 +92,15 @@ def options(parser: ArgumentParser) -> list[str]:
     ]
 
 
+def tools() -> Iterator[str]:
+    """Yield a table row per tool, with its adapter's capabilities."""
+    for name in registry.BUILT_IN:
+        tool = registry.load(name)
+        can = ("yes" if isinstance(tool, kind) else "" for kind in (NativeWriter, Installer, Hooks))
+        model = f"`cli/{name}`" if isinstance(tool, Headless) else ""
+        yield f"| `{name}` | {tool.title} | {tool.tested_version} | {' | '.join(can)} | {model} |"
+
+
 def page() -> str:
     """Return the text of the page."""
     lines = [HEAD]
@@ -91,14 +111,14 @@ def page() -> str:
                 named = ", ".join(f"`{option}`" for option in options(parser))
                 lines.append(f"| `{name}` | {named} |")
         lines.append("")
-    rows = []
-    for setting in config.SETTINGS.values():
-        variable = setting.env or "CORTEXT_" + setting.name.replace(".", "_").upper()
+    rows: list[str] = []
+    for setting in SETTINGS.values():
         default = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
         shown = f"`{default}`" if default else ""
         untrusted = "yes" if setting.anywhere else ""
-        rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{variable}` | {setting.help} |")
-    return "\n".join(lines).rstrip() + "\n" + SETTINGS + "\n".join(rows) + "\n"
+        rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{setting.variable}` | {setting.help} |")
+    tables = TOOLS + "\n".join(tools()) + "\n" + SETTINGS_HEAD + "\n".join(rows) + "\n"
+    return "\n".join(lines).rstrip() + "\n" + tables
 
 
 if __name__ == "__main__":

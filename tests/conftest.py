@@ -1,4 +1,4 @@
-"""Every test lives in a world of its own: an empty HOME, no settings, no colour, nothing beyond loopback."""
+"""Isolation of every test: an empty HOME, no settings, no colour, nothing beyond loopback."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ __all__ = ["pytest_collection_modifyitems", "pytest_terminal_summary"]
 settings.register_profile("ci", derandomize=True, deadline=None)
 settings.load_profile("ci")
 
-# A shell that starts us in the background makes us, and all that we start, deaf to Ctrl-C.
+# A shell that starts pytest in the background makes it and its children ignore Ctrl-C; undo that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _KEPT = ("PATH", "LANG", "TMPDIR", "CI", "PYTEST_", "COV_", "CORTEXT_AI_PROGRAMS_DIR")
 
 
 @pytest.fixture(autouse=True)
-def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """An environment that knows nothing of the machine's user."""
+def isolated_environment(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Remove the user's environment and point HOME at an empty folder."""
     home = tmp_path_factory.mktemp("home")
     for name in list(os.environ):
         if not name.startswith(_KEPT):
             monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    # Whatever tries to leave this machine meets a closed port.
+    # A proxy on a closed port: nothing can leave this machine.
     for name in ("HTTP_PROXY", "HTTPS_PROXY", "http_proxy", "https_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")
     monkeypatch.setenv("NO_PROXY", "127.0.0.1,localhost")
@@ -41,5 +41,5 @@ def own_world(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monk
 
 @pytest.fixture
 def home() -> Path:
-    """The empty HOME of this test."""
+    """Return the empty HOME of this test."""
     return Path(os.environ["HOME"])

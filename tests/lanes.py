@@ -1,14 +1,14 @@
-"""Which tests stay out of the quick lane (`bin/check --quick`), and which may be run once more.
+"""Which tests `bin/check --quick` leaves out, and which may be rerun.
 
-A test with one of the real AI programs says so itself (`real_tool`); what else is slow is known by its folder or file.
+A test that runs a real AI program is decorated with `real_tool`; other slow tests are marked by folder or file.
 """
 
 from __future__ import annotations
 
 import pytest
 
-# Folders and files, and the marker of what is in them.
-PLACES = {
+# Folders and files, and the marker of their tests.
+MARKERS = {
     "tests/postgres/": "server",
     "tests/alfred/test_server.py": "server",
     "tests/alfred/test_terminal.py": "terminal",
@@ -46,23 +46,23 @@ PLACES = {
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark what is slow for its place; let a test with a real program that fails be run once more, and no other."""
+    """Mark slow tests by their path; let a failing `real_tool` test, and no other, be run once more."""
     for item in items:
-        for place, marker in PLACES.items():
-            if item.nodeid.startswith(place):
+        for path, marker in MARKERS.items():
+            if item.nodeid.startswith(path):
                 item.add_marker(marker)
         if item.get_closest_marker("real_tool") and config.pluginmanager.hasplugin("rerunfailures"):
             item.add_marker(pytest.mark.flaky(reruns=1))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Both results of every test that was run twice."""
-    again = terminalreporter.stats.get("rerun", [])
-    if not again:
+    """Report both results of every test that was run twice."""
+    reruns = terminalreporter.stats.get("rerun", [])
+    if not reruns:
         return
     failed = {report.nodeid for kind in ("failed", "error") for report in terminalreporter.stats.get(kind, [])}
     terminalreporter.section("run twice")
-    for report in again:
+    for report in reruns:
         second = "failed" if report.nodeid in failed else "passed"
         reason = getattr(getattr(report.longrepr, "reprcrash", None), "message", str(report.longrepr))
         terminalreporter.line(f"{report.nodeid}: failed, then {second}; the first time: {reason.splitlines()[0]}")

@@ -1,19 +1,29 @@
-"""Settings: where they come from, which wins, what is refused, and what a repository may not set."""
+"""Settings: sources, precedence, errors, and what an untrusted repository may not set."""
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import load
+from cortext.config.schema import SETTINGS, Setting, Settings, Value
+from cortext.config.trust import is_trusted, trust
 from cortext.errors import ConfigError
 from tests.support.cli import cortext
 
 
+def value_of(settings: Settings, name: str) -> Value:
+    """Return the value of a setting by its dotted name."""
+    value: Value = attrgetter(name)(settings)
+    return value
+
+
 @pytest.fixture
 def user_file(home: Path) -> Path:
-    """The user's settings file, not there yet."""
+    """Return the path of the user's settings file, which does not exist yet."""
     path = home / ".config" / "cortext" / "config.toml"
     path.parent.mkdir(parents=True)
     return path
@@ -21,65 +31,64 @@ def user_file(home: Path) -> Path:
 
 @pytest.fixture
 def workspace_file(tmp_path: Path) -> Path:
-    """The settings file of a workspace in the test's folder, not there yet."""
+    """Return the path of the workspace's settings file, which does not exist yet."""
     (tmp_path / ".workspace").mkdir()
     return tmp_path / ".workspace" / "config.toml"
 
 
 @pytest.mark.req("SAFE-04")
-def test_without_any_file_everything_is_as_built_in(tmp_path: Path) -> None:
-    settings = config.load(str(tmp_path))
-    assert {name: settings[name] for name in config.SETTINGS} == {
-        name: setting.default for name, setting in config.SETTINGS.items()
+def test_without_any_file_every_setting_has_its_default(tmp_path: Path) -> None:
+    settings = load(str(tmp_path))
+    assert {name: value_of(settings, name) for name in SETTINGS} == {
+        name: setting.default for name, setting in SETTINGS.items()
     }
     assert settings.ignored == {}
 
 
 @pytest.mark.req("SAFE-04")
-def test_the_workspace_wins_over_the_user_and_the_environment_over_both(
+def test_the_workspace_overrides_the_user_and_the_environment_both(
     user_file: Path, workspace_file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name = "workspace.pause_minutes"
-    assert config.load(str(tmp_path))[name] == 5
+    assert load(str(tmp_path)).workspace.pause_minutes == 5
     user_file.write_text("[workspace]\npause_minutes = 10\ncommit = false\n", encoding="utf-8")
-    assert config.load(str(tmp_path))[name] == 10
+    assert load(str(tmp_path)).workspace.pause_minutes == 10
     workspace_file.write_text("[workspace]\npause_minutes = 20\n", encoding="utf-8")
-    assert config.load(str(tmp_path))[name] == 20
-    assert config.load()[name] == 10, "outside that workspace its settings do not count"
+    assert load(str(tmp_path)).workspace.pause_minutes == 20
+    assert load().workspace.pause_minutes == 10, "its settings apply only in that workspace"
     monkeypatch.setenv("CORTEXT_WORKSPACE_PAUSE_MINUTES", "30")
-    assert config.load(str(tmp_path))[name] == 30
-    assert config.load(str(tmp_path))["workspace.commit"] is False, "what only one of them says stays"
+    assert load(str(tmp_path)).workspace.pause_minutes == 30
+    assert load(str(tmp_path)).workspace.commit is False, "a setting that only one file has is kept"
 
 
 @pytest.mark.req("SAFE-04")
-@pytest.mark.parametrize("setting", config.SETTINGS.values(), ids=lambda setting: setting.name)
-def test_of_a_repository_only_harmless_settings_count_until_it_is_trusted(
-    setting: config.Setting, workspace_file: Path, tmp_path: Path
+@pytest.mark.parametrize("setting", SETTINGS.values(), ids=lambda setting: setting.name)
+def test_only_harmless_settings_of_an_untrusted_repository_apply(
+    setting: Setting, workspace_file: Path, tmp_path: Path
 ) -> None:
     table, _, key = setting.name.rpartition(".")
-    value: config.Value = "x"
+    value: Value = "x"
     if isinstance(setting.default, bool):
         value = not setting.default
     elif isinstance(setting.default, (int, float)):
         value = setting.default + 1
     text = str(value).lower() if isinstance(value, bool) else repr(value)
     workspace_file.write_text(f"[{table}]\n{key} = {text}\n", encoding="utf-8")
-    plain, trusted = config.load(str(tmp_path)), config.load(str(tmp_path), trusted=True)
-    assert trusted[setting.name] == value
+    plain, trusted = load(str(tmp_path)), load(str(tmp_path), trusted=True)
+    assert value_of(trusted, setting.name) == value
     assert trusted.ignored == {}
     if setting.anywhere:
-        assert plain[setting.name] == value
+        assert value_of(plain, setting.name) == value
         assert plain.ignored == {}
     else:
-        assert plain[setting.name] == setting.default
+        assert value_of(plain, setting.name) == setting.default
         assert plain.ignored == {setting.name: str(workspace_file)}
 
 
 @pytest.mark.req("SAFE-04")
-def test_what_moves_data_or_unmasks_secrets_is_never_free_to_a_repository() -> None:
-    """A list written out, so that whoever makes one of these free has to say so here too."""
-    free = {name for name, setting in config.SETTINGS.items() if setting.anywhere}
-    assert free == {
+def test_the_settings_open_to_an_untrusted_repository_are_pinned() -> None:
+    """Written out, so that opening another setting requires a change here too."""
+    open_settings = {name for name, setting in SETTINGS.items() if setting.anywhere}
+    assert open_settings == {
         "store.lock_timeout",
         "session.idle_minutes",
         "workspace.pause_minutes",
@@ -93,18 +102,18 @@ def test_what_moves_data_or_unmasks_secrets_is_never_free_to_a_repository() -> N
 
 
 @pytest.mark.req("SAFE-04")
-def test_a_wrong_value_of_an_ignored_setting_does_no_harm(workspace_file: Path, tmp_path: Path) -> None:
+def test_an_invalid_value_of_an_ignored_setting_is_ignored(workspace_file: Path, tmp_path: Path) -> None:
     workspace_file.write_text('[workspace]\nmask = "perhaps"\n', encoding="utf-8")
-    settings = config.load(str(tmp_path))
-    assert settings["workspace.mask"] is True
+    settings = load(str(tmp_path))
+    assert settings.workspace.mask is True
     assert list(settings.ignored) == ["workspace.mask"]
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_an_unknown_setting_is_named_with_its_file_and_the_known_ones(user_file: Path) -> None:
+def test_an_unknown_setting_is_reported_with_its_file_and_a_suggestion(user_file: Path) -> None:
     user_file.write_text("[workspace]\npause_minuts = 1\n", encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        config.load()
+        load()
     assert caught.value.message == f"{user_file}: unknown setting workspace.pause_minuts"
     assert "workspace.pause_minutes" in caught.value.hint
 
@@ -113,36 +122,36 @@ def test_an_unknown_setting_is_named_with_its_file_and_the_known_ones(user_file:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('[workspace]\npause_minutes = "soon"\n', "workspace.pause_minutes = 'soon' is not a int"),
-        ("[workspace]\npause_minutes = true\n", "workspace.pause_minutes = True is not a int"),
-        ("[workspace]\npause_minutes = [1]\n", "workspace.pause_minutes = [1] is not a int"),
-        ('[workspace]\ncommit = "perhaps"\n', "workspace.commit = 'perhaps' is not a bool"),
-        ("[workspace]\npause_words = false\n", "workspace.pause_words = False is not a str"),
-        ('[store]\nlock_timeout = "long"\n', "store.lock_timeout = 'long' is not a float"),
+        ('[workspace]\npause_minutes = "soon"\n', "workspace.pause_minutes = 'soon' is not a whole number"),
+        ("[workspace]\npause_minutes = true\n", "workspace.pause_minutes = True is not a whole number"),
+        ("[workspace]\npause_minutes = [1]\n", "workspace.pause_minutes = [1] is not a whole number"),
+        ('[workspace]\ncommit = "perhaps"\n', "workspace.commit = 'perhaps' is not true or false"),
+        ("[workspace]\npause_words = false\n", "workspace.pause_words = False is not text"),
+        ('[store]\nlock_timeout = "long"\n', "store.lock_timeout = 'long' is not a number"),
     ],
 )
-def test_a_wrong_type_is_named_with_its_file(user_file: Path, text: str, said: str) -> None:
+def test_a_wrong_type_is_reported_with_its_file(user_file: Path, text: str, said: str) -> None:
     user_file.write_text(text, encoding="utf-8")
     with pytest.raises(ConfigError) as caught:
-        config.load()
+        load()
     assert caught.value.message == f"{user_file}: {said}"
     assert caught.value.kept == "nothing was changed"
     assert "built in: " in caught.value.hint
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_a_wrong_type_in_the_environment_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_wrong_type_in_the_environment_is_reported_with_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_STORE_LOCK_TIMEOUT", "long")
     with pytest.raises(ConfigError, match=r"^\$CORTEXT_STORE_LOCK_TIMEOUT: store\.lock_timeout = 'long'"):
-        config.load()
+        load()
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
 @pytest.mark.parametrize("raw", [b"[workspace\n", b"\xff\xfe", b"a = 1\na = 2\n"], ids=["syntax", "utf-8", "twice"])
-def test_a_file_that_is_not_toml_is_named(user_file: Path, raw: bytes) -> None:
+def test_a_file_that_is_not_toml_is_reported(user_file: Path, raw: bytes) -> None:
     user_file.write_bytes(raw)
     with pytest.raises(ConfigError) as caught:
-        config.load()
+        load()
     assert caught.value.message.startswith(f"{user_file} is not TOML")
     done = cortext("list", "--json")
     assert done.code == 7
@@ -150,33 +159,33 @@ def test_a_file_that_is_not_toml_is_named(user_file: Path, raw: bytes) -> None:
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")
-def test_a_settings_file_that_is_a_folder_is_an_error_not_a_crash(user_file: Path) -> None:
+def test_a_folder_in_place_of_the_settings_file_is_an_error(user_file: Path) -> None:
     user_file.mkdir()
     with pytest.raises(ConfigError, match="cannot read"):
-        config.load()
+        load()
 
 
 @pytest.mark.req("SAFE-04")
-def test_trust_is_for_one_folder_and_its_settings_as_they_are(workspace_file: Path, tmp_path: Path) -> None:
+def test_trust_covers_one_folder_with_its_current_settings(workspace_file: Path, tmp_path: Path) -> None:
     root = str(tmp_path)
     workspace_file.write_text("[workspace]\nmask = false\n", encoding="utf-8")
-    assert not config.is_trusted(root)
-    config.trust(root)
-    assert config.is_trusted(root)
-    assert not config.is_trusted(root + "/other")
+    assert not is_trusted(root)
+    trust(root)
+    assert is_trusted(root)
+    assert not is_trusted(root + "/other")
     workspace_file.write_text("[workspace]\nmask = false\nkeep_unmasked = true\n", encoding="utf-8")
-    assert not config.is_trusted(root), "a changed file is asked about again"
+    assert not is_trusted(root), "a changed file must be trusted again"
     workspace_file.write_text("[workspace]\nmask = false\n", encoding="utf-8")
-    assert config.is_trusted(root)
+    assert is_trusted(root)
 
 
 @pytest.mark.req("SAFE-04")
-def test_another_file_by_the_environment_and_relative_folders_are_not_taken(
+def test_cortext_config_names_another_file_and_relative_folders_are_ignored(
     tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = tmp_path / "other.toml"
     other.write_text("[workspace]\noffer_after = 7\n", encoding="utf-8")
     monkeypatch.setenv("CORTEXT_CONFIG", str(other))
-    assert config.load()["workspace.offer_after"] == 7
+    assert load().workspace.offer_after == 7
     monkeypatch.setenv("XDG_DATA_HOME", "relative")
-    assert config.data_folder() == str(home / ".local" / "share" / "cortext")
+    assert folders.data() == str(home / ".local" / "share" / "cortext")

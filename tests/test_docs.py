@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 from docs import make_reference as reference
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import by_dotted_name, load
+from cortext.config.schema import SETTINGS
 from cortext.faces.cortext import main as cortext
 
 REPOSITORY = Path(__file__).parent.parent
@@ -95,16 +97,14 @@ def test_every_command_and_option_on_a_page_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_setting_on_a_page_exists(page: Path) -> None:
-    tables = {name.partition(".")[0] for name in config.SETTINGS}
+    tables = {name.partition(".")[0] for name in SETTINGS}
     names = [name for span in _spans(page) for name in re.findall(r"^([a-z]+(?:\.[a-z_]+)+)(?: =.*)?$", span)]
-    wrong = [name for name in names if name.partition(".")[0] in tables and name not in config.SETTINGS]
+    wrong = [name for name in names if name.partition(".")[0] in tables and name not in SETTINGS]
     wrong = [name for name in wrong if name not in EXAMPLES and not name.endswith((".json", ".jsonl", ".md", ".toml"))]
     for language, text in _fences(page):
         if language == "toml":
             wrong += [
-                name
-                for name, _ in config._flatten(tomllib.loads(text))
-                if name not in config.SETTINGS and name != "store"
+                name for name, _ in by_dotted_name(tomllib.loads(text)) if name not in SETTINGS and name != "store"
             ]
     assert wrong == []
 
@@ -118,7 +118,7 @@ def _source() -> str:
 def test_every_variable_on_a_page_is_read_by_the_code(page: Path) -> None:
     text = " ".join([*_spans(page), *(text for _, text in _fences(page))])
     named = set(re.findall(r"\b([A-Z][A-Z0-9]*_[A-Z0-9_]+)\b", text))
-    made = {"CORTEXT_" + name.replace(".", "_").upper() for name in config.SETTINGS}
+    made = {"CORTEXT_" + name.replace(".", "_").upper() for name in SETTINGS}
     assert sorted(name for name in named if name not in made and name not in _source()) == []
 
 
@@ -141,18 +141,18 @@ def test_every_path_on_a_page_exists(page: Path) -> None:
 
 def _is_known(path: str) -> bool:
     """Whether the code uses this path, or it belongs to another program."""
-    settings = config.load()
-    folders = [
-        config.data_folder(),
-        config.state_folder(),
-        config.cache_folder(),
-        os.path.dirname(config.user_file()),
-        config.spawn_folder(settings),
-        config.chat_folder(settings),
-        config.assistant_folder(settings),
+    settings = load()
+    paths = [
+        folders.data(),
+        folders.state(),
+        folders.cache(),
+        os.path.dirname(folders.user_file()),
+        folders.spawn_sessions(settings),
+        folders.chat_sessions(settings),
+        folders.assistant(settings),
     ]
     full = os.path.expanduser(path)
-    within = [os.path.expanduser(folder) for folder in FOREIGN_PATHS] + folders
+    within = [os.path.expanduser(folder) for folder in FOREIGN_PATHS] + paths
     return any(full.rstrip("/") == folder or full.startswith(folder + "/") for folder in within) or (
         path.rstrip("/").removeprefix("~/") in _source()
     )

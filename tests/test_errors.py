@@ -1,4 +1,4 @@
-"""The errors: one tree, as its docstring draws it, each with its word and its exit status."""
+"""The errors form the hierarchy shown in the docstring, each with a code and an exit status."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from cortext import errors
 from cortext.errors import CortextError
 
-DRAWN = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s{2,}(?P<says>\S.*?))?(?:\s+exit (?P<exit>\d+))?$")
+TREE_LINE = re.compile(r"^(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?:\s{2,}(?P<says>\S.*?))?(?:\s+exit (?P<exit>\d+))?$")
 
 
 def classes() -> list[type[CortextError]]:
@@ -18,9 +18,9 @@ def classes() -> list[type[CortextError]]:
     return [value for value in found if issubclass(value, CortextError)]
 
 
-def drawn() -> list[tuple[str, str, int | None]]:
-    """Name, parent and exit status of each line of the drawing."""
-    lines = [match for line in (errors.__doc__ or "").splitlines() if (match := DRAWN.match(line))]
+def documented() -> list[tuple[str, str, int | None]]:
+    """Return name, parent and exit status of each line of the tree in the docstring."""
+    lines = [match for line in (errors.__doc__ or "").splitlines() if (match := TREE_LINE.match(line))]
     path: list[str] = []
     rows: list[tuple[str, str, int | None]] = []
     for line in lines:
@@ -30,15 +30,15 @@ def drawn() -> list[tuple[str, str, int | None]]:
     return rows
 
 
-def test_the_drawing_is_the_tree() -> None:
+def test_the_documented_tree_is_the_class_hierarchy() -> None:
     real = {(each.__name__, each.__bases__[0].__name__ if each is not CortextError else "") for each in classes()}
-    assert {(name, parent) for name, parent, _ in drawn()} == real
-    assert len(drawn()) == len(real)
+    assert {(name, parent) for name, parent, _ in documented()} == real
+    assert len(documented()) == len(real)
 
 
-def test_the_exit_statuses_are_the_drawn_ones() -> None:
-    parents = {name: parent for name, parent, _ in drawn()}
-    statuses = {name: status for name, _, status in drawn()}
+def test_the_exit_statuses_are_the_documented_ones() -> None:
+    parents = {name: parent for name, parent, _ in documented()}
+    statuses = {name: status for name, _, status in documented()}
     for each in classes():
         name: str = each.__name__
         while statuses[name] is None and parents[name]:
@@ -46,21 +46,21 @@ def test_the_exit_statuses_are_the_drawn_ones() -> None:
         assert each.exit_status == (statuses[name] or 1), each.__name__
 
 
-def test_every_error_has_a_word_of_its_own_for_scripts() -> None:
+def test_every_error_has_a_unique_code() -> None:
     codes = [each.code for each in classes()]
     assert len(set(codes)) == len(codes)
     assert all(re.fullmatch(r"[a-z]+(-[a-z]+)*", code) for code in codes)
 
 
-def test_no_exit_status_means_success_or_belongs_to_the_shell() -> None:
+def test_no_exit_status_means_success_or_is_reserved_by_the_shell() -> None:
     assert all(0 < each.exit_status < 64 for each in classes())
 
 
 @pytest.mark.parametrize("each", classes(), ids=lambda each: each.__name__)
 def test_an_error_says_what_happened_what_was_kept_and_what_to_do(each: type[CortextError]) -> None:
-    error = each("it broke", kept="the rest", hint="mend it")
+    error = each("it broke", kept="the rest", hint="fix it")
     assert str(error) == "it broke"
-    assert error.as_dict() == {"code": each.code, "message": "it broke", "kept": "the rest", "hint": "mend it"}
+    assert error.as_dict() == {"code": each.code, "message": "it broke", "kept": "the rest", "hint": "fix it"}
     assert each("it broke").as_dict() == {"code": each.code, "message": "it broke"}
     with pytest.raises(CortextError, match="it broke"):
         raise error

@@ -1,4 +1,4 @@
-"""The lanes of `bin/check`: what the quick one leaves out, and what is run once more."""
+"""What `bin/check --quick` leaves out, and what is run once more."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.lanes import PLACES
+from tests.lanes import MARKERS
 
 REPOSITORY = Path(__file__).parent.parent
 
 
-def test_every_place_is_there() -> None:
-    assert [place for place in PLACES if not (REPOSITORY / place).exists()] == []
+def test_every_marked_path_exists() -> None:
+    assert [path for path in MARKERS if not (REPOSITORY / path).exists()] == []
 
 
-def test_only_a_test_with_a_real_program_is_run_once_more_and_both_results_are_told(tmp_path: Path) -> None:
+def test_only_a_real_tool_test_is_rerun_and_both_results_are_reported(tmp_path: Path) -> None:
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  real_tool: x\n", encoding="utf-8")
     (tmp_path / "conftest.py").write_text(
         "from tests.lanes import pytest_collection_modifyitems, pytest_terminal_summary\n", encoding="utf-8"

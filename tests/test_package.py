@@ -1,4 +1,4 @@
-"""The package as a user gets it: built, installed in a clean environment, and used."""
+"""The package as a user gets it: built, installed in a clean environment, and run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def _needed(requirement: Requirement, seen: set[str]) -> Iterator[metadata.Distribution]:
-    """The distribution that fulfils a requirement, and those that it needs itself."""
+    """Yield the distribution that satisfies a requirement, and its own dependencies."""
     extras = requirement.extras or {""}
     key = f"{requirement.name.lower()}[{','.join(sorted(extras))}]"
     if key in seen:
@@ -44,7 +44,7 @@ def _needed(requirement: Requirement, seen: set[str]) -> Iterator[metadata.Distr
 
 @pytest.fixture(scope="module")
 def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the wheel and exactly its declared dependencies, linked from ours: no network is needed."""
+    """Create an environment with the wheel and exactly its declared dependencies, linked from ours: no network."""
     folder = tmp_path_factory.mktemp("clean")
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
@@ -65,7 +65,7 @@ def installed(built: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
 
 
 def _run(installed: Path, folder: Path, *words: str) -> str:
-    """The output of a command, with the folder above as its HOME."""
+    """Return the output of a command that runs with the parent folder as its HOME."""
     environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(folder.parent), "LANG": "C.UTF-8"}
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -84,25 +84,25 @@ def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path)
 
 
 @pytest.mark.req("LIB-04")
-def test_the_wheel_holds_everything_under_src_and_nothing_else(built: tuple[Path, Path]) -> None:
+def test_the_wheel_contains_everything_under_src_and_nothing_else(built: tuple[Path, Path]) -> None:
     tracked = subprocess.run(
         ["git", "ls-files", "src"], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60
     ).stdout.splitlines()
     with zipfile.ZipFile(built[1]) as wheel:
-        held = {name for name in wheel.namelist() if ".dist-info/" not in name}
-    assert held == {str(Path(name).relative_to("src")) for name in tracked if (REPOSITORY / name).exists()}
+        contents = {name for name in wheel.namelist() if ".dist-info/" not in name}
+    assert contents == {str(Path(name).relative_to("src")) for name in tracked if (REPOSITORY / name).exists()}
 
 
 @pytest.mark.req("LIB-04")
-def test_the_sdist_holds_what_is_needed_to_build_and_check_it(built: tuple[Path, Path]) -> None:
+def test_the_sdist_contains_what_is_needed_to_build_and_check_it(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[0]) as sdist:
-        held = {name.partition("/")[2] for name in sdist.getnames()}
-    assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "bin/check", "tests/requirements.py"} <= held
-    assert not any(name.startswith((".venv/", ".cache/", "dist/", "build/")) for name in held)
+        contents = {name.partition("/")[2] for name in sdist.getnames()}
+    assert {"pyproject.toml", "README.md", "LICENSE", "NOTICE", "bin/check", "tests/requirements.py"} <= contents
+    assert not any(name.startswith((".venv/", ".cache/", "dist/", "build/")) for name in contents)
 
 
 @pytest.mark.req("LIB-04")
-def test_no_document_says_to_install_the_other_project() -> None:
+def test_no_document_tells_to_install_the_unrelated_cortext_package() -> None:
     other = re.compile(r"(?:pip|pipx|uv tool|uv pip)\s+install\s+(?:-\S+\s+)*[\"']?cortext(?![-\w])")
     tracked = subprocess.run(
         ["git", "ls-files"], cwd=REPOSITORY, check=True, capture_output=True, text=True, timeout=60

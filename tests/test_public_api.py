@@ -1,4 +1,4 @@
-"""The public library: its names, its signatures, and every example of docs/library.md."""
+"""The public library: its names, its signatures, and the examples of docs/library.md."""
 
 from __future__ import annotations
 
@@ -68,13 +68,20 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 @pytest.mark.req("LIB-01")
 def test_every_public_name_is_documented() -> None:
     text = DOCUMENT.read_text(encoding="utf-8")
-    not_named = {"Match", "Receipt", "SearchResult", "ResumePacket", "__version__", "Store"}  # named by what they do
+    not_named = {
+        "Match",
+        "Receipt",
+        "SearchResult",
+        "ResumePacket",
+        "__version__",
+        "Store",
+    }  # described, not named
     missing = {name for name in NAMES - not_named if not re.search(rf"\b{name}\b", text)}
     assert missing == set()
 
 
 @pytest.mark.req("LIB-01")
-def test_the_examples_of_the_document_run(tmp_path: Path) -> None:
+def test_the_documented_examples_run(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
     assert len(blocks) >= 7
     ran = subprocess.run(
@@ -89,7 +96,7 @@ def test_the_examples_of_the_document_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LIB-01")
-def test_a_session_of_one_workspace_is_read_there_though_another_has_its_id(
+def test_a_session_is_read_from_its_own_workspace_if_ids_collide(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("one", "two"):
@@ -103,7 +110,7 @@ def test_a_session_of_one_workspace_is_read_there_though_another_has_its_id(
 
 
 @pytest.mark.req("LIB-01")
-def test_opening_what_is_not_a_store_says_how_to_create_it(tmp_path: Path) -> None:
+def test_opening_a_missing_store_says_how_to_create_it(tmp_path: Path) -> None:
     with pytest.raises(cortext.NotFound, match="no workspace store") as raised:
         cortext.open(tmp_path / "nothing")
     assert "create=True" in raised.value.hint

@@ -1,4 +1,4 @@
-"""The promise list, checked both ways."""
+"""Every promise has a test, and every promise named by a test exists."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ HERE = Path(__file__).parent
 
 
 @cache
-def _named() -> dict[str, list[str]]:
-    """Every id in a `req(...)` mark of the test files, with the files that name it."""
+def _marked() -> dict[str, list[str]]:
+    """Return every id in a `req(...)` mark, with the files that name it."""
     found: dict[str, list[str]] = {}
     for path in sorted(HERE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -25,9 +25,9 @@ def _named() -> dict[str, list[str]]:
 
 
 def test_every_promise_has_a_test_that_names_it() -> None:
-    assert sorted(set(PROMISES) - set(_named())) == []
+    assert sorted(set(PROMISES) - set(_marked())) == []
 
 
-def test_no_test_names_a_promise_that_was_not_made() -> None:
-    unknown = {name: files for name, files in _named().items() if name not in PROMISES}
+def test_no_test_names_an_unknown_promise() -> None:
+    unknown = {name: files for name, files in _marked().items() if name not in PROMISES}
     assert unknown == {}

@@ -1,4 +1,4 @@
-"""The documentation site builds, and every link and anchor in it leads somewhere."""
+"""The documentation site builds, and every link and anchor in it resolves."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def test_every_page_is_in_the_navigation() -> None:
     assert set(re.findall(r"[\w-]+\.md", navigation)) == {path.name for path in (REPOSITORY / "docs").glob("*.md")}
 
 
-def _build(folder: Path, more: str = "") -> subprocess.CompletedProcess[str]:
-    """Build a copy of the site, with more text on its first page."""
+def _build(folder: Path, extra: str = "") -> subprocess.CompletedProcess[str]:
+    """Build a copy of the site with extra text on its first page."""
     shutil.copytree(REPOSITORY / "docs", folder / "docs", dirs_exist_ok=True)
     shutil.copy(REPOSITORY / "mkdocs.yml", folder)
     index = folder / "docs" / "index.md"
-    index.write_text(f"{index.read_text(encoding='utf-8')}\n{more}\n", encoding="utf-8")
+    index.write_text(f"{index.read_text(encoding='utf-8')}\n{extra}\n", encoding="utf-8")
     program = Path(sys.executable).parent / "zensical"
-    words = [str(program), "build", "--strict", "--clean", "-f", "mkdocs.yml"]
-    return subprocess.run(words, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
+    command = [str(program), "build", "--strict", "--clean", "-f", "mkdocs.yml"]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
 def _loaded(site: Path) -> str:
-    """Every script and style sheet that the first page loads."""
+    """Return the scripts and style sheets that the first page loads."""
     text = (site / "index.html").read_text(encoding="utf-8")
     return " ".join(re.findall(r'<(?:script|link rel="stylesheet")[^>]*(?:src|href)="([^"]+)"', text))

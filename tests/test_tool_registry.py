@@ -1,4 +1,4 @@
-"""Adapters of other packages: found by their entry points, and never able to stop a command."""
+"""Adapters of other packages are found through their entry points, and a broken one never stops a command."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from cortext.tools import registry
-from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptSource
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
 from tests.support.cli import cortext
 
 ROOT = Path(__file__).parents[1]
 
-# A tool that keeps each conversation as a text file, a message a line.
+# A tool that keeps each conversation as a text file with one message per line.
 NOTES = """
 import os
 from cortext.model.message import Message
@@ -64,7 +64,7 @@ class Notes:
 
 
 def install(site: Path, name: str, value: str, module: str = "") -> None:
-    """A package with one adapter, as pip would install it."""
+    """Create a package with one adapter, as pip would install it."""
     package = value.partition(":")[0]
     info = site / f"{package}-1.0.dist-info"
     info.mkdir(parents=True)
@@ -76,23 +76,23 @@ def install(site: Path, name: str, value: str, module: str = "") -> None:
 
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder that every command looks for packages in."""
+    """Create a folder in which every command looks for packages."""
     folder = tmp_path / "site"
     folder.mkdir()
     monkeypatch.setenv("PYTHONPATH", str(folder))
     return folder
 
 
-def test_ours_are_registered_as_any_other_is_and_can_do_everything() -> None:
+def test_the_built_in_adapters_are_entry_points_with_all_capabilities() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["entry-points"][registry.GROUP] == registry.BUILT_IN
     for name in registry.BUILT_IN:
         tool = registry.load(name)
-        for capability in (TranscriptSource, NativeWriter, Installer, Hooks):
+        for capability in (TranscriptSource, NativeWriter, Installer, Hooks, Headless):
             assert isinstance(tool, capability), (name, capability)
 
 
-def test_a_tool_that_is_only_read_works_everywhere_and_cannot_be_resumed_in(site: Path, home: Path) -> None:
+def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, home: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES)
     (home / "notes").mkdir()
     (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
@@ -122,7 +122,7 @@ def test_a_tool_that_is_only_read_works_everywhere_and_cannot_be_resumed_in(site
     assert refused.code == 2
 
 
-def test_resume_in_another_tool_what_was_held_in_one_that_is_only_read(site: Path, home: Path) -> None:
+def test_a_conversation_of_a_read_only_tool_resumes_in_another_tool(site: Path, home: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES)
     (home / "notes").mkdir()
     (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
@@ -142,7 +142,7 @@ def test_resume_in_another_tool_what_was_held_in_one_that_is_only_read(site: Pat
         ("cortext_name:Notes", NOTES, "calls itself 'notes'"),
     ],
 )
-def test_a_broken_adapter_costs_one_line(site: Path, home: Path, value: str, module: str, why: str) -> None:
+def test_a_broken_adapter_is_reported_in_one_line(site: Path, home: Path, value: str, module: str, why: str) -> None:
     install(site, "broken", value, module)
     done = cortext("import")
     assert done.code == 0
@@ -156,7 +156,29 @@ def test_a_broken_adapter_costs_one_line(site: Path, home: Path, value: str, mod
     assert "Traceback" not in refused.err
 
 
-def test_ours_win_where_a_name_is_taken(site: Path) -> None:
+def test_an_adapter_that_fails_when_it_is_asked_stops_nothing(site: Path, home: Path) -> None:
+    fails = NOTES.replace("        return Detected(", "        raise RuntimeError('no idea')\n        return Detected(")
+    lists = "        for name in os.listdir"
+    fails = fails.replace(lists, f"        raise RuntimeError('of no use')\n{lists}")
+    install(site, "notes", "cortext_notes:Notes", NOTES)
+    (home / "notes").mkdir()
+    (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
+    assert cortext("import").code == 0
+    (site / "cortext_notes.py").write_text(fails)
+    listed = cortext("tools", "--json")
+    assert listed.err == "cortext: notes: cannot list its conversations: of no use\n"
+    assert len(listed.json) == len(registry.BUILT_IN) + 1
+    done = cortext("import")
+    assert done.code == 3
+    assert "of no use" in done.out
+    assert "of no use" in cortext("doctor").out
+    for words in (("resume", "herons", "--print"), ("resume", "herons", "--ai", "claude", "--dry-run")):
+        done = cortext(*words)
+        assert done.code == 0, words
+        assert "Traceback" not in done.err, words
+
+
+def test_a_built_in_adapter_wins_over_one_of_the_same_name(site: Path) -> None:
     install(site, "claude", "cortext_notes:Notes", NOTES)
     done = cortext("tools", "--json")
     assert "'claude' (cortext_notes:Notes) is left out" in done.err
@@ -164,14 +186,14 @@ def test_ours_win_where_a_name_is_taken(site: Path) -> None:
     assert [row["title"] for row in done.json if row["name"] == "claude"] == ["Claude Code"]
 
 
-def test_a_name_that_is_not_a_plain_word_is_left_out(site: Path) -> None:
+def test_an_adapter_with_an_invalid_name_is_ignored(site: Path) -> None:
     install(site, "No/tes", "cortext_notes:Notes", NOTES)
     done = cortext("tools", "--json")
     assert "lower-case" in done.err
     assert len(done.json) == len(registry.BUILT_IN)
 
 
-def test_a_conversation_whose_adapter_is_gone_is_still_there(site: Path, home: Path) -> None:
+def test_a_conversation_survives_the_removal_of_its_adapter(site: Path, home: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES)
     (home / "notes").mkdir()
     (home / "notes" / "a.note").write_text("How many herons?\nSeventeen herons.\n")
@@ -182,7 +204,7 @@ def test_a_conversation_whose_adapter_is_gone_is_still_there(site: Path, home: P
     assert json.loads(planned.out)["receipt"]["messages"] == 2
 
 
-def test_help_and_completion_know_them(site: Path) -> None:
+def test_help_and_completion_include_installed_adapters(site: Path) -> None:
     install(site, "notes", "cortext_notes:Notes", NOTES)
     assert "claude,gemini,opencode,codex,notes" in cortext("resume", "--help").out
     words = cortext("complete-words", "resume", "--ai", "").out.split()

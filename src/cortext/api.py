@@ -22,9 +22,10 @@ from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import Receipt, build
+from cortext.services.workspace.known import check_folder, remember_workspace
 from cortext.services.workspace.registry import command_text
 from cortext.store.base import Store
-from cortext.wiring import app as wiring
+from cortext.wiring.stores import Location, Stores, server_location
 
 __all__ = [
     "Library",
@@ -70,9 +71,9 @@ class Library:
     """
 
     def __init__(self, folder: str | os.PathLike[str] | None = None) -> None:
-        self._wiring = wiring.Wiring(os.fspath(folder) if folder is not None else None)
-        self._listing = self._wiring.listing()
-        self._search = self._wiring.search()
+        self._stores = Stores(os.fspath(folder) if folder is not None else None)
+        self._listing = self._stores.listing()
+        self._search = self._stores.search()
 
     def list(
         self,
@@ -124,9 +125,9 @@ class Library:
 
     def resume_packet(self, session: Session | str, *, tokens: int = 0) -> ResumePacket:
         """The conversation in at most about `tokens` tokens (0: as the settings say), for any agent to continue."""
-        found, notes = up_to_date(self._named(session), self._wiring.caught_up)
+        found, notes = up_to_date(self._named(session), self._stores.caught_up)
         command = command_text(found.place.root, found.session.type, found.session.title)
-        budget = tokens or self._wiring.settings["resume.tokens"]
+        budget = tokens or self._stores.settings.resume.tokens
         packet = build(
             found.session, History(found.place.store, found.session), command=command, budget=budget
         ).masked()
@@ -149,7 +150,7 @@ class Library:
         if isinstance(wanted, Session):
             here = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
             rows, wanted = here or rows, wanted.id
-        return self._found(Resolver(rows, self._wiring.workspace, shown=()).resolve(wanted))
+        return self._found(Resolver(rows, self._stores.workspace, shown=()).resolve(wanted))
 
 
 def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, create: bool = False) -> Store:
@@ -159,26 +160,26 @@ def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, creat
     (`alfred`). A folder is a workspace unless `kind` says otherwise; on a server, "home" is the default.
     With `create`, a folder that is not a workspace yet becomes one.
     """
-    wired = wiring.Wiring()
+    stores = Stores()
     name = os.fspath(path_or_url)
     if is_address(name):
         if kind == "workspace":
             raise UsageError("a workspace is a folder, not a server", hint='kind is "home", "spawn" or "chat" there')
-        return wired.open(wiring.server_place(name, kind or "home", name))
+        return stores.open(server_location(name, kind or "home", name))
     root = os.path.abspath(os.path.expanduser(name))
     kind = kind or "workspace"
     marker = os.path.join(root, ".workspace") if kind in ("workspace", "home") else root
     if create:
         os.makedirs(marker, exist_ok=True)
         if kind == "workspace":
-            wiring.remember_workspace(wiring.check_folder(root))
+            remember_workspace(check_folder(root))
     if not os.path.isdir(marker):
         raise NotFound(
             f"no {kind} store in {root}",
             kept="nothing was changed",
             hint="create it with create=True or `cortext init`",
         )
-    return wired.open(wiring.StorePlace(kind, wiring.check_folder(root), os.path.basename(root)))
+    return stores.open(Location(kind, check_folder(root), os.path.basename(root)))
 
 
 def list(

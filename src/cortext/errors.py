@@ -3,8 +3,7 @@
 CortextError
 ├── UsageError                 the command was not understood                     exit 2
 │   ├── InvalidId              an id that could not be a file name of ours
-│   ├── InvalidMessage         a message that cannot be stored as it is
-│   └── NotBuilt               a face that a later release brings
+│   └── InvalidMessage         a message that cannot be stored as it is
 ├── NotFound                   nothing of that name                               exit 1
 │   ├── SessionNotFound
 │   └── AmbiguousId            more than one of that name
@@ -69,10 +68,6 @@ class InvalidId(UsageError):
 
 class InvalidMessage(UsageError):
     code = "invalid-message"
-
-
-class NotBuilt(UsageError):
-    code = "not-built"
 
 
 class NotFound(CortextError):
@@ -152,3 +147,49 @@ class ModelUnreachable(ModelError):
 
 class ModelCut(ModelError):
     code = "model-cut"
+
+
+# ── errors that are raised in more than one place ────────────────────────────────────────────────────
+
+
+def session_not_found(session_id: str) -> SessionNotFound:
+    """There is no session with this id."""
+    return SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+
+
+def session_exists(session_id: str) -> SessionExists:
+    """A new session cannot be created under an id that is taken."""
+    return SessionExists(f"there is already a session {session_id}", kept="it is unchanged")
+
+
+def session_exists_again(session_id: str) -> SessionExists:
+    """A session cannot be restored from the trash: its id was taken since."""
+    return SessionExists(
+        f"there is a session {session_id} again",
+        kept="both are unchanged",
+        hint="delete the one that is there, then restore",
+    )
+
+
+def not_in_trash(wanted: str, hint: str = "list it with `cortext restore`") -> NotFound:
+    """The trash holds nothing under this key or name."""
+    return NotFound(f"nothing in the trash is called {wanted}", hint=hint)
+
+
+def invalid_trash_key(key: str) -> InvalidId:
+    """This cannot be the key of something in the trash."""
+    return InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+
+
+def memory_not_found(fact_id: str) -> NotFound:
+    """The assistant remembers no fact with this id."""
+    return NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+
+
+def index_busy() -> SessionBusy:
+    """The search index has one writer at a time, and another process is it."""
+    return SessionBusy(
+        "the search index is being written by another process",
+        kept="the index as it is",
+        hint="try again when it is done; `cortext index status` shows how far it is",
+    )

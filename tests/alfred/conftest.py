@@ -12,7 +12,8 @@ from cortext.services.assistant.commands import Answer, Commands
 from cortext.services.assistant.sessions import COMMAND_LINE
 from cortext.services.assistant.turn import Assistant
 from cortext.services.assistant.worker import ChatWorker
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant, build_worker
+from cortext.wiring.stores import Stores
 from tests.alfred.kit import Parrot, environment, sessions_of
 
 
@@ -28,9 +29,9 @@ class Desk:
 
     def __init__(self, home: Path) -> None:
         self.home = home
-        self.wiring = Wiring(str(home))
-        self.assistant: Assistant = self.wiring.assistant()
-        self.commands = Commands(self.assistant, idle_minutes=self.wiring.settings["session.idle_minutes"])
+        self.stores = Stores(str(home))
+        self.assistant: Assistant = build_assistant(self.stores)
+        self.commands = Commands(self.assistant, idle_minutes=self.stores.settings.session.idle_minutes)
 
     def do(self, words: str, chat: str = COMMAND_LINE) -> Answer:
         """A slash command."""
@@ -61,7 +62,7 @@ class Desk:
 
     def worker(self) -> ChatWorker:
         """The worker, anew as another process would have it."""
-        return self.wiring.chat_worker(self.assistant)
+        return build_worker(self.stores, self.assistant)
 
     def folder(self, session_id: str) -> Path:
         """Where a session lies."""

@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from cortext.errors import CortextError, NotFound
+from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.telegram.drawing import as_markdown
 from cortext.faces.terminal.table import width
 from cortext.model.message import ASSISTANT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
 from cortext.model.session import Change, Origin, Session
 from cortext.services.assistant.adopt import FROM
+from cortext.services.assistant.commands import COMMANDS
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, alfred, environment, messages_of
 
@@ -105,7 +106,7 @@ def test_a_screen_shows_the_numbers_that_resume_takes(desk: Desk, model: Parrot,
 @pytest.fixture
 def foreign(desk: Desk) -> str:
     """A session that was captured from an AI tool, with tool calls in it, and longer than what a chat shows at once."""
-    store = desk.wiring.home_store().store
+    store = desk.stores.home_store().store
     name = "claude-5f2c"
     store.create(
         Session(id=name, type="claude", title="Fix the flaky login", origin=Origin(tool="claude", session_id="5f2c"))
@@ -124,7 +125,7 @@ def foreign(desk: Desk) -> str:
 
 @pytest.mark.req("CHAT-13")
 def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
-    before = list(desk.wiring.home_store().store.read(foreign))
+    before = list(desk.stores.home_store().store.read(foreign))
     (hit,) = desk.do("/search flaky login", chat="tg_4711").hits
     assert (hit.id, hit.where, hit.title) == (foreign, "claude", "Fix the flaky login")
     resumed = desk.do("/resume_claude_5f2c", chat="tg_4711").text.splitlines()  # as a phone sends it
@@ -141,10 +142,10 @@ def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model:
     assert len(copy) == 63
     meta = json.loads((desk.folder("cont_claude-5f2c") / "meta.json").read_text(encoding="utf-8"))
     assert meta[FROM] == {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
-    assert list(desk.wiring.home_store().store.read(foreign)) == before
+    assert list(desk.stores.home_store().store.read(foreign)) == before
     # Again: the same copy, not another; and a new one when the original went on.
     assert "cont_claude-5f2c (63 messages)" in desk.do(f"/resume {foreign}").text
-    desk.wiring.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
+    desk.stores.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
     assert "cont_claude-5f2c_2 (62 messages)" in desk.do(f"/resume {foreign}").text
 
 
@@ -158,7 +159,7 @@ def test_a_copy_that_a_crash_cut_short_is_finished(desk: Desk, foreign: str) -> 
 def test_a_foreign_session_is_not_deleted_from_here(desk: Desk, foreign: str) -> None:
     with pytest.raises(NotFound, match="not of this assistant"):
         desk.do(f"/delete {foreign}")
-    assert desk.wiring.home_store().store.get(foreign).message_count == 91
+    assert desk.stores.home_store().store.get(foreign).message_count == 91
 
 
 def test_unknown_and_hostile_words(desk: Desk) -> None:
@@ -178,9 +179,9 @@ def test_unknown_and_hostile_words(desk: Desk) -> None:
 
 def test_completion(desk: Desk, foreign: str) -> None:
     desk.fill("sess_aaa", 2)
-    assert [word for word, _ in desk.commands.complete("/res")] == ["/resume ", "/restore "]
-    assert [word for word, _ in desk.commands.complete("/resume sess")] == ["sess_aaa"]
-    assert [word for word, _ in desk.commands.complete("/resume cl")] == [foreign]
+    assert [choice.text for choice in desk.commands.complete("/res")] == ["/resume ", "/restore "]
+    assert [choice.text for choice in desk.commands.complete("/resume sess")] == ["sess_aaa"]
+    assert [choice.text for choice in desk.commands.complete("/resume cl")] == [foreign]
     assert desk.commands.complete("/delete cl") == []
 
 
@@ -198,3 +199,22 @@ def test_the_command_line(home: Path, model: Parrot) -> None:
     answer = alfred(env, "--json", "--new", "ping").json
     assert answer["reply"] == "Answer to ping"
     assert messages_of(home, answer["session_id"])[0]["content"] == "ping"
+
+
+@pytest.mark.parametrize(
+    ("typed", "message", "hint"),
+    [
+        ("/frobnicate", "unknown command /frobnicate", "/help shows what there is"),
+        ("/sesions", "unknown command /sesions", "did you mean /sessions?"),
+        ("/retry it", "/retry and /continue take no arguments", "send it alone"),
+    ],
+)
+def test_what_is_not_a_command_is_refused_with_the_nearest_one(desk: Desk, typed: str, message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        desk.do(typed)
+    assert (refused.value.message, refused.value.kept, refused.value.hint) == (message, "nothing was sent", hint)
+
+
+def test_help_lists_every_command_of_the_table(desk: Desk) -> None:
+    lines = desk.do("/help").text.splitlines()
+    assert len(lines) == len(list(COMMANDS)) and "/title [WORDS] – name this session" in lines

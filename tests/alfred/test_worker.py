@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import threading
 import time
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
-from cortext.services.assistant.backfill import EMBEDDING, lacking, unpack
+from cortext.services.assistant.backfill import EMBEDDING, lacking
 from cortext.services.assistant.summary import HEADINGS, headline, missing_headings, with_facts
 from cortext.services.assistant.worker import ChatWorker
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import save
+from cortext.wiring.models import embedder
 from tests.alfred.conftest import Desk
 from tests.alfred.kit import Parrot, lines_of, sessions_of
 from tests.support.model_server import Reply
 
 HOUR = 3600.0
+
+
+def unpack(record: dict[str, Any]) -> Any:
+    """The vector of such a line, as a numpy array."""
+    return np.frombuffer(base64.b64decode(record["int8"]), np.int8).astype(np.float32) * np.float32(record["scale"])
 
 
 def _settle(worker: ChatWorker, now: float | None = None) -> int:
@@ -165,7 +174,7 @@ def test_a_summary_of_another_program_is_kept(desk: Desk, model: Parrot, monkeyp
 def test_a_crash_before_the_vector_is_healed(desk: Desk) -> None:
     desk.fill("sess_a", 6)  # stored, and then the process died
     before = (desk.folder("sess_a") / "current.jsonl").read_bytes()
-    name = desk.wiring.embedder().name
+    name = embedder().name
     assert len(lacking(desk.assistant.store, "sess_a", name)) == 6
     assert _settle(desk.worker()) == 0
     after = (desk.folder("sess_a") / "current.jsonl").read_bytes()
@@ -174,7 +183,7 @@ def test_a_crash_before_the_vector_is_healed(desk: Desk) -> None:
     vectors = {line["message_id"]: unpack(line) for line in lines if line.get("type") == EMBEDDING}
     assert set(vectors) == {line["id"] for line in lines if "role" in line}
     texts = [line["content"] for line in lines if "role" in line]
-    true = desk.wiring.embedder().embed(texts)
+    true = embedder().embed(texts)
     for vector, line in zip(true, (line for line in lines if "role" in line), strict=True):
         assert float(vector @ vectors[line["id"]]) > 0.99  # what was stored is what was meant
     assert lacking(desk.assistant.store, "sess_a", name) == []

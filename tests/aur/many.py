@@ -27,7 +27,7 @@ from cortext.services.talk.context import CLEAR, View, mark
 from cortext.services.talk.expiry import clean
 from cortext.services.talk.sessions import activate, begin, complete, fork
 from cortext.store.files.spawn import SpawnStore
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 SHARED = "shared"
 AGENT = Agent(name="qa-test", prompt="You test.")
@@ -36,8 +36,8 @@ AGENT = Agent(name="qa-test", prompt="You test.")
 def work(name: str, seconds: float) -> dict[str, object]:
     """What one user does; what was acknowledged to him, by session."""
     chance = random.Random(name)
-    wiring = Wiring()
-    store = wiring.spawn_store(timeout=20.0).store
+    stores = Stores()
+    store = stores.spawn_store(timeout=20.0).store
     acked: dict[str, list[str]] = {}
     deleted: list[str] = []
     counts = dict.fromkeys(("begin", "talk", "shared", "list", "clean", "delete", "fork"), 0)
@@ -72,12 +72,12 @@ def work(name: str, seconds: float) -> dict[str, object]:
             store.append(SHARED, Message(role="user", content=text))
             acked.setdefault(SHARED, []).append(text)
         elif what == "list":
-            rows = sessions.fresh(wiring).rows(order="created_at")
+            rows = sessions.fresh(stores).rows(order="created_at")
             assert any(row.id == SHARED for row in rows), "a list without a session that is always there"
             known = {row.id for row in rows}
             assert set(mine) <= known, f"not in the list: {set(mine) - known}"
         elif what == "clean":
-            clean(sessions.fresh(wiring), wiring.spawn_store(timeout=0.0).store, 30)
+            clean(sessions.fresh(stores), stores.spawn_store(timeout=0.0).store, 30)
         elif what == "delete" and len(mine) > 1:
             session_id = mine.pop(chance.randrange(len(mine)))
             trashed = store.delete(session_id)

@@ -139,7 +139,7 @@ def _until(happened: Callable[[], bool]) -> None:
 
 def _wait_for_stops(screen: Screen, count: int) -> None:
     deadline = time.monotonic() + WAIT
-    while screen.text().count("(stopped;") < count:
+    while screen.text().count("stopped;") < count:
         assert time.monotonic() < deadline, screen.text()
         time.sleep(0.05)  # the pause between two looks
 

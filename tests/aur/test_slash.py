@@ -43,7 +43,7 @@ Three
     assert "assistant  #1  just now\n1.\n" in done.out
     assert "unknown command /frobnicate" in done.err and "no agent 'nobody'" in done.err
     assert "not a number of turns: 'zero'" in done.err and "nothing to answer" in done.err
-    assert all(f"/{name}" in done.out for name in slash.COMMANDS)
+    assert all(f"/{name}" in done.out for name, *_ in slash.COMMANDS)
     conversations = [[turn.text for turn in request.conversation][1:] for request in aur.server.turns]
     assert conversations == [
         ["One"],
@@ -147,7 +147,7 @@ def test_tab_completes_commands_and_files(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "nested").mkdir()
     (tmp_path / ".hidden").touch()
     nobody: Any = None
-    assert [choice.text for choice in slash.complete(nobody, "/ex")] == ["/export ", "/exit "]
+    assert [choice.text for choice in slash.complete(nobody, "/ex")] == ["/export ", "/exit"]
     assert slash.complete(nobody, "words") == []
     assert [choice.text for choice in slash.complete(nobody, "/save n")] == ["nested/", "notes.md"]
     assert [choice.text for choice in slash.complete(nobody, "/import ./.h")] == [".hidden"]

@@ -1,4 +1,4 @@
-"""`cortext browse` in a real terminal: what it shows at two sizes, keys, filters, and what Enter does."""
+"""`cortext browse` in a real terminal: the screen at two sizes, keys, filters, and Enter."""
 
 from __future__ import annotations
 
@@ -27,38 +27,38 @@ from tests.support.screen import Screen
 
 pytestmark = pytest.mark.req("LOOK-04")
 
-PATIENCE = 30.0  # seconds, and a tenth of one is the rule
+TIMEOUT = 30.0  # seconds; a tenth of a second is typical
 
 SCREENS = Path(__file__).parent / "screens"
 BROWSE = [str(SCRIPTS / "cortext"), "browse"]
 
 
 class Terminal(Screen):
-    """A real terminal with the browser in it."""
+    """A real terminal that runs the browser."""
 
     def __init__(self, pond: Pond, folder: Path, size: str, env: dict[str, str] | None = None) -> None:
-        # A shell writes down how it ended: tmux may miss the exit code.
+        # A shell records the exit code, because tmux may miss it.
         self._ended = folder / "ended"
         command = ["/bin/sh", "-c", '"$@"; echo $? >"$0"', str(self._ended), *BROWSE]
-        super().__init__(folder, command, env or _alone(pond, folder), pond.folder, size)
+        super().__init__(folder, command, env or _without_tools(pond, folder), pond.folder, size)
 
-    def wait_for(self, *words: str, timeout: float = PATIENCE) -> str:
+    def wait_for(self, *words: str, timeout: float = TIMEOUT) -> str:
         return super().wait_for(*words, timeout=timeout)
 
     def picture(self) -> str:
-        """The screen without the blanks at the ends of its lines."""
+        """Return the screen without trailing spaces."""
         return "\n".join(line.rstrip() for line in self.text().splitlines()).strip("\n") + "\n"
 
     def resize(self, columns: int, rows: int) -> None:
-        """As a window manager does."""
+        """Resize the window."""
         self._tmux("resize-window", "-x", str(columns), "-y", str(rows))
 
     def wait_for_end(self) -> int:
-        """Until the program ended; its exit code."""
-        deadline = time.monotonic() + PATIENCE
+        """Wait until the program has exited; return its exit code."""
+        deadline = time.monotonic() + TIMEOUT
         while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
             assert time.monotonic() < deadline, f"it did not end\n{self.text()}"
-            time.sleep(0.05)  # the pause between two looks
+            time.sleep(0.05)  # poll interval
         return int(self._ended.read_text(encoding="utf-8"))
 
 
@@ -69,20 +69,20 @@ def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
 
 @pytest.fixture
 def screen(pond: Pond, tmp_path: Path) -> Iterator[Terminal]:
-    """A terminal of 80×24, as over ssh."""
+    """Open a terminal of 80×24."""
     with Terminal(pond, tmp_path, "80x24") as opened:
         opened.wait_for("5 sessions", "Teach me the bowline")
         yield opened
 
 
-def _alone(pond: Pond, folder: Path) -> dict[str, str]:
-    """The pond's environment without any AI program on the path."""
+def _without_tools(pond: Pond, folder: Path) -> dict[str, str]:
+    """Return the pond's environment without any AI program on PATH."""
     (folder / "no-programs").mkdir()
     return {**pond.env, "PATH": str(folder / "no-programs")}
 
 
-def _is_as_kept(screen: Terminal, name: str) -> None:
-    """Compare the screen with the picture in screens/; PYTEST_NEW_SCREENS=1 takes new ones."""
+def _matches_recorded_screen(screen: Terminal, name: str) -> None:
+    """Compare the screen with the one recorded in screens/; PYTEST_NEW_SCREENS=1 records it again."""
     kept = SCREENS / f"{name}.txt"
     shown = screen.picture()
     if os.environ.get("PYTEST_NEW_SCREENS"):
@@ -91,33 +91,33 @@ def _is_as_kept(screen: Terminal, name: str) -> None:
     expected = kept.read_text(encoding="utf-8")
     deadline = time.monotonic() + 10
     while shown != expected and time.monotonic() < deadline:
-        time.sleep(0.05)  # the pause between two looks: a picture may be half drawn
+        time.sleep(0.05)  # poll interval: the screen may be half drawn
         shown = screen.picture()
     assert shown == expected
 
 
 def test_the_newest_sessions_at_80_by_24(screen: Terminal) -> None:
-    _is_as_kept(screen, "80x24-newest")
+    _matches_recorded_screen(screen, "80x24-newest")
     screen.press("Down", "Down")
     screen.wait_for("The leaking boat", "The service key is", "completed · 2026-04-11")
-    screen.press("Escape", "Escape", "Enter")  # an impatient hand
+    screen.press("Escape", "Escape", "Enter")  # extra keys while it starts
     assert screen.wait_for_end() == 0
 
 
-def test_typing_finds_at_once_and_a_key_unfolds_at_200_by_60(pond: Pond, tmp_path: Path) -> None:
+def test_typing_searches_at_once_and_a_key_expands_at_200_by_60(pond: Pond, tmp_path: Path) -> None:
     with Terminal(pond, tmp_path, "200x60") as screen:
         screen.wait_for("5 sessions")
-        screen.type("sevente")  # not yet a whole word
+        screen.type("sevente")  # an incomplete word
         screen.wait_for("1 session ", "Seventeen herons at 06:20.")
         screen.type("en")
         screen.wait_for("find: seventeen", "1 session ", "Counting herons.")
-        _is_as_kept(screen, "200x60-seventeen")
-        assert "06:10 11" not in screen.text(), "a tool's result is folded"
+        _matches_recorded_screen(screen, "200x60-seventeen")
+        assert "06:10 11" not in screen.text(), "a tool result is collapsed"
         screen.press("Tab")
         screen.wait_for("▾ Bash", "06:10 11", '"command": "tail -3 heron.log"')
         screen.press("Tab")
         screen.wait_for("▸ Bash", "(3 lines)")
-        screen.resize(70, 20)  # the preview goes below the list
+        screen.resize(70, 20)  # the preview moves below the list
         screen.wait_for("Herons at the pond plan · claude · 2026-03-02", "Enter resume  ^O tool")
         screen.press("C-c")
         assert screen.wait_for_end() == 0
@@ -145,7 +145,7 @@ def test_keys_filter_by_tool_type_status_and_workspace(screen: Terminal) -> None
     screen.wait_for("tool: opencode")
 
 
-def test_enter_becomes_the_tool_or_says_why_not(screen: Terminal) -> None:
+def test_enter_starts_the_tool_or_says_why_not(screen: Terminal) -> None:
     screen.type("herons dawn")
     screen.wait_for("› Herons at the pond")
     screen.press("C-o")
@@ -159,14 +159,14 @@ def test_enter_becomes_the_tool_or_says_why_not(screen: Terminal) -> None:
     assert screen.wait_for_end() == 1
 
 
-def test_a_window_that_is_too_small_says_so_and_can_be_left(pond: Pond, tmp_path: Path) -> None:
+def test_a_window_that_is_too_small_says_so_and_can_be_closed(pond: Pond, tmp_path: Path) -> None:
     with Terminal(pond, tmp_path, "30x8") as screen:
         screen.wait_for("too small: 40×10 at least")
         screen.press("Escape")
         assert screen.wait_for_end() == 0
 
 
-def test_no_session_at_all(tmp_path: Path) -> None:
+def test_without_sessions_it_says_how_to_start(tmp_path: Path) -> None:
     nowhere = Pond(tmp_path / "home", tmp_path / "nowhere")
     for folder in nowhere:
         folder.mkdir()
@@ -181,7 +181,7 @@ def test_no_session_at_all(tmp_path: Path) -> None:
         assert screen.wait_for_end() == 0
 
 
-def test_without_a_terminal_it_names_what_works_there(pond: Pond) -> None:
+def test_without_a_terminal_it_suggests_other_commands(pond: Pond) -> None:
     done = cortext("browse", cwd=pond.folder, env=pond.env)
     assert done.code == 2
     assert "cortext search" in done.err
@@ -197,7 +197,7 @@ def test_enter_opens_the_real_tools_own_screen(tmp_path: Path) -> None:
         desk.tools["codex"].trust(pond.folder)
         server.push("The heron answers: picked up where we stood.")
         with Terminal(pond, tmp_path, "120x50", desk.env) as screen:
-            screen.wait_for("4 sessions")  # the home store of that world is another
+            screen.wait_for("4 sessions")  # the pond's home store is not in this HOME
             screen.type("seventeen")
             screen.wait_for("1 session ", "› Herons at the pond")
             screen.press("C-o")
@@ -207,7 +207,7 @@ def test_enter_opens_the_real_tools_own_screen(tmp_path: Path) -> None:
             screen.wait_for("picked up where we stood")
 
 
-# ── the parts ────────────────────────────────────────────────────────────────────────────────────────
+# ── units ────────────────────────────────────────────────────────────────────────────────────────
 
 
 def _row(**fields: object) -> Row:
@@ -215,27 +215,27 @@ def _row(**fields: object) -> Row:
     return Row(**{**values, "id": "x", "kind": "workspace", **fields})  # type: ignore[arg-type]
 
 
-def test_the_newest_wish_wins_and_asking_never_waits() -> None:
+def test_the_newest_request_wins_and_asking_never_blocks() -> None:
     going, go_on, finished = threading.Event(), threading.Event(), threading.Event()
     done: list[tuple[str, object]] = []
 
-    def work(wish: str) -> str:
-        if wish == "first":
+    def work(request: str) -> str:
+        if request == "first":
             going.set()
             assert go_on.wait(30)
-        if wish == "bad":
+        if request == "bad":
             raise ValueError("no")
-        return wish.upper()
+        return request.upper()
 
-    def take(wish: str, result: object) -> None:
-        done.append((wish, result))
+    def take(request: str, result: object) -> None:
+        done.append((request, result))
         finished.set()
 
     newest: Newest[str, str] = Newest(work, take)
     newest.ask("first")
     assert going.wait(30)
-    for wish in ("second", "third", "bad", "fourth"):
-        newest.ask(wish)  # each returns although the first is still at work
+    for request in ("second", "third", "bad", "fourth"):
+        newest.ask(request)  # each returns although the first is still running
     assert done == []
     go_on.set()
     assert finished.wait(30)
@@ -249,9 +249,9 @@ def test_the_newest_wish_wins_and_asking_never_waits() -> None:
 @pytest.mark.req("SAFE-01")
 @pytest.mark.parametrize("cells", [10, 33, 80, 131])
 @pytest.mark.parametrize("unfolded", [False, True])
-def test_whatever_was_said_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
+def test_any_text_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
     words = ["\x1b[31m", "広い文字はふたつのセルを取る" * 9, "a\tb\r\nc", "x" * 500, "🦩 " * 40, ""]
-    messages = [replace(message, seq=place) for place, message in enumerate([*BOAT, *HERONS])]
+    messages = [replace(message, seq=index) for index, message in enumerate([*BOAT, *HERONS])]
     for text in words:
         messages.append(Message(role="user\x1b[2J", content=text, timestamp="\x1b]0;t\x07", seq=99))
     row = _row(title="\x1b[2Jtitle " + "長い" * 60, summary="\u202esummary\n\x07")
@@ -270,13 +270,13 @@ def test_whatever_was_said_is_shown_safely_and_fits(cells: int, unfolded: bool) 
 
 
 @given(st.text(alphabet="ab  広xyz🦩", max_size=90), st.integers(2, 30))
-def test_wrapping_loses_no_word_and_keeps_to_the_width(text: str, cells: int) -> None:
+def test_wrapping_keeps_every_word_and_the_width(text: str, cells: int) -> None:
     lines = draw.wrap(text, cells)
     assert all(width(line) <= cells for line in lines)
     assert "".join("".join(lines).split()) == "".join(text.split())
 
 
-def test_a_word_that_is_being_typed_is_a_beginning() -> None:
+def test_an_incomplete_word_is_a_prefix() -> None:
     assert typed("retry bud") == "retry bud*"
     assert typed("retry ") == "retry "
     assert typed('"retry bud') == '"retry bud'

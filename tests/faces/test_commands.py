@@ -1,4 +1,4 @@
-"""What every command has in common: help, exit codes, JSON, colours; then doctor, repair, trash, demo, completion."""
+"""What all commands share: help, exit codes, JSON, colours; then doctor, repair, trash, demo, completion."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config.settings import cache_folder
+from cortext.config import folders
 from cortext.faces.cortext.commands.completion import _SCRIPTS
 from cortext.faces.cortext.main import COMMANDS
 from cortext.faces.cortext.main import run as main
@@ -23,21 +23,21 @@ NAMES = [name for _, commands in COMMANDS for name, _, _ in commands]
 
 
 @pytest.fixture(scope="session")
-def made_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo workspace, once: `demo` is a copy."""
+def original_demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create the demo workspace once; `demo` is a copy of it."""
     folder = tmp_path_factory.mktemp("demo")
     done = cortext("demo", "demo", "--quiet", cwd=folder, env={"HOME": str(folder)})
     assert done.code == 0, done.err
-    # Two of them are active and old: paused here, so that no other command has that to tell.
+    # Two of them are active and old: pause them now, so that no command reports it later.
     assert cortext("sweep", cwd=folder / "demo", env={"HOME": str(folder)}).code == 0
     return folder / "demo"
 
 
 @pytest.fixture
-def demo(made_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A demo workspace of the test's own, and the test stands in it."""
+def demo(original_demo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy the demo workspace and change into it."""
     folder = tmp_path / "demo"
-    shutil.copytree(made_demo, folder, symlinks=True)
+    shutil.copytree(original_demo, folder, symlinks=True)
     monkeypatch.chdir(folder)
     return folder
 
@@ -47,7 +47,7 @@ def _log(folder: Path, number: str) -> Path:
 
 
 def _damage(folder: Path, number: str = "002") -> tuple[Path, int]:
-    """Break a log in two places; where it was whole to."""
+    """Damage a log in two places; return its path and the offset of the first damage."""
     log = _log(folder, number)
     size = log.stat().st_size
     with open(log, "ab") as file:
@@ -56,7 +56,7 @@ def _damage(folder: Path, number: str = "002") -> tuple[Path, int]:
 
 
 def _here(capsys: pytest.CaptureFixture[str], *words: str) -> Ran:
-    """The command in this process: for what is asked many times."""
+    """Run a command in this process, which is faster."""
     capsys.readouterr()
     try:
         code = main(list(words))
@@ -71,13 +71,13 @@ def _here(capsys: pytest.CaptureFixture[str], *words: str) -> Ran:
 
 @pytest.mark.req("LOOK-01")
 @pytest.mark.parametrize("name", NAMES)
-def test_every_command_teaches_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_explains_itself(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     for flag in ("--help", "-h"):
         done = _here(capsys, name, flag)
         assert done.code == 0 and done.err == ""
         assert done.out.startswith(f"usage: cortext {name} ")
         assert len(done.out.splitlines()) >= 3
-        assert re.search(r"\n\n[A-Z][^\n]{20,}", done.out), "it says what it is for"
+        assert re.search(r"\n\n[A-Z][^\n]{20,}", done.out), "the help has a description"
 
 
 @pytest.mark.req("LOOK-01")
@@ -134,7 +134,7 @@ def test_an_unknown_command_suggests_the_nearest(typed: str, near: str, capsys: 
         "tools --json",
     ],
 )
-def test_json_is_json_and_nothing_else(words: str, demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_output_is_nothing_but_json(words: str, demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, *words.split())
     assert done.code in (0, 1), done
     assert isinstance(done.json, (dict, list))
@@ -143,16 +143,14 @@ def test_json_is_json_and_nothing_else(words: str, demo: Path, capsys: pytest.Ca
 
 @pytest.mark.req("SESS-004b")
 @pytest.mark.parametrize("named", ["1", "002", "auth token expiry", "auth tokn expiri", "002-debug-auth-token-expiry"])
-def test_a_conversation_is_read_by_any_name_that_resume_takes(
-    named: str, demo: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_show_takes_every_name_that_resume_takes(named: str, demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert _here(capsys, "show", *named.split(), "--json").json["id"] == "002-debug-auth-token-expiry"
     assert "Auth token expiry" in _here(capsys, "export", *named.split()).out
 
 
 @pytest.mark.req("LOOK-01")
 @pytest.mark.parametrize("named", ["1", "auth"])
-def test_what_cannot_be_taken_for_another_is_named_by_its_id(
+def test_delete_takes_neither_words_nor_an_unlisted_row(
     named: str, demo: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     done = _here(capsys, "delete", named)
@@ -160,7 +158,7 @@ def test_what_cannot_be_taken_for_another_is_named_by_its_id(
     assert _here(capsys, "delete", "002").code == 0
 
 
-def test_a_word_is_not_taken_for_one_like_it_in_a_long_summary(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_similar_word_in_a_long_summary_does_not_match(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     summary = "Hope, rope, note and scope: " + "every word of a long text is like some other. " * 50
     assert _here(capsys, "stop", "002", "--summary", summary, "--no-commit").code == 0
     assert _here(capsys, "show", "nope").code == 1
@@ -168,14 +166,14 @@ def test_a_word_is_not_taken_for_one_like_it_in_a_long_summary(demo: Path, capsy
 
 
 @pytest.mark.req("LOOK-01")
-def test_a_conversation_without_a_word_cannot_be_forked(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_empty_conversation_cannot_be_forked(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     made = _here(capsys, "new", "plan", "Nothing said", "--json").json["id"]
     done = _here(capsys, "fork", made)
     assert done.code == 1 and f"{made} has no messages yet" in done.err and "None" not in done.err
 
 
 @pytest.mark.req("LOOK-01")
-def test_errors_are_json_too_where_that_was_asked_for(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_are_json_with_json(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done = _here(capsys, "show", "999", "--json")
     assert done.code == 1 and done.err == ""
     assert done.json == {
@@ -246,10 +244,10 @@ def test_exit_5_could_not_write(demo: Path, words: list[str]) -> None:
 
 @pytest.mark.req("STORE-01")
 @pytest.mark.parametrize("words", [["list"], ["resume", "--list"], ["show", "003"], ["resume", "003", "--print"]])
-def test_what_only_reads_works_on_a_full_disk(demo: Path, words: list[str]) -> None:
-    """The list cannot be brought up to date there: it is made in memory, and the one that is kept is left alone."""
+def test_read_commands_work_on_a_full_disk(demo: Path, words: list[str]) -> None:
+    """The list cannot be updated on disk, so it is built in memory and the stored one is not changed."""
     before = cortext(*words, cwd=demo)
-    catalogue = Path(cache_folder()) / "catalogue.db"
+    catalogue = Path(folders.cache()) / "catalogue.db"
     kept = catalogue.stat().st_ino
     done = run(["bash", "-c", 'ulimit -f 0; exec cortext "$@"', "-", *words], cwd=demo)
     assert (done.code, done.out.splitlines()[:3]) == (0, before.out.splitlines()[:3]), done.err
@@ -260,11 +258,11 @@ def test_what_only_reads_works_on_a_full_disk(demo: Path, words: list[str]) -> N
 @pytest.mark.req("STORE-01", "LOOK-01")
 def test_a_search_on_a_full_disk_says_so_and_keeps_the_index(demo: Path) -> None:
     before = cortext("search", "grace window", "--json", cwd=demo).json
-    folders = sorted(path for path in Path(cache_folder()).glob("**/state.db"))
+    kept = sorted(path for path in Path(folders.cache()).glob("**/state.db"))
     done = run(["bash", "-c", "ulimit -f 0; exec cortext search grace window"], cwd=demo)
     assert done.code == 5 and "could not write the search index" in done.err and "Traceback" not in done.err
     assert before and cortext("search", "grace window", "--json", cwd=demo).json == before
-    assert sorted(path for path in Path(cache_folder()).glob("**/state.db")) == folders, "none was made anew"
+    assert sorted(path for path in Path(folders.cache()).glob("**/state.db")) == kept, "no new index was created"
 
 
 @pytest.mark.req("LOOK-01", "SAFE-01")
@@ -279,7 +277,9 @@ def test_exit_6_a_link_is_not_followed(demo: Path, tmp_path: Path, capsys: pytes
     assert "is a symbolic link" in done.err and "kept: it was not followed" in done.err
     seen = _here(capsys, "doctor")
     assert seen.code == 3
-    assert "do: a store contains regular files only" in seen.out, "what helps, not a repair that cannot"
+    assert "do: a store contains regular files only" in seen.out, (
+        "the hint says what helps, not a repair that cannot work"
+    )
 
 
 @pytest.mark.req("LOOK-01")
@@ -290,11 +290,11 @@ def test_exit_7_bad_settings(demo: Path, home: Path, capsys: pytest.CaptureFixtu
         done = _here(capsys, "list")
         assert done.code == 7 and "config.toml: store.lock_timeout" in done.err
         name.write_text("nonsense = 1\n", encoding="utf-8")
-    assert _here(capsys, "list").code == 7, "the user's own file: a slip that he can mend"
+    assert _here(capsys, "list").code == 7, "an error in the user's own file, which the user can fix"
     name.unlink()
     for words in ("list", "doctor"):
         done = _here(capsys, words)
-        assert done.code == 0, "the file of a workspace may be of another version"
+        assert done.code == 0, "a workspace's file may come from another version"
         assert "config.toml: unknown setting nonsense; it was ignored" in done.out + done.err
 
 
@@ -312,7 +312,7 @@ def test_doctor_on_nothing_and_on_a_healthy_store(demo: Path, tmp_path: Path) ->
 
 
 @pytest.mark.req("STORE-06", "LOOK-01")
-def test_doctor_and_repair_say_where_how_much_and_what_to_do(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_and_repair_report_location_extent_and_remedy(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log, size = _damage(demo)
     broken = log.read_bytes()
     name = log.parent.parent.name
@@ -338,7 +338,7 @@ def test_doctor_and_repair_say_where_how_much_and_what_to_do(demo: Path, capsys:
 
 
 @pytest.mark.req("STORE-06", "LOOK-01")
-def test_doctor_counts_the_places_that_it_does_not_list(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_doctor_counts_the_damage_it_does_not_list(demo: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with open(_log(demo, "002"), "ab") as file:
         file.write(b"bad\n" * 10)
     assert "and 7 more places" in _here(capsys, "doctor").out
@@ -357,7 +357,7 @@ def test_doctor_counts_the_places_that_it_does_not_list(demo: Path, capsys: pyte
         ("", ""),
     ],
 )
-def test_a_network_file_system_is_told(
+def test_doctor_warns_about_a_network_file_system(
     mounts: str,
     kind: str,
     demo: Path,
@@ -372,7 +372,7 @@ def test_a_network_file_system_is_told(
     monkeypatch.setattr(doctor, "MOUNTS", str(table))
     assert doctor.file_system_of(blank) == kind
     done = _here(capsys, "doctor")
-    assert done.code == 0, "a warning is no damage"
+    assert done.code == 0, "a warning is not damage"
     assert (f"is on a network file system ({kind})" in done.out) is (kind in ("nfs4", "cifs", "fuse.sshfs"))
     monkeypatch.setattr(doctor, "MOUNTS", str(tmp_path / "none"))
     assert doctor.file_system_of(blank) == ""
@@ -419,7 +419,7 @@ def test_the_demo_works_in_an_empty_home_and_twice(tmp_path: Path, home: Path) -
 
 
 @pytest.mark.req("LOOK-01")
-def test_cortext_alone_says_where_you_are_and_what_to_do(demo: Path, tmp_path: Path, home: Path) -> None:
+def test_cortext_alone_reports_the_workspace_and_next_steps(demo: Path, tmp_path: Path, home: Path) -> None:
     nowhere = cortext(cwd=tmp_path)
     assert nowhere.out == (
         "No workspace here. cortext init makes this folder one.\n"
@@ -430,14 +430,14 @@ def test_cortext_alone_says_where_you_are_and_what_to_do(demo: Path, tmp_path: P
     assert here.code == 0
     assert here.out.splitlines()[0] == f"Workspace {demo}"
     assert here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one, cortext help says more."
-    assert "12 conversations in all." in cortext(cwd=tmp_path).out, "a workspace that was used is known from everywhere"
+    assert "12 conversations in all." in cortext(cwd=tmp_path).out, "a workspace that was used is known everywhere"
 
 
 # ── completion ───────────────────────────────────────────────────────────────────────────────────────
 
 
 def _bash(folder: Path, *words: str) -> list[str]:
-    """What a real bash completes the last of these words to."""
+    """Return what a real bash completes the last word to."""
     listed = " ".join(f"'{word}'" for word in ("cortext", *words))
     script = (
         'eval "$(cortext completion bash)"\n'
@@ -465,14 +465,14 @@ def test_bash_completes_commands_options_types_and_sessions(demo: Path) -> None:
 
 
 @pytest.mark.req("LOOK-03")
-def test_bash_completion_is_quiet_where_there_is_nothing(tmp_path: Path) -> None:
+def test_bash_completion_is_silent_without_sessions(tmp_path: Path) -> None:
     assert _bash(tmp_path, "show", "") == [""]
     assert _bash(tmp_path, "new", "") == [""]
     assert _bash(tmp_path, "nosuch", "--x") == [""]
 
 
 @pytest.mark.req("LOOK-03")
-def test_the_scripts_of_the_other_shells(capsys: pytest.CaptureFixture[str]) -> None:
+def test_zsh_and_fish_get_completion_scripts(capsys: pytest.CaptureFixture[str]) -> None:
     for shell in _SCRIPTS:
         done = _here(capsys, "completion", shell)
         assert done.code == 0 and "cortext complete-words" in done.out and "2>/dev/null" in done.out
@@ -502,10 +502,10 @@ def test_the_demo_inside_another_repository_leaves_that_one_alone(tmp_path: Path
 
 @pytest.mark.req("LOOK-01")
 @pytest.mark.parametrize("wide", [40, 80])
-def test_an_error_breaks_between_words_on_a_screen_and_not_at_all_in_a_pipe(wide: int, tmp_path: Path) -> None:
+def test_an_error_wraps_on_a_terminal_and_not_in_a_pipe(wide: int, tmp_path: Path) -> None:
     words = ("show", "999")
     plain = cortext(*words, cwd=tmp_path).err
     narrow = cortext(*words, cwd=tmp_path, env={"COLUMNS": str(wide)}).err
-    assert max(map(len, plain.splitlines())) > 80, "long enough to be broken"
+    assert max(map(len, plain.splitlines())) > 80, "long enough to wrap"
     assert max(map(len, narrow.splitlines())) <= wide
-    assert narrow.split() == plain.split(), "no word is cut, none is lost"
+    assert narrow.split() == plain.split(), "no word is split or lost"

@@ -1,4 +1,4 @@
-"""Completion in a real zsh and a real fish, each a package of its own: what Tab offers to a person."""
+"""Completion in a real zsh and a real fish: what Tab offers."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ OFFERED = {
     "cortext resume --type ": TYPES,
     "cortext stop --json 01": TENS,
     "cortext completion ": ["bash", "fish", "zsh"],
-    "cortext import my-": ["my-folder/", "my-note"],  # we have no word for it, so: files
+    "cortext import my-": ["my-folder/", "my-note"],  # nothing of ours to offer: file names
 }
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with twelve conversations, and two names that only the file system knows."""
+    """Create a workspace with twelve conversations, a file and a folder."""
     folder = tmp_path_factory.mktemp("shells")
     done = cortext("demo", "demo", "--quiet", cwd=folder, env=_home(folder))
     assert done.code == 0, done.err
@@ -56,7 +56,7 @@ def _home(folder: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def shell_of() -> Callable[[str], shells.Shell]:
-    """A real shell by its name; where this machine has no way to it, the test is left out and says why."""
+    """Return a function that gives a real shell by name, or skips the test with the reason."""
     there: dict[str, shells.Shell | str] = {}
 
     def get(name: str) -> shells.Shell:
@@ -75,7 +75,7 @@ def shell_of() -> Callable[[str], shells.Shell]:
 
 
 def _fish(fish: shells.Shell, folder: Path, line: str) -> list[str]:
-    """What a real fish offers after this line."""
+    """Return what a real fish offers after this line."""
     script = f"cortext completion fish | source\ncomplete -C '{line}'"
     env = {**_home(folder.parent), "LD_LIBRARY_PATH": fish.libraries}
     done = run([str(fish.program), "--private", "--no-config", "-c", script], cwd=folder, env=env)
@@ -109,23 +109,25 @@ class Zsh:
         screen.wait_for(PROMPT)
 
     def complete(self, line: str, wanted: list[str]) -> str:
-        """Type it and press Tab, until exactly these words are offered below the line; what stands on the line then."""
+        """Type the line and press Tab until exactly these words are offered; return the line."""
         self._tab(line)
-        return self._until(lambda shown: sorted(" ".join(shown.splitlines()[1:]).split()) == wanted).splitlines()[0]
+        return self._wait_until(lambda shown: sorted(" ".join(shown.splitlines()[1:]).split()) == wanted).splitlines()[
+            0
+        ]
 
     def finish(self, line: str, wanted: str) -> None:
-        """Type it and press Tab, until this stands there and nothing else."""
+        """Type the line and press Tab until it is completed to this, with no other offer."""
         self._tab(line)
-        self._until(lambda shown: shown == f"{PROMPT} {wanted}")
+        self._wait_until(lambda shown: shown == f"{PROMPT} {wanted}")
 
     def _tab(self, line: str) -> None:
         self.screen.press("C-u", "C-l")
-        self._until(lambda shown: shown == PROMPT)
+        self._wait_until(lambda shown: shown == PROMPT)
         self.screen.type(line)
-        self._until(lambda shown: shown == f"{PROMPT} {line}".rstrip())
+        self._wait_until(lambda shown: shown == f"{PROMPT} {line}".rstrip())
         self.screen.press("Tab")
 
-    def _until(self, holds: Callable[[str], bool]) -> str:
+    def _wait_until(self, holds: Callable[[str], bool]) -> str:
         deadline = time.monotonic() + 30
         while True:
             shown = self.screen.text().rstrip()
@@ -133,7 +135,7 @@ class Zsh:
             if holds(shown):
                 return shown
             assert time.monotonic() < deadline, f"this is on the screen:\n{shown}"
-            time.sleep(0.05)  # the pause between two looks
+            time.sleep(0.05)  # poll interval
 
 
 @pytest.fixture(scope="module", params=[EVALUATED, FROM_A_FILE], ids=["evaluated", "from a file"])
@@ -143,7 +145,7 @@ def zsh(
     shell_of: Callable[[str], shells.Shell],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Zsh]:
-    """One zsh for all lines; its completion set up in one of the two ways that people do it."""
+    """Start one zsh for all lines, with completion set up in one of the two usual ways."""
     shell = shell_of("zsh")
     folder = tmp_path_factory.mktemp("zsh")
     (folder / ".zshenv").write_text(shell.zshenv(), encoding="utf-8")
@@ -175,22 +177,22 @@ def test_zsh_completes_every_command(zsh: Zsh) -> None:
 
 
 @pytest.mark.req("LOOK-03")
-def test_zsh_writes_out_what_is_alone(zsh: Zsh) -> None:
+def test_zsh_inserts_a_single_match(zsh: Zsh) -> None:
     zsh.finish("cortext show 012", f"cortext show {TENS[2]}")
     zsh.finish("cortext uni", "cortext uninstall")
 
 
-# ── how they come here ───────────────────────────────────────────────────────────────────────────────
+# ── installation ───────────────────────────────────────────────────────────────────────────────
 
 
-def test_a_shell_of_the_machine_is_never_used(shell_of: Callable[[str], shells.Shell]) -> None:
+def test_an_installed_shell_is_never_used(shell_of: Callable[[str], shells.Shell]) -> None:
     for name in shells.PACKAGES:
         program = shell_of(name).program
         assert program is not None and shells.shells_folder() in program.parents
         assert re.search(r"\d+\.\d+", shells.version(name))
 
 
-def test_where_no_package_can_be_had_the_reason_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_reports_the_reason(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shells, "shells_folder", lambda: tmp_path / "shells")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(shells.NotToBeHad, match="with apt-get and dpkg-deb"):

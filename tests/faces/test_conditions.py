@@ -1,4 +1,4 @@
-"""Every command of every face, in every condition that a shell can put it in: no traceback, a documented exit code."""
+"""Every command of every face under every condition a shell can create: no traceback, a documented exit code."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from cortext.faces.cortext.main import COMMANDS, HIDDEN
 from tests.support.cli import SCRIPTS, cortext
 
-# Every command with words that make it do something. The order is that of a person's day: what deletes comes last.
+# Every command with arguments that make it do something; commands that delete come last.
 WORDS: dict[str, tuple[str, ...]] = {
     "cortext": ("",),
     "new": ("new plan Größe der Straße", "new", "new nonsense"),
@@ -59,8 +59,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "mcp": ("mcp",),
     "merge-driver": ("merge-driver a b c",),
     "complete-words": ("complete-words resume 0",),
-    "look-at-all": ("look-at-all",),
-    "index-later": ("index-later",),
+    "refresh": ("refresh", "refresh --search"),
     "help": ("help", "--version", "nonsense"),
     "delete": ("delete 003-plan-mvp",),
     "restore": ("restore",),
@@ -75,12 +74,12 @@ CODES = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 130}
 
 
 def everything() -> list[list[str]]:
-    """Every command line."""
+    """Return every command line."""
     ours = [["cortext", *words.split()] for lines in WORDS.values() for words in lines]
     return ours + [line.split() for line in OTHERS]
 
 
-def test_no_command_is_forgotten() -> None:
+def test_every_command_is_covered() -> None:
     assert {name for _, commands in COMMANDS for name, _, _ in commands} | set(HIDDEN) <= set(WORDS)
 
 
@@ -90,7 +89,7 @@ def _is_bad(said: str) -> bool:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A HOME with the demo in it; every test has its own copy."""
+    """Create a HOME with the demo; every test gets a copy."""
     folder = tmp_path_factory.mktemp("conditions")
     assert cortext("demo", "demo", "--quiet", cwd=folder, env={"HOME": str(folder)}).code == 0
     (folder / "demo" / "README.md").write_text("a file\n", encoding="utf-8")
@@ -157,19 +156,19 @@ def test_no_traceback_whatever_the_shell_does(condition: Condition, made: Path, 
     shutil.copytree(made, home, symlinks=True)
     env = {**os.environ, "HOME": str(home)}
 
-    def told(words: list[str]) -> str:
+    def problem_of(words: list[str]) -> str:
         done = condition([str(SCRIPTS / words[0]), *words[1:]], env, home / "demo")
         said = done.stderr.decode("utf-8", "replace")
         bad = _is_bad(said) or done.returncode not in CODES
         return f"{' '.join(words)} ended with {done.returncode}:\n{said[-1500:]}" if bad else ""
 
     with ThreadPoolExecutor(2) as pool:
-        wrong = [text for text in pool.map(told, everything()) if text]
+        wrong = [text for text in pool.map(problem_of, everything()) if text]
     assert not wrong, "\n".join(wrong)
 
 
 @pytest.mark.req("LOOK-01")
-def test_what_cannot_be_written_is_told_and_json_is_utf_8_in_every_locale(made: Path, tmp_path: Path) -> None:
+def test_output_failures_are_reported_and_json_is_always_utf_8(made: Path, tmp_path: Path) -> None:
     home = tmp_path / "home"
     shutil.copytree(made, home, symlinks=True)
     env, here = {**os.environ, "HOME": str(home)}, home / "demo"
@@ -194,8 +193,8 @@ def test_what_cannot_be_written_is_told_and_json_is_utf_8_in_every_locale(made: 
         "aur spawn -i --agent nobody", "alfred",
     ],
 )  # fmt: skip
-def test_ctrl_d_at_a_question_is_an_answer(words: str, made: Path, tmp_path: Path) -> None:
-    """On a terminal, with two tools on PATH that only pretend, and a completed conversation."""
+def test_ctrl_d_answers_a_question(words: str, made: Path, tmp_path: Path) -> None:
+    """On a terminal, with stubs of two tools on PATH and a completed conversation."""
     home = tmp_path / "home"
     shutil.copytree(made, home, symlinks=True)
     programs = home / "bin"
@@ -222,7 +221,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 def _at_a_terminal(command: list[str], env: dict[str, str], cwd: Path, keys: bytes) -> tuple[int, str]:
-    """The command on a terminal on which these keys are pressed now and then until it ends."""
+    """Run a command on a terminal, pressing these keys repeatedly until it exits; return its code and output."""
     ours, theirs = pty.openpty()
     process = subprocess.Popen(
         [sys.executable, "-c", OWN_TERMINAL, *command],
@@ -238,9 +237,9 @@ def _at_a_terminal(command: list[str], env: dict[str, str], cwd: Path, keys: byt
             if select.select([ours], [], [], 0.1)[0]:
                 try:
                     said += os.read(ours, 65536)
-                except OSError:  # nobody holds the other end any more
+                except OSError:  # the other end is closed
                     break
-                if b"\x1b[6n" in said:  # where the cursor is: prompt_toolkit asks, a terminal answers
+                if b"\x1b[6n" in said:  # prompt_toolkit asks for the cursor position; answer as a terminal does
                     os.write(ours, b"\x1b[1;1R")
                     said = said.replace(b"\x1b[6n", b"")
             if said and time.monotonic() - pressed > 0.5:

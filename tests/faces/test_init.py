@@ -13,7 +13,7 @@ import pytest
 from cortext.faces.cortext.main import run as main
 from tests.support.cli import SCRIPTS, cortext, git, run
 
-# The commands of each tool, its hooks, and where its MCP entry is.
+# Each tool's commands, its hooks, and the file with its MCP entry.
 COMMANDS = {
     "claude": ".claude/commands/workspace.{}.md",
     "gemini": ".gemini/commands/workspace.{}.toml",
@@ -28,7 +28,7 @@ ENTRIES = {
 }
 TYPES = ("brainstorm", "debug", "plan", "learn", "meeting", "review")
 
-# Lifts itself when the adapter has what the others have.
+# Removes itself once the adapter has what the others have.
 TOOLS = [
     pytest.param("claude"),
     pytest.param("gemini"),
@@ -37,7 +37,7 @@ TOOLS = [
 ]
 ALL = list(COMMANDS)
 
-# What a user has there already: his own words, his own formatting.
+# The user's existing files, with their own formatting.
 OWN = {
     ".claude/settings.json": '{"model": "opus",\n    "hooks": {"Stop": [{"hooks": [{"type": "command", '
     '"command": "notify-send done"}]}]},\n  "permissions": {"allow": ["Bash(ls:*)"]}}\n',
@@ -53,7 +53,7 @@ OWN = {
 
 
 def _tree(folder: Path, *, without: tuple[str, ...] = (".git",)) -> dict[str, bytes | None]:
-    """Every file with its bytes and every folder (as None), but for those at the top that are named."""
+    """Return every file with its bytes and every folder as None, without the named top-level ones."""
     found: dict[str, bytes | None] = {}
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder).as_posix()
@@ -68,9 +68,9 @@ def _copy(folder: Path, target: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A git repository whose owner uses all four tools already. Not to be changed: `repo` is a copy."""
-    folder = tmp_path_factory.mktemp("plain") / "repo"
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Create a repository whose owner already uses all four tools. Do not change it: `repo` is a copy."""
+    folder = tmp_path_factory.mktemp("original") / "repo"
     for name, text in OWN.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
@@ -86,38 +86,38 @@ def _init(folder: Path, *tools: str, home: str = "") -> None:
 
 
 @pytest.fixture(scope="session")
-def installed(plain: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same after `cortext init`, once: `workspace` is a copy, and nothing in it says where it was made."""
+def installed(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Run `cortext init` in a copy once; `workspace` is a copy of it (nothing in it depends on its path)."""
     folder = tmp_path_factory.mktemp("installed")
-    _init(_copy(plain, folder / "repo"), home=str(folder))
+    _init(_copy(original, folder / "repo"), home=str(folder))
     return folder / "repo"
 
 
 @pytest.fixture
-def repo(plain: Path, tmp_path: Path) -> Path:
-    """A git repository whose owner uses all four tools already."""
-    return _copy(plain, tmp_path / "repo")
+def repo(original: Path, tmp_path: Path) -> Path:
+    """Return a copy of the repository whose owner already uses all four tools."""
+    return _copy(original, tmp_path / "repo")
 
 
 @pytest.fixture
 def workspace(installed: Path, tmp_path: Path) -> Path:
-    """That repository after `cortext init`."""
+    """Return a copy of that repository after `cortext init`."""
     return _copy(installed, tmp_path / "workspace")
 
 
 @pytest.mark.req("SESS-007")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_init_makes_a_folder_with_everything_for_the_tool(tmp_path: Path, tool: str) -> None:
+def test_init_creates_everything_the_tool_needs(tmp_path: Path, tool: str) -> None:
     folder = tmp_path / "deep" / "new"
     done = cortext("init", str(folder), "--ai", tool)
     assert done.code == 0, done.err
     assert "workspace.brainstorm" in done.out.replace("-", ".") and "cortext resume" in done.out
-    assert ".gitignore" in done.out, "that sessions hold private text, and how to keep them out of git"
+    assert ".gitignore" in done.out, "says that sessions contain private text, and how to keep them out of git"
     assert (folder / ".git").is_dir()
     registry = json.loads((folder / ".workspace/registry.json").read_text(encoding="utf-8"))
     assert sorted(registry["types"]) == sorted(TYPES)
     for name in TYPES:
-        assert (folder / f".workspace/commands/{name}.md").stat().st_size > 400, "real prompting"
+        assert (folder / f".workspace/commands/{name}.md").stat().st_size > 400, "a real prompt"
         assert (folder / f".workspace/templates/{name}.md").is_file()
     for name in (*TYPES, "resume", "stop-conversation"):
         assert (folder / COMMANDS[tool].format(name)).is_file()
@@ -162,7 +162,7 @@ def test_auto_takes_the_tools_that_are_installed(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-007")
-def test_what_the_user_has_in_the_tools_settings_stays(workspace: Path) -> None:
+def test_the_users_own_tool_settings_stay(workspace: Path) -> None:
     claude = json.loads((workspace / ".claude/settings.json").read_text(encoding="utf-8"))
     assert claude["model"] == "opus" and claude["permissions"] == {"allow": ["Bash(ls:*)"]}
     assert claude["hooks"]["Stop"][0]["hooks"][0]["command"] == "notify-send done"
@@ -177,8 +177,8 @@ def test_what_the_user_has_in_the_tools_settings_stays(workspace: Path) -> None:
     assert git(workspace, "diff", "--cached", "--name-only") == "", "nothing is staged"
 
 
-def _as_if_older(folder: Path, name: str) -> None:
-    """Make a file what an older version of cortext would have written: the manifest knows it."""
+def _make_outdated(folder: Path, name: str) -> None:
+    """Replace a file with one of an older version, known to the manifest."""
     (folder / name).write_text("the text of an older version\n", encoding="utf-8")
     path = folder / ".workspace/installed.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -188,15 +188,15 @@ def _as_if_older(folder: Path, name: str) -> None:
 
 
 @pytest.mark.req("SESS-007")
-def test_upgrade_refreshes_what_is_unedited_and_keeps_and_names_the_rest(workspace: Path) -> None:
+def test_upgrade_refreshes_unedited_files_and_names_the_edited_ones(workspace: Path) -> None:
     fresh = _tree(workspace)
     old = [".workspace/templates/plan.md", *(COMMANDS[tool].format("debug") for tool in ALL)]
     edited = [".workspace/templates/learn.md", *(COMMANDS[tool].format("review") for tool in ALL)]
     for name in old:
-        _as_if_older(workspace, name)
+        _make_outdated(workspace, name)
     for name in edited:
         (workspace / name).write_text("my own words\n", encoding="utf-8")
-    _as_if_older(workspace, ".workspace/templates/gone.md")
+    _make_outdated(workspace, ".workspace/templates/gone.md")
     before = _tree(workspace)
     dry = cortext("upgrade", "--dry-run", "--json", cwd=workspace).json
     assert _tree(workspace) == before, "a dry run changes nothing"
@@ -215,7 +215,7 @@ def test_upgrade_refreshes_what_is_unedited_and_keeps_and_names_the_rest(workspa
 
 
 @pytest.mark.req("SESS-007")
-def test_the_users_text_of_a_type_reaches_every_tool_by_upgrade(workspace: Path) -> None:
+def test_upgrade_copies_an_edited_prompt_to_every_tool(workspace: Path) -> None:
     (workspace / ".workspace/commands/plan.md").write_text("# Plan the pirate way\n\n{arguments}\n", encoding="utf-8")
     assert cortext("upgrade", cwd=workspace).code == 0
     for tool in ALL:
@@ -223,18 +223,18 @@ def test_the_users_text_of_a_type_reaches_every_tool_by_upgrade(workspace: Path)
 
 
 @pytest.mark.req("SESS-007")
-def test_a_newer_prompt_of_ours_reaches_every_tool_with_one_upgrade(workspace: Path) -> None:
+def test_one_upgrade_brings_a_newer_prompt_to_every_tool(workspace: Path) -> None:
     fresh = _tree(workspace)
-    _as_if_older(workspace, ".workspace/commands/plan.md")
+    _make_outdated(workspace, ".workspace/commands/plan.md")
     for tool in ALL:
-        _as_if_older(workspace, COMMANDS[tool].format("plan"))
+        _make_outdated(workspace, COMMANDS[tool].format("plan"))
     assert cortext("upgrade", cwd=workspace).code == 0
     assert _tree(workspace) == fresh
     assert cortext("upgrade", cwd=workspace).out == "  everything is up to date\n"
 
 
 def _files(folder: Path) -> dict[str, bytes]:
-    """Every file that a person could see change, and git's config."""
+    """Return every visible file and git's config."""
     seen = {name: raw for name, raw in _tree(folder).items() if raw is not None and "/state/" not in name}
     return {**seen, ".git/config": (folder / ".git/config").read_bytes()}
 
@@ -243,23 +243,23 @@ def _changed(before: dict[str, bytes], after: dict[str, bytes]) -> set[str]:
     return {name for name in {*before, *after} if before.get(name) != after.get(name)}
 
 
-def _lose_entries(folder: Path) -> None:
-    """Take our entries out of the tools' settings by hand, and leave the user's."""
+def _remove_entries(folder: Path) -> None:
+    """Remove our entries from the tools' settings by hand, and keep the user's."""
     for name in (".claude/settings.json", ".mcp.json", ".codex/hooks.json", ".codex/config.toml", ".gitattributes"):
         (folder / name).unlink()
     for name in (".gemini/settings.json", "opencode.json"):
         (folder / name).write_text('{"theme": "mine"}\n', encoding="utf-8")
     git(folder, "config", "merge.cortext.driver", "something else")
     (folder / ".workspace/registry.json").unlink()
-    _as_if_older(folder, COMMANDS["claude"].format("debug"))
+    _make_outdated(folder, COMMANDS["claude"].format("debug"))
 
 
 @pytest.mark.req("SESS-007")
 @pytest.mark.parametrize("command", ["upgrade", "uninstall"])
 @pytest.mark.parametrize("state", ["fresh", "lost", "edited", "no git"])
-def test_a_dry_run_says_exactly_what_the_real_one_then_does(workspace: Path, command: str, state: str) -> None:
+def test_a_dry_run_says_exactly_what_the_command_then_does(workspace: Path, command: str, state: str) -> None:
     if state == "lost":
-        _lose_entries(workspace)
+        _remove_entries(workspace)
     elif state == "edited":
         assert cortext("type", "add", "retro", cwd=workspace).code == 0
         (workspace / COMMANDS["gemini"].format("plan")).write_text("mine\n", encoding="utf-8")
@@ -267,12 +267,12 @@ def test_a_dry_run_says_exactly_what_the_real_one_then_does(workspace: Path, com
         (workspace / COMMANDS["codex"].format("debug")).unlink()
     elif state == "no git":
         shutil.rmtree(workspace / ".git")
-        (workspace / ".git").mkdir()  # no repository, but _files finds its place
+        (workspace / ".git").mkdir()  # not a repository, but _files looks there
         (workspace / ".git/config").write_bytes(b"")
     before = _files(workspace)
     dry = cortext(command, "--dry-run", "--json", cwd=workspace)
-    told = cortext(command, "--dry-run", cwd=workspace)
-    assert dry.code == told.code == 0, dry.err
+    output = cortext(command, "--dry-run", cwd=workspace)
+    assert dry.code == output.code == 0, dry.err
     assert _files(workspace) == before, "a dry run changes nothing"
     done = cortext(command, "--json", cwd=workspace)
     assert done.json == dry.json
@@ -280,7 +280,7 @@ def test_a_dry_run_says_exactly_what_the_real_one_then_does(workspace: Path, com
     changed = _changed(before, _files(workspace))
     assert {".git" if name == ".git/config" and state == "no git" else name for name in changed} == named
     if command == "uninstall" or state in ("lost", "edited"):
-        assert "would be" in told.out
+        assert "would be" in output.out
         assert named
     if state == "lost" and command == "upgrade":
         assert {".claude/settings.json", ".mcp.json", ".gemini/settings.json", "opencode.json", ".git/config"} <= {
@@ -289,8 +289,8 @@ def test_a_dry_run_says_exactly_what_the_real_one_then_does(workspace: Path, com
 
 
 @pytest.mark.req("SESS-007")
-def test_uninstall_leaves_the_tree_as_it_was_before_init(plain: Path, workspace: Path) -> None:
-    before, settings = _tree(plain), (plain / ".git/config").read_bytes()
+def test_uninstall_leaves_the_tree_as_it_was_before_init(original: Path, workspace: Path) -> None:
+    before, settings = _tree(original), (original / ".git/config").read_bytes()
     assert _tree(workspace) != before
     dry = cortext("uninstall", "--dry-run", cwd=workspace)
     assert "would be removed" in dry.out
@@ -299,14 +299,14 @@ def test_uninstall_leaves_the_tree_as_it_was_before_init(plain: Path, workspace:
     assert done.code == 0, done.err
     assert "taken out of" in done.out
     assert _tree(workspace) == before
-    assert middle != before, "the dry run took nothing out"
+    assert middle != before, "the dry run removed nothing"
     assert (workspace / ".git/config").read_bytes() == settings
     assert git(workspace, "status", "--porcelain") == ""
 
 
 @pytest.mark.req("SESS-007")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_uninstall_leaves_nothing_where_there_was_nothing(tmp_path: Path, tool: str) -> None:
+def test_uninstall_leaves_an_empty_folder_empty(tmp_path: Path, tool: str) -> None:
     folder = tmp_path / "new"
     _init(folder, tool)
     assert cortext("uninstall", cwd=folder).code == 0
@@ -314,8 +314,8 @@ def test_uninstall_leaves_nothing_where_there_was_nothing(tmp_path: Path, tool: 
 
 
 @pytest.mark.req("SESS-007")
-def test_uninstall_leaves_conversations_and_whatever_the_user_edited(plain: Path, workspace: Path) -> None:
-    before = _tree(plain)
+def test_uninstall_keeps_conversations_and_edited_files(original: Path, workspace: Path) -> None:
+    before = _tree(original)
     cortext("new", "plan", "Keep me", cwd=workspace)
     cortext("new", "debug", "In the trash", cwd=workspace)
     cortext("delete", "002", cwd=workspace)
@@ -329,13 +329,13 @@ def test_uninstall_leaves_conversations_and_whatever_the_user_edited(plain: Path
     rest = _tree(workspace, without=(".git", "conversations", ".workspace"))
     assert rest == {**before, ".claude/commands": None, edited: b"mine now\n"}
     state = [name for name in _tree(workspace / ".workspace", without=()) if not name.startswith("state")]
-    assert state == [], "of ours only the trash is left, because a conversation is in it"
+    assert state == [], "only the trash is left, because it contains a conversation"
     assert cortext("restore", "002-debug-in-the-trash", cwd=workspace).code == 0
 
 
 @pytest.mark.req("SESS-007")
-def test_uninstall_with_conversations_alone_leaves_only_them(plain: Path, workspace: Path) -> None:
-    before = _tree(plain)
+def test_uninstall_keeps_only_conversations_if_nothing_was_edited(original: Path, workspace: Path) -> None:
+    before = _tree(original)
     cortext("new", "plan", "Keep me", cwd=workspace)
     assert cortext("uninstall", cwd=workspace).code == 0
     assert _tree(workspace, without=(".git", "conversations")) == before
@@ -360,7 +360,7 @@ def test_uninstall_with_conversations_alone_leaves_only_them(plain: Path, worksp
         (".gitattributes", "# >>> cortext\n*.x merge=cortext\n"),
     ],
 )
-def test_a_broken_file_of_the_users_is_named_and_nothing_is_half_done(repo: Path, name: str, text: str) -> None:
+def test_init_names_a_broken_user_file_and_changes_nothing(repo: Path, name: str, text: str) -> None:
     (repo / name).parent.mkdir(exist_ok=True)
     (repo / name).write_text(text, encoding="utf-8")
     before, settings = _tree(repo), (repo / ".git/config").read_bytes()
@@ -374,7 +374,7 @@ def test_a_broken_file_of_the_users_is_named_and_nothing_is_half_done(repo: Path
 
 
 @pytest.mark.req("SESS-007", "LOOK-01")
-def test_an_unknown_tool_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
+def test_an_unknown_tool_is_refused_and_nothing_is_created(tmp_path: Path) -> None:
     done = cortext("init", "w", "--ai", "claude,eliza", cwd=tmp_path)
     assert done.code == 2
     assert "unknown AI tool 'eliza'" in done.err and "claude, gemini, opencode, codex" in done.err
@@ -384,7 +384,7 @@ def test_an_unknown_tool_is_refused_and_nothing_is_made(tmp_path: Path) -> None:
 
 @pytest.mark.req("SESS-007")
 @pytest.mark.parametrize("tool", TOOLS)
-def test_a_type_of_ones_own_is_a_command_in_the_tool(tmp_path: Path, tool: str) -> None:
+def test_a_custom_type_is_a_command_in_the_tool(tmp_path: Path, tool: str) -> None:
     _init(tmp_path, tool)
     done = cortext("type", "add", "adr", "--description", "record a decision", cwd=tmp_path)
     assert done.code == 0, done.err
@@ -397,13 +397,13 @@ def test_a_type_of_ones_own_is_a_command_in_the_tool(tmp_path: Path, tool: str) 
     assert ["adr", "/workspace.adr", "record a decision"] in listed
     before = _tree(tmp_path)
     assert cortext("init", str(tmp_path), "--ai", tool).code == 0
-    assert _tree(tmp_path) == before, "it stays through a second init"
+    assert _tree(tmp_path) == before, "it survives a second init"
     packet = cortext("resume", "001", "--print", cwd=tmp_path).out
     assert "record a decision" in packet
 
 
 @pytest.mark.req("SESS-007", "LOOK-01")
-def test_a_bad_or_taken_name_for_a_type_is_refused(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_or_taken_type_name_is_refused(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = _tree(workspace)
     monkeypatch.chdir(workspace)
     for name in ("Adr", "a b", "../x", "resume", "stop-conversation", "", "-x", "a" * 40, "ünï"):
@@ -414,20 +414,20 @@ def test_a_bad_or_taken_name_for_a_type_is_refused(workspace: Path, monkeypatch:
 
 
 @pytest.mark.req("SESS-007", "LOOK-01")
-def test_a_folder_whose_name_is_no_text_is_refused_by_name(tmp_path: Path) -> None:
+def test_a_folder_name_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
     folder = tmp_path / "gr\udcf6sse"
     folder.mkdir()
     done = cortext("init", ".", "--ai", "claude", cwd=folder)
     assert done.code == 6
     assert "is not UTF-8" in done.err and "gr\\udcf6sse" in done.err
     assert os.listdir(folder) == []
-    (folder / ".workspace").mkdir()  # made before by other means
+    (folder / ".workspace").mkdir()  # created by other means
     assert cortext("list", cwd=folder).code == 6
     assert cortext("list", cwd=tmp_path).code == 0
 
 
 @pytest.mark.req("SESS-007")
-def test_uninstall_names_the_timer_that_stays(workspace: Path, tmp_path: Path) -> None:
+def test_uninstall_names_the_timer_it_leaves(workspace: Path, tmp_path: Path) -> None:
     home = {"XDG_CONFIG_HOME": str(tmp_path / "config")}
     assert "timer" not in cortext("uninstall", "--dry-run", cwd=workspace, env=home).out
     assert cortext("init", "--ai", "claude", "--timer", cwd=workspace, env=home).code == 0
@@ -437,12 +437,12 @@ def test_uninstall_names_the_timer_that_stays(workspace: Path, tmp_path: Path) -
 
 
 @pytest.mark.req("SESS-007")
-def test_init_tells_how_to_begin_in_each_tool(tmp_path: Path) -> None:
-    told = cortext("init", str(tmp_path / "all"), "--ai", ",".join(ALL)).out
+def test_init_says_how_to_start_in_each_tool(tmp_path: Path) -> None:
+    output = cortext("init", str(tmp_path / "all"), "--ai", ",".join(ALL)).out
     for line in ("Claude Code  /workspace.brainstorm TOPIC", "Gemini CLI   /workspace.brainstorm TOPIC"):
-        assert line in told
-    assert "Codex        $workspace-brainstorm TOPIC" in told and "Trust all and continue" in told
-    assert 'choose "Use this MCP server"' in told and "Commit these files" in told
+        assert line in output
+    assert "Codex        $workspace-brainstorm TOPIC" in output and "Trust all and continue" in output
+    assert 'choose "Use this MCP server"' in output and "Commit these files" in output
     shown = cortext("init", str(tmp_path / "all"), "--ai", ",".join(ALL), env={"COLUMNS": "80"}).out
     assert max(map(len, shown.replace(str(tmp_path), "").splitlines())) <= 80
     other = cortext("init", str(tmp_path / "one"), "--ai", "claude").out
@@ -450,7 +450,7 @@ def test_init_tells_how_to_begin_in_each_tool(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("LOOK-01")
-def test_init_and_doctor_warn_where_the_tools_would_not_find_us(tmp_path: Path) -> None:
+def test_init_and_doctor_warn_if_cortext_is_not_on_path(tmp_path: Path) -> None:
     alone_here = ["env", "PATH=/usr/bin:/bin", str(SCRIPTS / "cortext")]
     for words in (("init", "--ai", "claude"), ("doctor",)):
         alone = run([*alone_here, *words], cwd=tmp_path)

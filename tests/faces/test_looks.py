@@ -1,4 +1,4 @@
-"""What people see: lists, a conversation, counts and the demo, on screens of 80 and 40 columns."""
+"""Lists, a conversation, statistics and the demo on terminals of 80 and 40 columns."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.screen import ShellScreen
 
 @pytest.fixture(scope="module")
 def pond(tmp_path_factory: pytest.TempPathFactory) -> Pond:
-    """Two workspaces and the home store, with titles of every width."""
+    """Create two workspaces and the home store, with titles of every width."""
     made = make_pond(tmp_path_factory.mktemp("looks"))
     other = made.home.parent / "other"
     for words in (
@@ -38,7 +38,7 @@ def _shown(pond: Pond, columns: int, *words: str, **env: str) -> Ran:
 @pytest.mark.req("LOOK-01", "SESS-004c")
 @pytest.mark.parametrize("columns", [40, 80, 130])
 @pytest.mark.parametrize("words", [("list",), ("resume", "--list"), ("list", "--type", "plan")])
-def test_lists_fit_the_screen_and_every_number_and_short_id_names_its_session(
+def test_lists_fit_the_screen_and_numbers_and_short_ids_resolve(
     pond: Pond, columns: int, words: tuple[str, ...]
 ) -> None:
     lines = _shown(pond, columns, *words).out.splitlines()
@@ -47,10 +47,10 @@ def test_lists_fit_the_screen_and_every_number_and_short_id_names_its_session(
     rows = _shown(pond, columns, *words, "--json").json
     for line, row in zip(lines[1:], rows, strict=True):
         short = next(word for word in line.split()[1:] if len(word) >= 3 and row["id"].startswith(word))
-        # A bare number is one of this workspace, whatever numbers there are elsewhere.
+        # A number belongs to this workspace, whatever other workspaces have.
         assert short.isdigit() == (row["workspace"] == str(pond.folder)), line
-        told = [line.split()[0], short] if words == ("list",) and columns == 40 else []
-        for name in told:
+        names = [line.split()[0], short] if words == ("list",) and columns == 40 else []
+        for name in names:
             assert _shown(pond, columns, "show", name, "--json").json["id"] == row["id"]
     heads = lines[0].split()
     assert ("WORKSPACE" in heads) == (columns >= 80)
@@ -61,14 +61,14 @@ def test_lists_fit_the_screen_and_every_number_and_short_id_names_its_session(
 
 
 @pytest.mark.req("LOOK-01", "FLOW-04")
-def test_every_short_id_of_a_list_is_accepted_where_it_was_shown(pond: Pond, tmp_path: Path) -> None:
+def test_every_listed_short_id_is_accepted_in_the_same_folder(pond: Pond, tmp_path: Path) -> None:
     env = {**pond.env, "HOME": str(tmp_path), "COLUMNS": "80"}
     here, there = tmp_path / "here", tmp_path / "there"
     for folder, topics in ((there, ("Same", "Another")), (here, ("Same",))):
         assert cortext("init", str(folder), "--ai", "claude", cwd=tmp_path, env=env).code == 0
         for topic in topics:
             assert cortext("new", "plan", topic, cwd=folder, env=env).code == 0
-    # Here, 002 is the number of no conversation, and 001-plan-same the one of this workspace.
+    # In this workspace no conversation has the number 002, and 001-plan-same is its own.
     for folder, expected in ((here, ["001", "002-p", "-"]), (tmp_path, ["001", "002", "001"])):
         rows = cortext("list", "--json", cwd=folder, env=env).json
         short = [line.split()[2] for line in cortext("list", cwd=folder, env=env).out.splitlines()[1:]]
@@ -80,7 +80,7 @@ def test_every_short_id_of_a_list_is_accepted_where_it_was_shown(pond: Pond, tmp
 
 
 @pytest.mark.req("LOOK-01")
-def test_a_pipe_gets_whole_ids_and_no_colour_is_no_colour(pond: Pond) -> None:
+def test_a_pipe_gets_full_ids_and_no_color_disables_colours(pond: Pond) -> None:
     env = {name: value for name, value in pond.env.items() if name != "COLUMNS"}
     piped = cortext("list", cwd=pond.folder, env=env).out
     assert piped.split()[0] == "ID" and "001-plan-herons-at-the-pond" in piped
@@ -88,7 +88,7 @@ def test_a_pipe_gets_whole_ids_and_no_colour_is_no_colour(pond: Pond) -> None:
     assert "\x1b" not in _shown(pond, 80, "list", FORCE_COLOR="1", NO_COLOR="1").out
 
 
-def test_a_short_id_is_the_shortest_that_is_unique_and_no_number() -> None:
+def test_a_short_id_is_the_shortest_unique_prefix_and_not_a_number() -> None:
     ids = ["001-plan-a", "001-plan-b", "002-debug", "session-k3f9", "session-k4aa", "4711aa", "47", "claude-1"]
     assert short_ids(ids, ids) == {
         "001-plan-a": "001-plan-a", "001-plan-b": "001-plan-b", "002-debug": "002", "session-k3f9": "session-k3",
@@ -98,7 +98,7 @@ def test_a_short_id_is_the_shortest_that_is_unique_and_no_number() -> None:
 
 @pytest.mark.req("LOOK-04", "SESS-003a")
 @pytest.mark.parametrize("size", ["80x24", "40x12"])
-def test_the_picker_is_drawn_as_the_browser_is(pond: Pond, tmp_path: Path, size: str) -> None:
+def test_the_picker_looks_like_the_browser(pond: Pond, tmp_path: Path, size: str) -> None:
     env = {**pond.env, "PATH": f"{SCRIPTS}{os.pathsep}/usr/bin{os.pathsep}/bin"}
     with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), "resume"], env, pond.folder, size) as screen:
         screen.wait_for("Resume which?", "find:", "Knots", "Enter resume")
@@ -109,7 +109,7 @@ def test_the_picker_is_drawn_as_the_browser_is(pond: Pond, tmp_path: Path, size:
 
 
 @pytest.mark.req("LOOK-01")
-def test_show_is_wrapped_between_words_with_local_short_times(pond: Pond) -> None:
+def test_show_wraps_between_words_and_shows_short_local_times(pond: Pond) -> None:
     shown = _shown(pond, 40, "show", "001", TZ="Asia/Tokyo").out
     assert all(width(line) <= 40 for line in shown.splitlines() if not line.startswith(("→", "←")))
     assert "We decided to count the herons at dawn.\nBecause later the children scare them\noff." in shown
@@ -120,7 +120,7 @@ def test_show_is_wrapped_between_words_with_local_short_times(pond: Pond) -> Non
 
 
 @pytest.mark.req("LOOK-01")
-def test_a_long_conversation_goes_through_the_pager_and_leaves_nothing_behind(pond: Pond, tmp_path: Path) -> None:
+def test_a_long_conversation_is_paged_without_leftover_files(pond: Pond, tmp_path: Path) -> None:
     pager = tmp_path / "my pager"
     pager.write_text(f'#!/bin/sh\ncat >"{tmp_path}/paged"\necho "paged $1"\n', encoding="utf-8")
     pager.chmod(0o755)
@@ -143,7 +143,7 @@ def test_a_long_conversation_goes_through_the_pager_and_leaves_nothing_behind(po
 
 
 @pytest.mark.req("LOOK-01")
-def test_stats_have_aligned_numbers_and_bars_on_a_screen(pond: Pond) -> None:
+def test_stats_on_a_terminal_have_aligned_numbers_and_bars(pond: Pond) -> None:
     for columns in (40, 80):
         lines = _shown(pond, columns, "stats").out.splitlines()
         table = lines[next(place for place, line in enumerate(lines) if line.startswith("TYPE")) :]
@@ -154,7 +154,7 @@ def test_stats_have_aligned_numbers_and_bars_on_a_screen(pond: Pond) -> None:
 
 @pytest.mark.req("LOOK-01")
 @pytest.mark.parametrize("on_path", [True, False])
-def test_the_demo_is_one_screen_and_every_command_in_it_can_be_pasted(tmp_path: Path, on_path: bool) -> None:
+def test_the_demo_fits_one_screen_and_its_commands_can_be_pasted(tmp_path: Path, on_path: bool) -> None:
     folder = tmp_path / "a folder"
     folder.mkdir()
     path = "/usr/bin:/bin"

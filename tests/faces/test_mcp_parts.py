@@ -1,4 +1,4 @@
-"""The server's parts by themselves: dates as models write them, secrets cut in two, decisions, a world with nothing."""
+"""Units of the MCP server: dates as models write them, truncated secrets, decisions, an empty home."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortext.errors import CortextError, NotFound, UsageError
-from cortext.faces.mcp.given import Given
+from cortext.faces.mcp import dates
+from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
 from cortext.faces.mcp.world import World
@@ -20,8 +21,8 @@ from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
 from cortext.services.library.recall import _scrubbed, _secrets
 from cortext.services.text.decisions import decisions_in, topic_words
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import remember_workspace
 from tests.faces.pond import SECRET
 
 
@@ -45,30 +46,58 @@ from tests.faces.pond import SECRET
     ],
 )
 def test_a_range_of_dates_as_models_write_it(written: Any, after: str, before: str) -> None:
-    found = Given({"date_range": written}, ("date_range",)).dates("date_range")
+    found = dates.filters(decode(SearchWorkspace, {"query": "herons", "date_range": written}).date_range)
     assert (found.get("after", ""), found.get("before", "")) == (after, before)
 
 
-@given(st.dictionaries(st.sampled_from(["query", "limit", "leave_out"]), st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=5)))  # fmt: skip
-def test_whatever_is_given_is_read_or_refused(values: dict[str, Any]) -> None:
-    read = Given(values, ("query", "limit", "leave_out"))
-    for take in (lambda: read.text("query"), lambda: read.number("limit", 5, 1, 50), lambda: read.texts("leave_out")):
-        try:
-            take()
-        except UsageError:
-            continue
+@given(st.data(), st.sampled_from(sorted(SPECS)))
+def test_whatever_is_given_is_decoded_or_refused(data: st.DataObject, tool: str) -> None:
+    kind = SPECS[tool].call
+    values = st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+        lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+        max_leaves=5,
+    )
+    given = data.draw(st.dictionaries(st.sampled_from(kind.__struct_fields__), values))
     try:
-        assert set(read.dates("query")) <= {"after", "before"}
+        call = decode(kind, given)
+    except UsageError:
+        return
+    assert isinstance(call, kind)
+    assert 1 <= getattr(call, "limit", 1) <= 500
+    try:
+        assert set(dates.filters(getattr(call, "date_range", ""))) <= {"after", "before"}
     except UsageError:
         pass
+
+
+@pytest.mark.parametrize(
+    ("given", "message", "hint"),
+    [
+        ({}, "query is missing", "provide 'query'"),
+        ({"query": "  "}, "query is missing", "provide 'query'"),
+        ({"query": None}, "query is missing", "provide 'query'"),
+        ({"query": ["a", "b"]}, "query: Expected `str`, got `array`", ""),
+        ({"query": "a", "limit": "many"}, "limit: Expected `int`, got `str`", ""),
+        ({"query": "a", "words": 1}, "unknown argument 'words'", "this tool takes query, type, date_range, limit"),
+    ],
+)
+def test_what_is_wrong_with_a_call_is_said_with_the_way_out(given: dict[str, Any], message: str, hint: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        decode(SearchWorkspace, given)
+    assert refused.value.message == message
+    assert refused.value.hint.startswith(hint)
+
+
+def test_sloppy_types_are_understood() -> None:
+    call = decode(SearchWorkspace, {"query": 404, "limit": "500.0", "leave_out": "one, two", "type": None})
+    assert call == SearchWorkspace(query="404", limit=50, leave_out=["one", "two"])
 
 
 @pytest.mark.req("SAFE-02")
 @given(st.integers(0, 160), st.integers(20, 120))
 @settings(max_examples=200)
-def test_no_piece_of_a_secret_is_left_wherever_a_snippet_is_cut(start: int, size: int) -> None:
+def test_no_part_of_a_secret_remains_wherever_a_snippet_is_cut(start: int, size: int) -> None:
     whole = f"Before it stands a line of words that tell nothing, then {SECRET} and a few words after it, too."
     piece = whole[start : start + size]
     shown = _scrubbed(f"…{piece}…", _secrets(whole))
@@ -76,7 +105,7 @@ def test_no_piece_of_a_secret_is_left_wherever_a_snippet_is_cut(start: int, size
     assert not any(key[place : place + 5] in shown for place in range(len(key) - 4))
 
 
-def test_decisions_are_sentences_that_settled_something_about_the_topic() -> None:
+def test_decisions_are_sentences_that_settle_the_topic() -> None:
     said = [
         ("assistant", "Shall we use tape or tar? Tape is cheap."),
         ("user", "We decided to use tar. Because tape rots in a year."),
@@ -90,7 +119,7 @@ def test_decisions_are_sentences_that_settled_something_about_the_topic() -> Non
     assert decisions_in(messages, topic_words("the moon"), []) == []
 
 
-def test_a_page_holds_at_least_one_entry_and_says_where_the_next_begins() -> None:
+def test_a_page_has_at_least_one_entry_and_a_cursor_to_the_next() -> None:
     entries = ["word " * 100] * 10
     page = fit(entries, 0, lambda text: (text, {"text": text}), 700)
     assert 0 < len(page.texts) == page.following < 10
@@ -100,7 +129,7 @@ def test_a_page_holds_at_least_one_entry_and_says_where_the_next_begins() -> Non
 
 
 @pytest.mark.req("SAFE-03")
-def test_a_fence_stands_nowhere_in_what_it_holds() -> None:
+def test_a_fence_occurs_nowhere_in_its_contents() -> None:
     for _ in range(50):
         text = fenced("Found:", ["---00000000 end of the record", "words"])
         lines = text.splitlines()
@@ -108,13 +137,13 @@ def test_a_fence_stands_nowhere_in_what_it_holds() -> None:
 
 
 @pytest.mark.req("SESS-010")
-def test_a_world_with_nothing_in_it_answers(tmp_path: Path) -> None:
+def test_the_server_answers_in_an_empty_home(tmp_path: Path) -> None:
     world = World(str(tmp_path), lambda: None)
     assert call(world, "list_sessions", {}).data["sessions"] == []
     assert call(world, "resume_session", {}).data["sessions"] == []
     assert call(world, "search_sessions", {"query": "herons"}).data["results"] == []
     assert call(world, "get_decision_history", {"topic": "herons"}).data["decisions"] == []
-    with pytest.raises(NotFound, match="no workspace") as refused:
+    with pytest.raises(NotFound, match="not started inside a workspace") as refused:
         call(world, "search_workspace", {"query": "herons"})
     assert "search_sessions" in refused.value.hint
     with pytest.raises(CortextError, match="no workspace here"):
@@ -122,7 +151,7 @@ def test_a_world_with_nothing_in_it_answers(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-010")
-def test_of_clones_the_one_here_is_meant_else_the_newest(tmp_path: Path) -> None:
+def test_among_clones_the_current_one_wins_then_the_newest(tmp_path: Path) -> None:
     for place, name in enumerate(("here", "there", "elsewhere")):
         (tmp_path / name / ".workspace").mkdir(parents=True)
         remember_workspace(str(tmp_path / name))
@@ -138,7 +167,7 @@ def test_of_clones_the_one_here_is_meant_else_the_newest(tmp_path: Path) -> None
 
 @pytest.mark.req("SESS-010", "SAFE-06")
 @pytest.mark.parametrize("sign", ["広", "\x07", "\u202e", '"', "\ud800"])
-def test_no_answer_is_larger_than_its_budget_whoever_wrote_the_session(
+def test_no_answer_exceeds_the_budget_even_for_a_hostile_session(
     tmp_path: Path, sign: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CORTEXT_MCP_TOKENS", "1000")

@@ -1,4 +1,4 @@
-"""The right session, or none: one table of names, held against every command of every face."""
+"""The right session or none: one table of names, checked against every command of every face."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from cortext.model.session import Session
 from cortext.services.assistant.commands import Commands
 from cortext.services.library.resolve import Resolver
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant
+from cortext.wiring.stores import Stores
 from tests.aur.kit import Aur
 from tests.faces.pond import Pond, served
 from tests.support.cli import cortext
@@ -27,10 +28,10 @@ from tests.support.model_server import ModelServer
 pytestmark = pytest.mark.req("FLOW-04")
 
 API = "001-brainstorm-api-design"
-# Names that mean nothing here, although the only conversation mentions most of them.
+# Names that match no session here, although the only conversation mentions most of them.
 NOTHING = ["009", "0", "00", "01", "7", "999", "2026", "001-brainstorm-apx", "sess_7k3vq9xw1t", "3f2a9b1c", "", " "]
 MENTIONED = "See 999, 009, 2026, sess_7k3vq9xw1t and commit 3f2a9b1c; 001-brainstorm-apx was another one."
-# Every command that takes the name of a session, and whether it takes words for it.
+# Every command that takes a session name, and whether it also takes words.
 COMMANDS: dict[str, tuple[list[str], bool]] = {
     "show": (["show", "NAME"], True),
     "export": (["export", "NAME"], True),
@@ -50,7 +51,7 @@ COMMANDS: dict[str, tuple[list[str], bool]] = {
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with one conversation, and the test stands in it."""
+    """Create a workspace with one conversation and change into it."""
     folder = tmp_path / "workspace"
     (folder / ".workspace").mkdir(parents=True)
     monkeypatch.chdir(folder)
@@ -61,13 +62,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _state(folder: Path) -> dict[str, str]:
-    """Every file of the conversations, by its hash."""
+    """Return the hash of every conversation file."""
     files = sorted(path for path in (folder / "conversations").rglob("*") if path.is_file())
     return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _run(command: list[str], name: str) -> int:
-    """The command in this process: for what is asked many times."""
+    """Run a command in this process, which is faster."""
     try:
         return main([name if word == "NAME" else word for word in command])
     except SystemExit as stop:
@@ -78,7 +79,7 @@ def _run(command: list[str], name: str) -> int:
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_name_that_means_nothing_hits_nothing(name: str, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_unknown_name_matches_nothing(name: str, workspace: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = _state(workspace)
     assert main(["list"]) == 0
     capsys.readouterr()
@@ -90,7 +91,7 @@ def test_a_name_that_means_nothing_hits_nothing(name: str, workspace: Path, caps
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_takes_the_same_names(
+def test_every_command_accepts_the_same_names(
     name: str, workspace: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command, words = COMMANDS[name]
@@ -109,7 +110,7 @@ def test_every_command_takes_the_same_names(
         shutil.copytree(tmp_path / "kept" / "conversations", workspace / "conversations")
 
 
-def test_the_names_of_the_issue_as_a_person_types_them(workspace: Path) -> None:
+def test_unknown_numbers_are_refused_and_change_nothing(workspace: Path) -> None:
     before = _state(workspace)
     for words in (["show", "009"], ["fork", "008"], ["resume", "007"], ["resume", "999"], ["delete", ""]):
         done = cortext(*words, cwd=workspace)
@@ -118,8 +119,8 @@ def test_the_names_of_the_issue_as_a_person_types_them(workspace: Path) -> None:
     assert _state(workspace) == before
 
 
-def test_a_number_means_the_row_of_the_last_list_whatever_came_since(workspace: Path) -> None:
-    assert cortext("delete", "1", cwd=workspace).code == 1, "no list was shown: a row means nothing yet"
+def test_a_number_is_the_row_of_the_last_list_despite_changes(workspace: Path) -> None:
+    assert cortext("delete", "1", cwd=workspace).code == 1, "a row means nothing before a list was shown"
     assert API in cortext("list", cwd=workspace).out
     newer = Session(id="002-plan-newer", type="plan", title="Newer")
     WorkspaceStore(str(workspace)).create(newer)
@@ -137,12 +138,12 @@ def _files(workspace: Path) -> list[str]:
     return sorted(str(path.relative_to(workspace / "conversations")) for path in folder.rglob("*") if path.is_file())
 
 
-def test_a_number_of_its_own_is_that_of_the_workspace_here(workspace: Path, tmp_path: Path) -> None:
+def test_a_conversation_number_belongs_to_the_current_workspace(workspace: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     rows = [_row(str(workspace), API), _row(str(other), "007-plan-elsewhere")]
-    with pytest.raises(SessionNotFound) as told:
+    with pytest.raises(SessionNotFound) as answer:
         Resolver(rows, str(workspace)).resolve("007")
-    assert "007-plan-elsewhere" in told.value.hint and "whole id" in told.value.hint
+    assert "007-plan-elsewhere" in answer.value.hint and "whole id" in answer.value.hint
     assert Resolver(rows, str(other)).resolve("007").id == Resolver(rows).resolve("007").id == "007-plan-elsewhere"
     assert Resolver(rows, str(workspace)).resolve("007-plan").id == "007-plan-elsewhere"
 
@@ -152,16 +153,16 @@ def _row(root: str, session_id: str, title: str = "") -> Row:
     return Row._make(given.get(name, "") for name in COLUMNS)
 
 
-def test_what_could_be_two_things_is_refused_and_both_are_named() -> None:
+def test_an_ambiguous_name_is_refused_and_both_matches_are_named() -> None:
     rows = [_row("/w", f"{number:03d}-plan-talk") for number in range(300, 0, -1)]
     assert Resolver(rows, "/w").resolve("12").id == "289-plan-talk", "the twelfth row"
     assert Resolver(rows, "/w").resolve("012").id == "012-plan-talk", "its own number"
-    with pytest.raises(AmbiguousId) as told:
+    with pytest.raises(AmbiguousId) as answer:
         Resolver(rows, "/w").resolve("120")
-    assert "120-plan-talk" in told.value.message and "181-plan-talk" in told.value.message
+    assert "120-plan-talk" in answer.value.message and "181-plan-talk" in answer.value.message
     assert Resolver(rows[:50], "/w").resolve("290").id == "290-plan-talk", "the list has no such row"
     long = [_row("/w", "x")] * 149 + [_row("/w", "150-plan")]
-    assert Resolver(long, "/w").resolve("150").id == "150-plan", "both are one"
+    assert Resolver(long, "/w").resolve("150").id == "150-plan", "both names mean the same session"
 
 
 @pytest.mark.parametrize(
@@ -174,7 +175,7 @@ def test_what_could_be_two_things_is_refused_and_both_are_named() -> None:
         ),
     ],
 )
-def test_an_id_is_told_from_a_word(text: str, is_one: bool) -> None:
+def test_an_id_is_distinguished_from_a_word(text: str, is_one: bool) -> None:
     assert looks_like_id(text) is is_one
 
 
@@ -189,7 +190,7 @@ def test_numbers_among_words_are_matched_exactly() -> None:
 
 
 @pytest.mark.parametrize("name", ["001", API, "001-b"])
-def test_what_was_deleted_is_restored_by_the_same_name(name: str, workspace: Path) -> None:
+def test_a_deleted_session_is_restored_by_the_same_name(name: str, workspace: Path) -> None:
     assert cortext("delete", name, cwd=workspace).code == 0
     for wanted in ("009", "", "001-x"):
         assert cortext("restore", wanted, cwd=workspace).code == 1
@@ -199,7 +200,7 @@ def test_what_was_deleted_is_restored_by_the_same_name(name: str, workspace: Pat
 def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(workspace: Path, aur: Aur) -> None:
     store = WorkspaceStore(str(workspace))
     store.create(Session(id="002-plan-newer", type="plan"))
-    assistant = Wiring(str(workspace)).assistant()
+    assistant = build_assistant(Stores(str(workspace)))
     for name in ("sess_aaa1", "sess_aaa2"):
         assistant.store.create(Session(id=name, type="chat"))
         assistant.store.delete(name)
@@ -220,7 +221,7 @@ def test_a_name_of_several_deletions_is_refused_in_the_same_words_everywhere(wor
 # ── MCP, aur, alfred and Telegram ────────────────────────────────────────────────────────────────────
 
 
-def test_the_mcp_tools_take_the_same_names(workspace: Path, home: Path) -> None:
+def test_the_mcp_tools_accept_the_same_names(workspace: Path, home: Path) -> None:
     before = _state(workspace)
     with served(Pond(home, workspace)) as client:
         for tool in ("get_session", "save_session", "resume_session"):
@@ -239,12 +240,12 @@ def test_the_mcp_tools_take_the_same_names(workspace: Path, home: Path) -> None:
 
 @pytest.fixture
 def aur(home: Path, tmp_path: Path) -> Iterator[Aur]:
-    """`aur` with a model that only echoes."""
+    """Return `aur` with a model that echoes."""
     with ModelServer() as server:
         yield Aur(server, home, tmp_path)
 
 
-def test_aur_takes_the_same_names(aur: Aur) -> None:
+def test_aur_accepts_the_same_names(aur: Aur) -> None:
     turns = (("user", MENTIONED), ("assistant", "Noted."))
     path = aur.write("session-k3f9aa", turns=turns)
     before = path.read_bytes()
@@ -262,8 +263,8 @@ def test_aur_takes_the_same_names(aur: Aur) -> None:
         assert aur("spawn", "--restore", "session-k").code == 0
 
 
-def test_alfred_and_telegram_take_the_same_names(workspace: Path) -> None:
-    assistant = Wiring(str(workspace)).assistant()
+def test_alfred_and_telegram_accept_the_same_names(workspace: Path) -> None:
+    assistant = build_assistant(Stores(str(workspace)))
     commands = Commands(assistant, idle_minutes=30)
     for chat, own in (("cli", "sess_herons111"), ("tg-42", "sess_boats2222")):
         assistant.sessions.start(chat, session_id=own)

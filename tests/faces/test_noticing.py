@@ -1,4 +1,4 @@
-"""What another program changes is noticed by the next query, however many sessions there are."""
+"""The next query notices what another program changed, however many sessions there are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.cli import committed_workspace, cortext
 
 
 def session(work: Path, number: int) -> Path:
-    """A conversation as another program writes it; its log."""
+    """Write a conversation as another program would; return the path of its log."""
     folder = work / "conversations" / f"2026-01-{number % 28 + 1:02d}" / f"{number:03d}-brainstorm-topic" / ".session"
     folder.mkdir(parents=True)
     when = f"2026-01-{number % 28 + 1:02d}T10:00:00.000Z"
@@ -32,7 +32,7 @@ def line(words: str, when: str, number: int) -> str:
 
 
 @pytest.mark.req("FLOW-08", "FIND-03")
-def test_a_line_that_another_program_appended_to_an_old_session_is_found_at_once(tmp_path: Path) -> None:
+def test_a_line_appended_by_another_program_is_found_at_once(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / ".workspace").mkdir(parents=True)
     logs = [session(work, number) for number in range(1, FEW + 21)]
@@ -52,7 +52,7 @@ def test_a_line_that_another_program_appended_to_an_old_session_is_found_at_once
 
 
 @pytest.mark.req("FLOW-08", "FIND-03")
-def test_a_title_and_a_status_that_another_program_changed_are_shown_at_once(tmp_path: Path) -> None:
+def test_a_title_and_status_changed_by_another_program_are_shown(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / ".workspace").mkdir(parents=True)
     for number in range(1, FEW + 51):
@@ -75,7 +75,7 @@ def test_a_title_and_a_status_that_another_program_changed_are_shown_at_once(tmp
 
 
 @pytest.mark.req("FLOW-08", "FIND-03")
-def test_a_session_that_another_program_puts_into_a_plain_folder_is_found_at_once(tmp_path: Path) -> None:
+def test_a_session_added_to_a_plain_folder_is_found_at_once(tmp_path: Path) -> None:
     work = tmp_path / "work"
     (work / ".workspace").mkdir(parents=True)
     for number in range(1, FEW + 21):
@@ -91,16 +91,16 @@ def test_a_session_that_another_program_puts_into_a_plain_folder_is_found_at_onc
         return {row["id"] for row in done.json}
 
     assert len(listed()) == FEW + 20
-    made = session(work, 901).parent  # written elsewhere, then put in place
+    made = session(work, 901).parent  # written elsewhere, then moved into place
     made.rename(plain / ".session")
     made.parent.rmdir()
     assert plain.name in listed()
-    # Taken out and put back: its folder stays, so nothing but the folder itself tells of it.
+    # Moved out and back: only the folder itself shows the change.
     (plain / ".session").rename(tmp_path / "aside")
     assert plain.name not in listed()
     (tmp_path / "aside").rename(plain / ".session")
     assert plain.name in listed()
-    # Written in place, file by file, with a look in between.
+    # Written in place, file by file, with a list in between.
     other = work / "conversations" / "2026-01-06" / "902-brainstorm-slow"
     other.mkdir()
     assert other.name not in listed()
@@ -112,7 +112,7 @@ def test_a_session_that_another_program_puts_into_a_plain_folder_is_found_at_onc
 
 @pytest.mark.req("FLOW-01", "FLOW-08")
 def test_a_resume_carries_what_a_killed_tool_wrote_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program that is killed runs no hook: its transcript is all that knows of the last words."""
+    """A killed program runs no hook: only its transcript has the last messages."""
     work = committed_workspace(tmp_path / "work", monkeypatch)
     talk = ClaudeTalk(work)
     talk.prompt("/workspace.brainstorm Herons at the pond")
@@ -131,7 +131,7 @@ def test_a_resume_carries_what_a_killed_tool_wrote_last(tmp_path: Path, monkeypa
 
 
 @pytest.mark.req("FLOW-03", "FLOW-08")
-def test_a_resume_says_that_the_last_words_could_not_be_captured(
+def test_a_resume_says_if_the_last_messages_could_not_be_captured(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     work = committed_workspace(tmp_path / "work", monkeypatch)

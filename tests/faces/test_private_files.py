@@ -1,4 +1,4 @@
-"""Files of ours are the user's alone whatever the umask, and an export to a terminal cannot control it."""
+"""Our files are private whatever the umask, and an export to a terminal cannot control it."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_index_and_cache_are_private_whatever_the_umask(tmp_path: Path, home: Pa
     _run(umask, "import", cwd=project)
     _run(umask, "list", cwd=project)
     assert "herons sleep" in _run(umask, "search", "herons", cwd=project)
-    # The files beside a database exist only while somebody has it open.
+    # SQLite's WAL files exist only while the database is open.
     databases = list(cache.rglob("*.db"))
     assert databases
     held = [sqlite3.connect(path) for path in databases]
@@ -68,7 +68,7 @@ def test_index_and_cache_are_private_whatever_the_umask(tmp_path: Path, home: Pa
     finally:
         for connection in held:
             connection.close()
-    # What an older version left open is shut by the next writer.
+    # The next writer fixes permissions that an older version left too open.
     for path in cache.rglob("*"):
         if path.is_file():
             path.chmod(0o644)
@@ -96,7 +96,7 @@ def test_an_export_is_safe_on_a_terminal_and_data_in_a_pipe(tmp_path: Path, form
 
 
 def _on_a_terminal(command: list[str], folder: Path) -> str:
-    """Everything that a command writes to a terminal, byte for byte."""
+    """Return everything a command writes to a terminal."""
     ours, theirs = os.openpty()
     process = subprocess.Popen(command, cwd=folder, stdin=theirs, stdout=theirs, stderr=subprocess.DEVNULL)
     os.close(theirs)

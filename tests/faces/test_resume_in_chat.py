@@ -1,4 +1,4 @@
-"""`/workspace.resume` in a chat, by its hooks and its command alone: what is attached, listed, woken and branched."""
+"""`/workspace.resume` inside a tool, through its hooks and command: attaching, lists, waking and branches."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cortext.model.message import Message, thread
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext, git
@@ -23,7 +23,7 @@ SECOND = "002-plan-a-pond"
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace with two conversations that were held in chats which ended."""
+    """Create a workspace with two conversations whose chats have ended."""
     folder = committed_workspace(tmp_path / "w", monkeypatch)
     for command, question, answer in (
         ("/workspace.brainstorm API design", "REST or GraphQL?", "REST, because it is simple."),
@@ -45,7 +45,7 @@ def _row(workspace: Path, name: str) -> dict[str, Any]:
 
 
 def _log(workspace: Path, name: str) -> list[Message]:
-    world = Wiring(str(workspace))
+    world = Stores(str(workspace))
     return list(world.workspace_store().store.read(name))
 
 
@@ -61,20 +61,20 @@ def _numbered(text: str) -> list[str]:
 def test_numbers_stay_valid_and_a_second_resume_switches(workspace: Path) -> None:
     chat = _chat(workspace)
     assert _numbered(chat.resume()) == ["A pond", "API design"]
-    # Meanwhile the order of the list changes: number 2 is still what was shown as such.
+    # The order of the list changes meanwhile, but number 2 is still the one shown as 2.
     other = _chat(workspace)
     other.resume(FIRST)
     other.say("Said in the other chat", "Yes.")
     other.end()
-    told = chat.resume("2")
-    assert f"attached this chat to {FIRST}" in told
-    assert "REST, because it is simple." in told
+    answer = chat.resume("2")
+    assert f"attached this chat to {FIRST}" in answer
+    assert "REST, because it is simple." in answer
     assert _row(workspace, FIRST)["status"] == "active"
     chat.say("What about pagination?", "Cursors.")
 
-    told = chat.resume("1")
-    assert f"attached this chat to {SECOND}" in told
-    assert f"{FIRST}, which was held here until now, is saved and paused." in told
+    answer = chat.resume("1")
+    assert f"attached this chat to {SECOND}" in answer
+    assert f"{FIRST}, which was held here until now, is saved and paused." in answer
     chat.say("And how wide?", "Three metres.")
     assert (_row(workspace, FIRST)["status"], _row(workspace, SECOND)["status"]) == ("paused", "active")
     said = chat.prompt("/workspace.stop-conversation")
@@ -86,19 +86,19 @@ def test_numbers_stay_valid_and_a_second_resume_switches(workspace: Path) -> Non
     assert "And how wide?" in second and "And how wide?" not in first
     assert "And how wide?" in git(workspace, "show", "HEAD")
     assert not any("RESUMED CONVERSATION" in text for text in first + second)
-    # Nobody who only asked is ever listed, by number or by words.
+    # A chat that only asked is never listed.
     third = _chat(workspace)
     assert sorted(_numbered(third.resume())) == ["A pond", "API design"]
     assert "no conversation matches '3'" in third.resume("3")
 
 
 @pytest.mark.req("FLOW-01")
-def test_a_chat_outside_conversations_is_resumed_and_stopped_like_one(workspace: Path) -> None:
+def test_a_chat_outside_a_conversation_can_be_resumed_and_stopped(workspace: Path) -> None:
     plain = _chat(workspace)
     plain.say("Where do herons sleep?", "In trees.")
     plain.end()
     name = f"claude-{plain.key}"
-    assert _row(workspace, name)["status"] == "paused", "a chat that nobody resumed is not made active"
+    assert _row(workspace, name)["status"] == "paused", "a chat that was not resumed does not become active"
     chat = _chat(workspace)
     assert _numbered(chat.resume())[0] == "Where do herons sleep?"
     assert "In trees." in chat.resume("1")
@@ -110,7 +110,7 @@ def test_a_chat_outside_conversations_is_resumed_and_stopped_like_one(workspace:
 
 
 @pytest.mark.req("FLOW-01", "FLOW-07")
-def test_chats_that_only_ran_our_commands_are_in_no_list(workspace: Path) -> None:
+def test_chats_that_only_ran_our_commands_are_not_listed(workspace: Path) -> None:
     asking = _chat(workspace)
     asking.resume()
     asking.end()
@@ -133,14 +133,14 @@ def test_chats_that_only_ran_our_commands_are_in_no_list(workspace: Path) -> Non
     shown = cortext("list", cwd=workspace).out
     assert "heron" in cortext("show", talked, cwd=workspace).out
     assert talked in shown and not any(name in shown for name in hidden)
-    # Whoever names one means it; and once something is said in it, it is a chat like any other.
+    # It can still be named; and with a message in it, it is a chat like any other.
     assert "/workspace.stop-conversation" in cortext("show", f"claude-{lost.key}", cwd=workspace).out
     lost.say("By the way: how deep is the pond?", "One metre.")
     assert f"claude-{lost.key}" in listed("list")
 
 
 @pytest.mark.req("FLOW-08")
-def test_the_list_of_the_version_before_is_taken_over(workspace: Path) -> None:
+def test_the_state_of_the_previous_version_is_migrated(workspace: Path) -> None:
     chat = _chat(workspace)
     chat.resume(FIRST)
     cortext("list", cwd=workspace)
@@ -150,27 +150,27 @@ def test_the_list_of_the_version_before_is_taken_over(workspace: Path) -> None:
     with closing(sqlite3.connect(path)) as database:
         database.executescript("ALTER TABLE session DROP COLUMN asked; PRAGMA user_version = 8;")
     assert f"claude-{chat.key}" not in cortext("list", cwd=workspace).out
-    chat.say("And versioning?", "In the path.")  # the chat is still known to be part of the conversation
+    chat.say("And versioning?", "In the path.")  # the chat is still attached to the conversation
     assert "In the path." in _words(workspace, FIRST)
 
 
 @pytest.mark.req("FLOW-01")
-def test_completed_and_changed_are_said_first(workspace: Path) -> None:
+def test_a_completed_status_and_a_changed_command_are_reported_first(workspace: Path) -> None:
     assert cortext("complete", FIRST, cwd=workspace).code == 0
     command = workspace / ".workspace" / "commands" / "brainstorm.md"
     command.write_text("# Another text\n\nTopic: {arguments}\n", encoding="utf-8")
     chat = _chat(workspace)
-    told = chat.resume(FIRST)
-    assert "was marked as completed, so it was not resumed" in told
-    assert "REST, because it is simple." not in told
+    answer = chat.resume(FIRST)
+    assert "was marked as completed, so it was not resumed" in answer
+    assert "REST, because it is simple." not in answer
     assert _row(workspace, FIRST)["status"] == "completed"
-    told = chat.resume(f"{FIRST} --force")
-    assert "the text of /workspace.brainstorm has changed; the current one is used" in told
+    answer = chat.resume(f"{FIRST} --force")
+    assert "the text of /workspace.brainstorm has changed; the current one is used" in answer
     assert _row(workspace, FIRST)["status"] == "active"
 
 
 @pytest.mark.req("FLOW-01", "FLOW-03")
-def test_the_shell_says_that_a_conversation_is_going_on_in_a_tool(
+def test_the_shell_says_that_a_conversation_is_active_in_a_tool(
     workspace: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     dry = ("resume", FIRST, "--ai", "codex", "--dry-run")
@@ -195,8 +195,8 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
     one, two = _chat(workspace), _chat(workspace)
     one.resume(FIRST)
     one.say("One asks", "One is answered")
-    told = two.resume(FIRST)
-    assert "it is active in Claude Code, last active just now" in told
+    answer = two.resume(FIRST)
+    assert "it is active in Claude Code, last active just now" in answer
     two.say("Two asks", "Two is answered")
     one.say("One asks again", "One is answered again")
     two.say("Two asks again", "Two is answered again")
@@ -211,7 +211,7 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
     until = next(place for place, message in enumerate(messages) if message.content == "One is answered again")
     other = [message.content for message in thread(messages[: until + 1])]
     assert "One asks again" in other and "Two asks" not in other
-    # The end of one does not pause what goes on in the other.
+    # The end of one chat does not pause the other.
     one.end()
     assert _row(workspace, FIRST)["status"] == "active"
     two.end()
@@ -219,9 +219,9 @@ def test_two_tools_at_once_are_two_branches(workspace: Path) -> None:
 
 
 @pytest.mark.req("FLOW-01", "FLOW-03")
-def test_the_tools_own_start_makes_a_conversation_active(workspace: Path) -> None:
-    """What `cortext resume` hands over is only noted; the hook of the tool that really starts sets the status."""
-    world = Wiring(str(workspace))
+def test_the_start_of_the_tool_makes_a_conversation_active(workspace: Path) -> None:
+    """`cortext resume` only records the session; the hook of the tool that really starts sets the status."""
+    world = Stores(str(workspace))
     place = world.workspace_store()
     for event, said in (("SessionStart", ""), ("Stop", "Said without any other hook")):
         chat = _chat(workspace)
@@ -240,7 +240,7 @@ def test_the_tools_own_start_makes_a_conversation_active(workspace: Path) -> Non
 
 
 @pytest.mark.req("FLOW-01", "SESS-010")
-def test_resume_session_attaches_the_chat_that_surely_asks_and_no_other(workspace: Path) -> None:
+def test_resume_session_attaches_only_an_unambiguous_chat(workspace: Path) -> None:
     chat, idle = _chat(workspace), _chat(workspace)
     idle.say("Nothing to do with it", "No.")
     pond = Pond(Path(os.environ["HOME"]), workspace)
@@ -248,10 +248,10 @@ def test_resume_session_attaches_the_chat_that_surely_asks_and_no_other(workspac
         chat.prompt("Let us go on with the API.")
         listed = client("resume_session")
         assert [row["title"] for row in listed.data["sessions"]] == ["Nothing to do with it", "A pond", "API design"]
-        told = client("resume_session", id="3")
-        assert told.data["attached"] is True
-        assert f"attached this chat to {FIRST}" in told.text
-        assert "REST, because it is simple." in told.data["packet"]
+        answer = client("resume_session", id="3")
+        assert answer.data["attached"] is True
+        assert f"attached this chat to {FIRST}" in answer.text
+        assert "REST, because it is simple." in answer.data["packet"]
         chat.answer("Picked up.")
         chat.say("What about pagination?", "Cursors.")
         assert _row(workspace, FIRST)["status"] == "active"
@@ -260,10 +260,10 @@ def test_resume_session_attaches_the_chat_that_surely_asks_and_no_other(workspac
         assert saved.data["session"]["id"] == FIRST
         assert "What about pagination?" in git(workspace, "show", "HEAD")
 
-        # Two are at work: it could be either, so it is neither, and the answer says so.
+        # Two chats are working: it could be either, so neither is attached, and the answer says so.
         chat.prompt("One more thing")
         idle.prompt("Resume the pond")
-        told = client("resume_session", id=SECOND)
-        assert told.data["attached"] is False
-        assert "NOT attached" in told.text
+        answer = client("resume_session", id=SECOND)
+        assert answer.data["attached"] is False
+        assert "NOT attached" in answer.text
         assert _row(workspace, SECOND)["status"] == "paused"

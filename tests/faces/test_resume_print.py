@@ -1,4 +1,4 @@
-"""`resume --print`: the packet as text and as JSON, and words that are not understood."""
+"""`resume --print`: the packet as text and as JSON, and usage errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(tmp_path: Path) -> Path:
             Message(role="tool", parts=[Part(type="tool_result", call_id=call.id, output="größer → 3")]),
             Message(role="assistant", content="Three tries."),
         )
-    assert cortext("list", cwd=made).code == 0  # from now on nothing has to be read again
+    assert cortext("list", cwd=made).code == 0  # builds the list, so that nothing has to be read again
     return made
 
 

@@ -1,4 +1,4 @@
-"""`cortext search`, `similar`, `index` and the filters of `list`, as people and scripts use them."""
+"""`cortext search`, `similar`, `index` and the filters of `list`, for people and scripts."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def world(tmp_path: Path) -> World:
 
 
 @pytest.mark.req("FIND-01", "FIND-02", "SAFE-01")
-def test_search_for_people(world: World) -> None:
+def test_search_prints_sessions_with_highlighted_messages(world: World) -> None:
     done = cortext("search", "three", "tries", cwd=world.root)
     assert done.code == 0
     lines = done.out.splitlines()
@@ -53,11 +53,11 @@ def test_search_for_people(world: World) -> None:
     assert "cortext resume ID" in done.err
     lit = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
     assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in lit
-    assert "␛[31ma clear" in lit  # what a message holds is never a colour
+    assert "␛[31ma clear" in lit  # escape codes in a message are shown, not executed
 
 
 @pytest.mark.req("FIND-01")
-def test_search_for_scripts(world: World) -> None:
+def test_search_json_has_the_documented_fields(world: World) -> None:
     hits = cortext("search", "retry", "--exact", "--json", cwd=world.root).json
     assert {hit["session"]["id"] for hit in hits} == {"one", "two"}
     for hit in hits:
@@ -70,7 +70,7 @@ def test_search_for_scripts(world: World) -> None:
 
 
 @pytest.mark.req("FIND-01", "LOOK-01")
-def test_search_filters_and_exclusions_on_the_command_line(world: World) -> None:
+def test_search_options_filter_and_exclude(world: World) -> None:
     def ids(*words: str) -> list[str]:
         return [hit["session"]["id"] for hit in cortext("search", *words, "--exact", "--json", cwd=world.root).json]
 
@@ -102,13 +102,13 @@ def test_list_filters_and_orders(world: World) -> None:
 
 
 @pytest.mark.req("FIND-02")
-def test_similar(world: World) -> None:
+def test_similar_finds_sessions_about_the_same_subject(world: World) -> None:
     assert cortext("similar", "one", "--json", cwd=world.root).json[0]["session"]["id"] == "two"
     assert cortext("similar", "nobody", cwd=world.root).code == 1
 
 
 @pytest.mark.req("STORE-01", "LOOK-02")
-def test_the_index_can_be_looked_at_made_anew_and_deleted(world: World) -> None:
+def test_the_index_can_be_inspected_rebuilt_and_deleted(world: World) -> None:
     cortext("search", "retry", cwd=world.root)
     status = cortext("index", "status", "--json", cwd=world.root).json
     assert (status["sessions"], status["messages"], status["embedded"], status["behind"]) == (2, 3, 3, False)
@@ -127,7 +127,7 @@ def test_the_index_can_be_looked_at_made_anew_and_deleted(world: World) -> None:
 
 @pytest.mark.req("FIND-02")
 @pytest.mark.parametrize("columns", [0, 20, 40, 90])
-def test_a_snippet_is_folded_at_blanks_and_loses_nothing(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_snippet_wraps_at_spaces_and_loses_nothing(columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", str(columns) if columns else "")
     monkeypatch.setenv("NO_COLOR", "1")
     text = "a heron stands still in the shallow water until 魚 comes by, and then it is very quick indeed " * 3
@@ -143,7 +143,7 @@ def test_a_snippet_is_folded_at_blanks_and_loses_nothing(columns: int, monkeypat
 
 @pytest.mark.req("FIND-02")
 @pytest.mark.parametrize("columns", [60, 80, 100])
-def test_the_lines_of_a_hit_are_broken_between_words(world: World, columns: int) -> None:
+def test_the_lines_of_a_hit_wrap_between_words(world: World, columns: int) -> None:
     name = "claude-0a1b2c3d-4e5f-6789-abcd-ef0123456789"
     title = "A heron, two storks and forty geese at the pond behind the old mill, counted in spring"
     world.store.create(Session(id=name, title=title))
@@ -151,12 +151,12 @@ def test_the_lines_of_a_hit_are_broken_between_words(world: World, columns: int)
     done = cortext("search", "seventeen", cwd=world.root, env={"COLUMNS": str(columns), "NO_COLOR": "1"})
     lines = done.out.splitlines()
     assert all(len(line) <= columns for line in lines), done.out
-    assert any(name in line for line in lines), "whole, to be copied"
+    assert any(name in line for line in lines), "complete, so that it can be copied"
     assert title in " ".join(done.out.split())
 
 
 @pytest.mark.req("FIND-02")
-def test_words_that_nobody_said_are_told_before_what_is_near_in_meaning(world: World) -> None:
+def test_missing_words_are_reported_before_results_by_meaning(world: World) -> None:
     world.store.create(Session(id="three", title="Pets"))
     world.store.append(
         "three",

@@ -1,4 +1,4 @@
-"""The scenarios of the workspace documents, with the real command in a real git repository."""
+"""The scenarios of the workspace specification, with the real command in a real git repository."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.cli import Ran, committed_workspace, cortext, git
 
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A workspace for Claude Code, committed."""
+    """Create and commit a workspace for Claude Code."""
     return committed_workspace(tmp_path / "w", monkeypatch)
 
 
@@ -45,7 +45,7 @@ def _brainstorm(workspace: Path) -> ClaudeTalk:
 
 
 @pytest.mark.req("SESS-007", "TOOL-05")
-def test_a_command_makes_the_conversation_before_the_model_is_asked(workspace: Path) -> None:
+def test_a_command_creates_the_conversation_before_the_model_is_asked(workspace: Path) -> None:
     talk = ClaudeTalk(workspace)
     said = talk.hook("UserPromptSubmit", prompt="/workspace.brainstorm API design")
     folder = _session(workspace).parent
@@ -59,7 +59,7 @@ def test_a_command_makes_the_conversation_before_the_model_is_asked(workspace: P
 
 
 @pytest.mark.req("SESS-007", "TOOL-05")
-def test_the_same_hook_fired_twice_makes_one_conversation(workspace: Path) -> None:
+def test_the_same_hook_fired_twice_creates_one_conversation(workspace: Path) -> None:
     talk = ClaudeTalk(workspace)
     for _ in range(3):
         talk.hook("UserPromptSubmit", prompt="/workspace.brainstorm API design")
@@ -67,7 +67,7 @@ def test_the_same_hook_fired_twice_makes_one_conversation(workspace: Path) -> No
 
 
 @pytest.mark.req("SESS-001a", "SESS-001c", "SESS-001d")
-def test_closing_the_tool_saves_the_real_words_and_pauses(workspace: Path) -> None:
+def test_closing_the_tool_saves_the_messages_and_pauses(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     talk.end()
     assert _metadata(workspace)["status"] == "paused"
@@ -83,7 +83,7 @@ def test_closing_the_tool_saves_the_real_words_and_pauses(workspace: Path) -> No
 
 
 @pytest.mark.req("SESS-001b", "SESS-009")
-def test_the_session_holds_what_makes_the_agent_again(workspace: Path) -> None:
+def test_the_session_has_what_is_needed_to_recreate_the_agent(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     talk.end()
     fields = _metadata(workspace)
@@ -106,7 +106,7 @@ def test_the_session_holds_what_makes_the_agent_again(workspace: Path) -> None:
 
 
 @pytest.mark.req("SESS-002a")
-def test_stop_confirms_with_title_place_and_the_way_back(workspace: Path) -> None:
+def test_stop_confirms_title_stopping_point_and_how_to_resume(workspace: Path) -> None:
     _brainstorm(workspace)
     done = cortext("stop", cwd=workspace)
     assert done.code == 0
@@ -119,7 +119,7 @@ def test_stop_confirms_with_title_place_and_the_way_back(workspace: Path) -> Non
 
 
 @pytest.mark.req("SESS-002a", "TOOL-05")
-def test_the_stop_command_in_the_tool_saves_by_its_hook(workspace: Path) -> None:
+def test_the_stop_command_in_the_tool_saves_through_its_hook(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     said = talk.hook("UserPromptSubmit", prompt="/workspace.stop-conversation")
     assert "Session saved." in said.out
@@ -128,7 +128,7 @@ def test_the_stop_command_in_the_tool_saves_by_its_hook(workspace: Path) -> None
 
 
 @pytest.mark.req("SESS-003a", "SESS-004c")
-def test_resumable_conversations_are_listed_the_last_active_first(workspace: Path) -> None:
+def test_resumable_conversations_are_listed_most_recent_first(workspace: Path) -> None:
     _brainstorm(workspace).end()
     cortext("new", "debug", "Auth token expiry", cwd=workspace)
     done = cortext("resume", cwd=workspace)
@@ -145,7 +145,7 @@ def test_resumable_conversations_are_listed_the_last_active_first(workspace: Pat
 
 
 @pytest.mark.req("SESS-003b", "SESS-003c", "SAFE-03")
-def test_the_packet_is_the_command_the_block_and_every_message(workspace: Path) -> None:
+def test_the_packet_has_the_command_the_block_and_every_message(workspace: Path) -> None:
     _brainstorm(workspace).end()
     packet = cortext("resume", "1", "--print", cwd=workspace).out
     command = (workspace / ".workspace" / "commands" / "brainstorm.md").read_text(encoding="utf-8")
@@ -164,7 +164,7 @@ def test_the_packet_is_the_command_the_block_and_every_message(workspace: Path) 
 
 
 @pytest.mark.req("SESS-003d")
-def test_a_changed_command_is_used_and_told(workspace: Path) -> None:
+def test_a_changed_command_is_used_and_reported(workspace: Path) -> None:
     _brainstorm(workspace).end()
     command = workspace / ".workspace" / "commands" / "brainstorm.md"
     command.write_text("# A new way to brainstorm\n\nTopic: {arguments}\n", encoding="utf-8")
@@ -174,7 +174,7 @@ def test_a_changed_command_is_used_and_told(workspace: Path) -> None:
 
 
 @pytest.mark.req("SESS-003d")
-def test_missing_tools_are_told_by_name(workspace: Path) -> None:
+def test_missing_tools_are_reported_by_name(workspace: Path) -> None:
     _brainstorm(workspace).end()
     assert "MCP server" not in cortext("resume", "1", "--dry-run", cwd=workspace).out
     dry = cortext("resume", "1", "--ai", "codex", "--dry-run", cwd=workspace)
@@ -190,7 +190,7 @@ def test_nothing_to_resume_says_so_and_how_to_start(workspace: Path) -> None:
 
 
 @pytest.mark.req("SESS-003e", "SESS-004c")
-def test_a_filter_that_nothing_passes_does_not_say_that_there_is_nothing(workspace: Path) -> None:
+def test_an_empty_filter_result_does_not_claim_there_are_no_sessions(workspace: Path) -> None:
     cortext("new", "plan", "Database migration", cwd=workspace)
     for words in (["--list", "--type", "debug"], ["--type", "debug"], ["--list", "--status", "completed"]):
         assert cortext("resume", *words, cwd=workspace).out.startswith("No conversation matches.")
@@ -198,7 +198,7 @@ def test_a_filter_that_nothing_passes_does_not_say_that_there_is_nothing(workspa
 
 
 @pytest.mark.req("SESS-004a")
-def test_the_beginning_of_an_id_means_the_conversation_here(workspace: Path, tmp_path: Path) -> None:
+def test_an_id_prefix_means_the_conversation_of_this_workspace(workspace: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     for folder, kind in ((workspace, "plan"), (other, "debug")):
         assert cortext("init", str(folder), "--ai", "claude", cwd=tmp_path).code == 0
@@ -229,7 +229,7 @@ def test_plain_markdown_without_a_session_is_left_alone(workspace: Path) -> None
 @pytest.mark.parametrize(
     "words", [["001-brainstorm-api-design"], ["001"], ["api", "design"], ["apu", "desing"], ["GraphQL"]]
 )
-def test_a_conversation_is_found_by_id_prefix_words_typos_and_what_was_said(workspace: Path, words: list[str]) -> None:
+def test_a_conversation_is_found_by_prefix_words_typos_and_content(workspace: Path, words: list[str]) -> None:
     _brainstorm(workspace).end()
     cortext("new", "plan", "Holiday in Japan", cwd=workspace)
     done = cortext("resume", *words, "--dry-run", cwd=workspace)
@@ -239,7 +239,7 @@ def test_a_conversation_is_found_by_id_prefix_words_typos_and_what_was_said(work
 
 
 @pytest.mark.req("SESS-004b")
-def test_several_matches_ask_and_none_shows_the_nearest(workspace: Path) -> None:
+def test_several_matches_ask_and_no_match_shows_the_nearest(workspace: Path) -> None:
     cortext("new", "plan", "Database migration", cwd=workspace)
     cortext("new", "debug", "Database locks", cwd=workspace)
     several = cortext("resume", "database", cwd=workspace)
@@ -255,7 +255,7 @@ def test_several_matches_ask_and_none_shows_the_nearest(workspace: Path) -> None
 
 
 @pytest.mark.req("SESS-005a", "SESS-005c")
-def test_a_completed_conversation_is_resumed_only_by_force(workspace: Path) -> None:
+def test_a_completed_conversation_is_resumed_only_with_force(workspace: Path) -> None:
     _brainstorm(workspace)
     completed = cortext("complete", cwd=workspace)
     assert completed.code == 0
@@ -271,15 +271,15 @@ def test_a_completed_conversation_is_resumed_only_by_force(workspace: Path) -> N
     assert "completed" in done.err and "--force" in done.err
     opened = cortext("resume", "001", "--force", cwd=workspace, env=tool)
     assert opened.code == 0
-    assert _metadata(workspace)["status"] == "completed", "the program ended at once: nothing goes on"
+    assert _metadata(workspace)["status"] == "completed", "the program exited at once, so it is not active"
     key = opened.out.splitlines()[opened.out.splitlines().index("--resume") + 1]
     event = {"hook_event_name": "SessionStart", "session_id": key, "cwd": str(workspace), "source": "resume"}
     assert cortext("hook", "claude", cwd=workspace, stdin=json.dumps(event)).code == 0
-    assert _metadata(workspace)["status"] == "active", "the tool's own start makes it so"
+    assert _metadata(workspace)["status"] == "active", "the tool's start makes it active"
 
 
 def _fake_tool(folder: Path, name: str) -> dict[str, str]:
-    """A program of that name that only says how it was called."""
+    """Create a stub of that name that prints its arguments; return an environment with it on PATH."""
     place = folder.parent / "bin"
     place.mkdir(exist_ok=True)
     program = place / name
@@ -291,19 +291,19 @@ def _fake_tool(folder: Path, name: str) -> dict[str, str]:
 
 
 @pytest.mark.req("SESS-005b")
-def test_a_quiet_conversation_is_paused_and_told_at_the_next_sight(workspace: Path) -> None:
+def test_a_quiet_conversation_is_paused_and_reported_next_time(workspace: Path) -> None:
     _brainstorm(workspace)
-    assert cortext("sweep", cwd=workspace).out == "", "five minutes are not over"
+    assert cortext("sweep", cwd=workspace).out == "", "five minutes have not passed"
     quiet = cortext("sweep", "--minutes", "0", "--quiet", cwd=workspace)
     assert quiet.out == ""
     assert _metadata(workspace)["status"] == "paused"
-    told = cortext("list", "--here", cwd=workspace)
-    assert '"API design" was saved and paused after 0 quiet minutes' in told.err
-    assert "was saved" not in cortext("list", "--here", cwd=workspace).err, "told once"
+    listed = cortext("list", "--here", cwd=workspace)
+    assert '"API design" was saved and paused after 0 quiet minutes' in listed.err
+    assert "was saved" not in cortext("list", "--here", cwd=workspace).err, "reported once"
 
 
 @pytest.mark.req("SESS-005b")
-def test_any_command_sweeps_and_the_next_prompt_wakes_it(workspace: Path) -> None:
+def test_any_command_sweeps_and_the_next_prompt_reactivates(workspace: Path) -> None:
     (workspace / ".workspace" / "config.toml").write_text("[workspace]\npause_minutes = 0\n", encoding="utf-8")
     talk = _brainstorm(workspace)
     assert "paused after" in cortext("list", cwd=workspace).err
@@ -325,7 +325,7 @@ def test_natural_words_pause_after_the_answer(workspace: Path, words: str) -> No
 
 
 @pytest.mark.req("SESS-005d")
-def test_a_long_talk_gets_one_offer_and_a_no_is_respected(workspace: Path) -> None:
+def test_a_long_conversation_gets_one_offer_to_save(workspace: Path) -> None:
     (workspace / ".workspace" / "config.toml").write_text("[workspace]\noffer_after = 6\n", encoding="utf-8")
     talk = _brainstorm(workspace)
     talk.say("more", "yes")
@@ -345,7 +345,7 @@ def _last_commit(workspace: Path) -> tuple[str, list[str]]:
 
 
 @pytest.mark.req("SESS-006a")
-def test_stop_commits_the_conversation_with_its_session_and_only_that(workspace: Path) -> None:
+def test_stop_commits_only_the_conversation_with_its_session(workspace: Path) -> None:
     (workspace / "mine.txt").write_text("mine\n", encoding="utf-8")
     git(workspace, "add", "mine.txt")
     _brainstorm(workspace)
@@ -364,7 +364,7 @@ def test_stop_commits_the_conversation_with_its_session_and_only_that(workspace:
 
 
 @pytest.mark.req("SESS-006a")
-def test_a_session_that_alone_changed_is_a_session_update(workspace: Path) -> None:
+def test_a_commit_of_session_files_alone_is_a_session_update(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     cortext("stop", cwd=workspace)
     talk.say("One more thing", "Sure.")
@@ -373,7 +373,7 @@ def test_a_session_that_alone_changed_is_a_session_update(workspace: Path) -> No
 
 
 @pytest.mark.req("SESS-008")
-def test_prune_shows_first_and_keeps_everything_readable(workspace: Path) -> None:
+def test_prune_has_a_dry_run_and_keeps_everything_readable(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     talk.say(*[f"turn {number}" for number in range(8)])
     dry = cortext("prune", "001", "--keep", "4", "--dry-run", cwd=workspace)
@@ -390,7 +390,7 @@ def _texts(ran: Ran) -> list[str]:
 
 
 @pytest.mark.req("SESS-007")
-def test_a_fork_takes_the_messages_up_to_any_of_them(workspace: Path) -> None:
+def test_a_fork_copies_the_messages_up_to_a_number(workspace: Path) -> None:
     _brainstorm(workspace).end()
     made = cortext("fork", "001", "--at", "1", "--json", cwd=workspace).json
     assert made["message_count"] == 2
@@ -404,7 +404,7 @@ KEY = "sk-ant-api03-" + "Zx9Qw3Er7Ty1Ui5Op2As8Df4Gh6Jk0Lz" * 2
 
 
 @pytest.mark.req("SAFE-02")
-def test_a_secret_never_reaches_git_the_user_is_told_and_it_still_resumes(workspace: Path) -> None:
+def test_a_secret_never_reaches_git_and_the_session_still_resumes(workspace: Path) -> None:
     talk = _brainstorm(workspace)
     talk.say(f"my key is {KEY}, use it", "I will not repeat it.")
     done = cortext("stop", cwd=workspace)
@@ -417,7 +417,7 @@ def test_a_secret_never_reaches_git_the_user_is_told_and_it_still_resumes(worksp
 
 
 @pytest.mark.req("SAFE-02")
-def test_a_secret_that_another_program_wrote_is_masked_before_the_commit(workspace: Path) -> None:
+def test_a_secret_written_by_another_program_is_masked_before_commit(workspace: Path) -> None:
     _brainstorm(workspace)
     log = _session(workspace) / "messages.jsonl"
     with open(log, "a", encoding="utf-8") as file:
@@ -431,7 +431,7 @@ def test_a_secret_that_another_program_wrote_is_masked_before_the_commit(workspa
 
 
 @pytest.mark.req("SAFE-02")
-def test_the_unmasked_words_can_be_kept_outside_git(workspace: Path, home: Path) -> None:
+def test_unmasked_messages_can_be_kept_outside_git(workspace: Path, home: Path) -> None:
     settings = home / ".config" / "cortext"
     settings.mkdir(parents=True)
     (settings / "config.toml").write_text("[workspace]\nkeep_unmasked = true\n", encoding="utf-8")
@@ -446,7 +446,7 @@ def test_the_unmasked_words_can_be_kept_outside_git(workspace: Path, home: Path)
 
 
 @pytest.mark.req("SAFE-02")
-def test_an_export_is_masked_unless_asked_not_to(workspace: Path) -> None:
+def test_an_export_is_masked_unless_unmasked_is_given(workspace: Path) -> None:
     (workspace / ".workspace" / "config.toml").write_text("", encoding="utf-8")
     cortext("new", "plan", "Keys", cwd=workspace)
     log = _session(workspace) / "messages.jsonl"
@@ -461,7 +461,7 @@ def test_an_export_is_masked_unless_asked_not_to(workspace: Path) -> None:
 
 
 @pytest.mark.req("SAFE-04")
-def test_settings_of_a_repository_are_not_trusted_with_more_than_looks(workspace: Path) -> None:
+def test_a_repositorys_settings_are_limited_until_trusted(workspace: Path) -> None:
     config = workspace / ".workspace" / "config.toml"
     config.write_text(
         '[workspace]\nmask = false\npause_minutes = 7\n[session]\nsessions_dir = "/tmp/x"\n', encoding="utf-8"

@@ -1,4 +1,4 @@
-"""Small things that people met: each played as they met it."""
+"""Small reported problems, each reproduced as it was reported."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cortext.faces.mcp.specs import SPECS
+from cortext.faces.mcp.calls import SPECS
 from cortext.model.message import Message
 from cortext.model.session import Change
 from cortext.services.workspace.lifecycle import OWN_TOOLS
@@ -21,7 +21,7 @@ API = "001-brainstorm-api-design"
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace for Claude Code, with one conversation."""
+    """Create a workspace for Claude Code with one conversation."""
     folder = tmp_path / "workspace"
     assert cortext("init", str(folder), "--ai", "claude").code == 0
     assert cortext("new", "brainstorm", "API", "design", cwd=folder).code == 0
@@ -41,11 +41,11 @@ def _refused(done: Ran, words: str, code: int = 2) -> None:
     assert words in done.err and "Traceback" not in done.err, done.err
 
 
-# ── a fork ───────────────────────────────────────────────────────────────────────────────────────────
+# ── fork ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("FLOW-07")
-def test_a_fork_tells_only_of_what_it_took(workspace: Path) -> None:
+def test_a_fork_describes_only_the_messages_it_copied(workspace: Path) -> None:
     store = WorkspaceStore(str(workspace))
     store.update(
         API, Change(summary="They ended with the secret plan of step six.", summary_by="agent", summary_covers=6)
@@ -54,7 +54,7 @@ def test_a_fork_tells_only_of_what_it_took(workspace: Path) -> None:
     made = cortext("fork", "001", "--at", "1", "--json", cwd=workspace).json
     fork = _metadata(workspace, made["id"])
     assert made["id"].startswith("002-") and made["message_count"] == fork["message_count"] == 2
-    assert fork["status"] == "paused", "nobody talks in it yet"
+    assert fork["status"] == "paused", "no chat is attached yet"
     assert "secret plan" not in fork["context_summary"] and fork["summary_covers"] == 2
     assert fork["created_at"] <= fork["last_active"]
     assert fork["token_count"] > 0
@@ -64,11 +64,11 @@ def test_a_fork_tells_only_of_what_it_took(workspace: Path) -> None:
     assert "secret plan" in _metadata(workspace, whole["id"])["context_summary"], "nothing was left out"
 
 
-# ── numbers and titles that make no sense ────────────────────────────────────────────────────────────
+# ── invalid numbers and titles ────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("LOOK-01")
-def test_numbers_that_make_no_sense_are_refused(workspace: Path) -> None:
+def test_invalid_numbers_are_refused(workspace: Path) -> None:
     before = _metadata(workspace)
     for at in ("9999", "-1"):
         _refused(cortext("fork", "001", f"--at={at}", cwd=workspace), f"has no message {at}", 1)
@@ -144,7 +144,7 @@ def test_a_type_can_be_removed_and_its_conversations_stay(workspace: Path) -> No
 
 
 @pytest.mark.req("LOOK-01")
-def test_help_of_a_command_is_that_command_s(tmp_path: Path) -> None:
+def test_help_command_shows_the_help_of_that_command(tmp_path: Path) -> None:
     assert cortext("help", "fork", cwd=tmp_path).out == cortext("fork", "--help", cwd=tmp_path).out
     assert cortext("help", "mcp", cwd=tmp_path).out.startswith("usage: cortext mcp")
     _refused(cortext("help", "frok", cwd=tmp_path), "did you mean fork")
@@ -152,14 +152,14 @@ def test_help_of_a_command_is_that_command_s(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-007")
-def test_the_home_folder_becomes_no_repository_by_accident(home: Path) -> None:
+def test_the_home_folder_becomes_a_workspace_only_with_force(home: Path) -> None:
     before = sorted(os.listdir(home))
     for words in (["init"], ["init", str(home), "--ai", "claude"]):
         _refused(cortext(*words, cwd=home), "is your home folder")
     assert sorted(os.listdir(home)) == before
     assert cortext("init", "--force", "--ai", "claude", cwd=home).code == 0
     assert (home / ".git").is_dir()
-    assert cortext("init", "--ai", "claude", cwd=home).code == 0, "it is one already"
+    assert cortext("init", "--ai", "claude", cwd=home).code == 0, "it is already a workspace"
 
 
 @pytest.mark.req("SAFE-04")
@@ -173,11 +173,11 @@ def test_trust_shows_what_it_trusts(workspace: Path) -> None:
     assert "Trusted: " in done.out and "(none:" in cortext("trust", cwd=workspace).out
 
 
-# ── what a session says about itself ─────────────────────────────────────────────────────────────────
+# ── session metadata ─────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("SESS-001b")
-def test_the_tools_at_hand_are_noted_and_not_a_constant(workspace: Path) -> None:
+def test_the_available_tools_are_recorded_per_session(workspace: Path) -> None:
     assert sorted(OWN_TOOLS) == sorted(SPECS)
     own = [f"mcp__cortext__{name}" for name in SPECS]
     assert sorted(_metadata(workspace)["agent_config"]["tools"]) == sorted(own)
@@ -198,7 +198,7 @@ def test_the_tools_at_hand_are_noted_and_not_a_constant(workspace: Path) -> None
 
 
 @pytest.mark.req("SESS-001b")
-def test_a_summary_that_another_program_wrote_stays(workspace: Path) -> None:
+def test_a_summary_written_by_another_program_stays(workspace: Path) -> None:
     [path] = workspace.glob(f"conversations/*/{API}/.session/session.json")
     fields = json.loads(path.read_text(encoding="utf-8"))
     fields = {name: value for name, value in fields.items() if not name.startswith("summary_")}

@@ -28,9 +28,9 @@ def _row(**fields: object) -> Row:
 
 @pytest.mark.req("LOOK-01")
 def test_the_counts_as_json_and_plain(pond: Pond) -> None:
-    told = cortext("stats", "--json", "--days", "3650", cwd=pond.folder, env=pond.env)
-    assert told.code == 0, told.err
-    counts = told.json
+    done = cortext("stats", "--json", "--days", "3650", cwd=pond.folder, env=pond.env)
+    assert done.code == 0, done.err
+    counts = done.json
     assert (counts["sessions"], counts["messages"]) == (5, ALL)
     assert counts["first"] == TANK[0].timestamp
     assert counts["last_active"] == KNOTS[-1].timestamp
@@ -49,13 +49,13 @@ def test_the_counts_as_json_and_plain(pond: Pond) -> None:
     assert "█" not in plain and "\x1b" not in plain
 
 
-def test_a_chart_on_a_screen(pond: Pond) -> None:
+def test_a_terminal_gets_a_chart(pond: Pond) -> None:
     on_screen = cortext("stats", "--days", "60", cwd=pond.folder, env={**pond.env, "COLUMNS": "80"})
     assert "60 days" in on_screen.out
     assert on_screen.code == 0
 
 
-def test_nothing_and_nonsense(tmp_path: Path) -> None:
+def test_no_sessions_and_invalid_options_are_handled(tmp_path: Path) -> None:
     nowhere = Pond(tmp_path / "home", tmp_path / "nowhere")
     for folder in nowhere:
         folder.mkdir()
@@ -76,7 +76,7 @@ def test_days_are_counted_back_from_today_in_utc() -> None:
     assert [name for name, _ in ranked(stats.tools)] == ["claude"]
 
 
-def test_the_chart_shows_every_day_that_has_something() -> None:
+def test_the_chart_shows_every_day_with_messages() -> None:
     lines = chart([0, 1, 500, 1000], 1000, height=2)
     assert lines == ["   █", " ▁██"]
     assert chart([0, 0], 5) == [""] * 5

@@ -1,4 +1,4 @@
-"""A workspace of a stranger's, cloned: its registry and its manifest must not reach the user's other files."""
+"""A cloned untrusted workspace: its registry and manifest must not reach the user's other files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.cli import cortext
 
 @pytest.fixture
 def workspace(tmp_path: Path) -> Path:
-    """A workspace for all four tools."""
+    """Create a workspace for all four tools."""
     folder = tmp_path / "workspace"
     done = cortext("init", str(folder), "--ai", "claude,gemini,opencode,codex")
     assert done.code == 0, done.err
@@ -29,7 +29,7 @@ SECRET = "-----BEGIN KEY-----"
 
 
 def _register(folder: Path, kind: str, **fields: str) -> None:
-    """What a stranger's repository could have in its registry."""
+    """Add a hostile entry to the registry."""
     path = folder / ".workspace/registry.json"
     known = json.loads(path.read_text(encoding="utf-8"))
     known["types"].setdefault(kind, {"command": f"/workspace.{kind}"}).update(fields)
@@ -39,7 +39,7 @@ def _register(folder: Path, kind: str, **fields: str) -> None:
 @pytest.mark.req("SESS-007", "SAFE-04")
 @pytest.mark.parametrize("way", ["../secret", "link.md", "folder/secret"])
 @pytest.mark.parametrize("field", ["command_file", "template"])
-def test_a_registry_cannot_have_other_files_of_the_user_kept(workspace: Path, field: str, way: str) -> None:
+def test_a_registry_cannot_expose_other_files_of_the_user(workspace: Path, field: str, way: str) -> None:
     (workspace.parent / "secret").write_text(SECRET, encoding="utf-8")
     (workspace / "link.md").symlink_to("../secret")
     (workspace / "folder").symlink_to("..")
@@ -57,9 +57,7 @@ def test_a_registry_cannot_have_other_files_of_the_user_kept(workspace: Path, fi
 @pytest.mark.req("SESS-007", "SAFE-04")
 @pytest.mark.parametrize("command", ["upgrade", "uninstall"])
 @pytest.mark.parametrize("way", ["command", "manifest", "link"])
-def test_a_strangers_workspace_cannot_have_files_outside_written_or_removed(
-    workspace: Path, command: str, way: str
-) -> None:
+def test_an_untrusted_workspace_cannot_write_or_delete_outside(workspace: Path, command: str, way: str) -> None:
     other = workspace.parent / "outside"
     other.mkdir()
     (other / "mine.md").write_text("mine\n", encoding="utf-8")
@@ -81,7 +79,7 @@ def test_a_strangers_workspace_cannot_have_files_outside_written_or_removed(
         assert _tree(workspace) == before
 
 
-# What init, upgrade and uninstall manage in a project, for all four tools: files and the folders that they lie in.
+# The files and folders that init, upgrade and uninstall manage in a project, for all four tools.
 MANAGED = [
     ".gitattributes",
     "opencode.json",
@@ -110,7 +108,7 @@ MANAGED = [
 
 
 def _private(folder: Path) -> Path:
-    """The user's own files, each name of which a link may point to."""
+    """Create the user's private files, the targets of links."""
     folder.mkdir()
     for name in ("hooks.json", "settings.json", "registry.json", "installed.json"):
         (folder / name).write_text(json.dumps({"private": SECRET}), encoding="utf-8")
@@ -119,8 +117,8 @@ def _private(folder: Path) -> Path:
     return folder
 
 
-def _point_out(path: Path, private: Path) -> None:
-    """Put a link to the user's own files in place of a file or folder of the repository."""
+def _link_out(path: Path, private: Path) -> None:
+    """Replace a file or folder of the repository with a link to the user's private files."""
     is_folder = path.is_dir() or (not path.exists() and "." not in path.name[1:])
     if path.is_dir():
         shutil.rmtree(path)
@@ -130,8 +128,8 @@ def _point_out(path: Path, private: Path) -> None:
     path.symlink_to(private if is_folder else there if there.exists() else private / "id_rsa")
 
 
-def _held_by(folder: Path) -> bytes:
-    """Everything that a repository holds itself: what its links point to is not in it."""
+def _contents(folder: Path) -> bytes:
+    """Return the bytes of all files of a repository, without link targets."""
     files = (path for path in sorted(folder.rglob("*")) if ".git" not in path.relative_to(folder).parts)
     return b"".join(path.read_bytes() for path in files if path.is_file() and not path.is_symlink())
 
@@ -142,10 +140,10 @@ def test_init_upgrade_and_uninstall_follow_no_link_out_of_the_repository(tmp_pat
     private = _private(tmp_path / "private")
     fresh = tmp_path / "fresh"
     fresh.mkdir()
-    _point_out(fresh / name, private)
+    _link_out(fresh / name, private)
     used = tmp_path / "used"
     assert cortext("init", str(used), "--ai", "claude,gemini,opencode,codex").code == 0
-    _point_out(used / name, private)
+    _link_out(used / name, private)
     before = _tree(private)
     for folder, words in (
         (fresh, ("init", "--ai", "claude,gemini,opencode,codex")),
@@ -154,22 +152,22 @@ def test_init_upgrade_and_uninstall_follow_no_link_out_of_the_repository(tmp_pat
         (used, ("uninstall",)),
     ):
         listed = sorted(path.relative_to(folder) for path in folder.rglob("*") if ".git" not in path.parts)
-        contents = _held_by(folder)
+        contents = _contents(folder)
         done = cortext(*words, cwd=folder)
         assert _tree(private) == before, words
-        assert SECRET.encode() not in _held_by(folder), words
+        assert SECRET.encode() not in _contents(folder), words
         assert SECRET not in done.out + done.err
         if words[0] == "type":
-            continue  # refused or not by what it touches; an added type is the user's own
+            continue  # may be refused or not, depending on what it touches; an added type is the user's own
         assert done.code in (6, 7), (words, done)
         assert "nothing was changed" in " ".join(done.err.split()), done.err
         assert "link" in done.err and "replace the link" in " ".join(done.err.split()), done.err
-        assert _held_by(folder) == contents, words
+        assert _contents(folder) == contents, words
         assert sorted(path.relative_to(folder) for path in folder.rglob("*") if ".git" not in path.parts) == listed
 
 
 @pytest.mark.req("SAFE-10", "SESS-007")
-def test_a_link_that_stays_in_the_repository_is_followed_and_stays(tmp_path: Path) -> None:
+def test_a_link_inside_the_repository_is_followed_and_preserved(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     (folder / "shared/claude").mkdir(parents=True)
     (folder / "shared/attributes").write_text("*.png binary\n", encoding="utf-8")
@@ -187,7 +185,7 @@ def test_a_link_that_stays_in_the_repository_is_followed_and_stays(tmp_path: Pat
 
 @pytest.mark.req("SAFE-10", "SESS-007")
 @pytest.mark.parametrize("way", ["registry", "manifest", "link"])
-def test_the_files_of_git_itself_are_no_part_of_a_workspace(workspace: Path, way: str) -> None:
+def test_the_files_of_git_itself_are_never_managed(workspace: Path, way: str) -> None:
     token = "https://user:hunter2hunter2@example.org/repository"
     config = workspace / ".git/config"
     config.write_text(f'{config.read_text(encoding="utf-8")}[remote "origin"]\n\turl = {token}\n', encoding="utf-8")
@@ -208,7 +206,7 @@ def test_the_files_of_git_itself_are_no_part_of_a_workspace(workspace: Path, way
     for command in ("upgrade", "uninstall"):
         done = cortext(command, cwd=workspace)
         assert done.code in (6, 7) or (way, command) == ("registry", "uninstall"), done
-        assert b"hunter2" not in _held_by(workspace)
+        assert b"hunter2" not in _contents(workspace)
         assert hook.exists()
         if way == "link":
             assert config.read_bytes() == before

@@ -1,4 +1,4 @@
-"""Tables are laid out a column at a time, because they can be long: the result is that of the plain way."""
+"""Tables are laid out column by column for speed; the result equals a cell-by-cell layout."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ WORDS = (
 )  # fmt: skip
 
 
-def plainly(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: tuple[str, ...]) -> str:
-    """The same table, cell by cell."""
+def cell_by_cell(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: tuple[str, ...]) -> str:
+    """Lay out the same table cell by cell."""
     shown = [[terminal.line(cell) for cell in row] for row in (heads, *rows)]
-    sizes = [max(width(row[place]) for row in shown) for place in range(len(heads))]
+    sizes = [max(width(row[index]) for row in shown) for index in range(len(heads))]
     lines = []
     for number, row in enumerate(shown):
-        for place in range(len(heads) - 1):
-            row[place] = pad(row[place], sizes[place])
+        for index in range(len(heads) - 1):
+            row[index] = pad(row[index], sizes[index])
         if columns():
             row[-1] = cut(row[-1], max(8, columns() - sum(sizes[:-1]) - 2 * (len(heads) - 1)))
         wanted = ["bold"] * len(heads) if not number else [*styles, *[""] * len(heads)][: len(heads)]
@@ -37,7 +37,7 @@ def plainly(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]], styles: tup
 @pytest.mark.parametrize("screen", ["", "30", "80"])
 @pytest.mark.parametrize("colour", ["", "1"])
 @pytest.mark.parametrize("count", [0, 1, 7, 3 * SAMPLE])
-def test_a_table_is_the_one_of_the_plain_way(
+def test_a_table_equals_the_cell_by_cell_layout(
     screen: str, colour: str, count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", screen)
@@ -50,32 +50,32 @@ def test_a_table_is_the_one_of_the_plain_way(
             (f"id-{number}", str(number % 3), chance.choice(("a", "日本", "\x1b[2J")), chance.choice(WORDS))
             for number in range(count)
         ]
-        if seed % 2:  # no column whose words come again and again
+        if seed % 2:  # no column with repeated values
             rows = [(row[0], row[3] + row[0], row[2] + row[0], row[0] + row[3]) for row in rows]
-        assert table(heads, rows, styles=("cyan", "", "dim")) == plainly(heads, rows, ("cyan", "", "dim"))
+        assert table(heads, rows, styles=("cyan", "", "dim")) == cell_by_cell(heads, rows, ("cyan", "", "dim"))
 
 
 @pytest.mark.req("SAFE-01")
-def test_one_hostile_cell_among_very_many_plain_ones_is_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_hostile_cell_among_many_is_made_safe(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("COLUMNS", raising=False)
-    for place in (0, 500, 999):
+    for index in (0, 500, 999):
         rows = [("same", f"title {number}") for number in range(1000)]
-        rows[place] = ("\x1b[2Jsame", f"title\x1b]0;owned\x07{place}")
+        rows[index] = ("\x1b[2Jsame", f"title\x1b]0;owned\x07{index}")
         shown = table(("ID", "TITLE"), rows)
         assert "\x1b" not in shown and "\x07" not in shown
-        assert f"␛[2Jsame  title␛]0;owned␇{place}" in shown.split("\n")
+        assert f"␛[2Jsame  title␛]0;owned␇{index}" in shown.split("\n")
 
 
-def test_a_function_of_each_is_asked_once_for_the_same() -> None:
+def test_a_function_is_called_once_per_distinct_value() -> None:
     asked: list[int] = []
 
-    def told(value: int) -> str:
+    def describe(value: int) -> str:
         asked.append(value)
         return str(value)
 
-    assert each(told, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
+    assert each(describe, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
     assert sorted(asked) == [1, 3]
 
 
-def test_damage_is_marked_beside_the_status_that_is_known() -> None:
+def test_damage_is_shown_beside_the_status() -> None:
     assert shown_statuses(("paused", "", "active"), (1, 2, 0)) == ["paused (damaged)", "(damaged)", "active"]

@@ -1,4 +1,4 @@
-"""Git and the second machine, played from start to end: real git, real commands, two clones and a bare remote."""
+"""Two machines sharing a workspace end to end: real git, real commands, two clones and a bare remote."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ LAPTOP = ["Laptop asks.", "Laptop is answered.", "Laptop asks again.", "Laptop i
 
 
 @pytest.fixture(autouse=True)
-def known_to_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Git knows who we are, and finds our command (its merge driver)."""
+def git_identity(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Set git's identity, and put our command on PATH for the merge driver."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
 
 
 class Machine:
-    """One person's machine: a HOME of its own, and a clone of the workspace."""
+    """One machine: its own HOME and a clone of the workspace."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.home = folder / "home"
@@ -38,47 +38,47 @@ class Machine:
         self.workspace = folder / "notes"
         self._patch = monkeypatch
 
-    def sit_down(self) -> None:
-        """From now on everything happens here."""
+    def switch_to(self) -> None:
+        """Switch the environment to this machine."""
         self._patch.setenv("HOME", str(self.home))
         for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME"):
             self._patch.delenv(name, raising=False)
 
     def cortext(self, *words: str) -> Ran:
-        """Our command, in the workspace."""
+        """Run `cortext` in the workspace."""
         return cortext(*words, cwd=self.workspace)
 
     def git(self, *words: str) -> str:
-        """Git, in the workspace."""
+        """Run git in the workspace."""
         return git(self.workspace, *words)
 
-    def save_is_clean(self) -> None:
-        """Nothing of a conversation is left to commit."""
+    def assert_committed(self) -> None:
+        """Assert that no conversation file is left to commit."""
         assert self.git("status", "--porcelain", "--", "conversations") == ""
 
     def session(self, part: str = "") -> Path:
-        """The folder of a session's files."""
+        """Return the `.session` folder of a conversation."""
         found = [path.parent for path in self.workspace.glob("conversations/*/*/.session/session.json")]
         only = [path for path in found if part in str(path)]
         assert len(only) == 1, found
         return only[0]
 
     def metadata(self, part: str = "") -> dict[str, object]:
-        """What session.json says."""
+        """Return the parsed session.json."""
         fields: dict[str, object] = json.loads((self.session(part) / "session.json").read_text(encoding="utf-8"))
         return fields
 
     def said(self, part: str = "") -> list[str]:
-        """What was said, in order."""
+        """Return the message texts in order."""
         lines = (self.session(part) / "messages.jsonl").read_text(encoding="utf-8").splitlines()
         return [json.loads(line)["content"] for line in lines]
 
 
 @pytest.fixture
 def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The first machine, with a committed workspace."""
+    """Create the first machine, with a committed workspace."""
     machine = Machine(tmp_path / "a", monkeypatch)
-    machine.sit_down()
+    machine.switch_to()
     machine.workspace.mkdir()
     git(machine.workspace, "init", "-q", "-b", "main")
     assert machine.cortext("init", "--ai", "claude").code == 0
@@ -89,7 +89,7 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 @pytest.fixture
 def laptop(desk: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """The second machine: nothing there yet but the way to the remote."""
+    """Create the second machine, with nothing but access to the remote."""
     remote = tmp_path / "remote.git"
     run(["git", "init", "-q", "--bare", "-b", "main", str(remote)])
     desk.git("remote", "add", "origin", str(remote))
@@ -110,42 +110,42 @@ def test_after_any_save_the_tree_is_clean(desk: Machine) -> None:
     talk = _begin(desk)
     talk.end()
     assert desk.metadata()["status"] == "paused"
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.say("One more thing.", "Yes?", "That's enough for today, bye.", "Saved.")
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.say("Back again.", "Welcome back.")
     talk.prompt("/workspace.stop-conversation")
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.answer("It is saved; /workspace.resume goes on.")
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.end()
-    desk.save_is_clean()
+    desk.assert_committed()
     assert desk.said()[-1] == "It is saved; /workspace.resume goes on."
     committed = desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
     assert "It is saved; /workspace.resume goes on." in committed
     talk.say("And again.", "Here.")
     assert desk.cortext("stop").code == 0
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.say("Really last.", "Fine.")
     assert desk.cortext("sweep", "--minutes", "0").code == 0
-    desk.save_is_clean()
+    desk.assert_committed()
     talk.say("Truly.", "So be it.")
     assert desk.cortext("complete").code == 0
-    desk.save_is_clean()
+    desk.assert_committed()
     assert desk.metadata()["status"] == "completed"
 
 
 @pytest.mark.req("FLOW-05")
-def test_what_sync_takes_into_a_paused_conversation_is_committed(desk: Machine) -> None:
+def test_messages_that_sync_adds_to_a_paused_conversation_are_committed(desk: Machine) -> None:
     talk = _begin(desk)
     assert desk.cortext("stop").code == 0
     talk.write("One that no hook told of.", "Still kept.")
     done = desk.cortext("sync")
     assert done.code == 0, done.err
-    desk.save_is_clean()
+    desk.assert_committed()
     assert desk.metadata()["status"] == "paused"
     assert "Still kept." in desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
-    # One that is under way is committed when its talk ends; one that was completed stays completed.
+    # An active conversation is committed when its chat ends; a completed one stays completed.
     talk.prompt("Back again.")
     talk.write("", "Without a hook.")
     assert desk.cortext("sync").code == 0
@@ -153,9 +153,9 @@ def test_what_sync_takes_into_a_paused_conversation_is_committed(desk: Machine) 
     assert desk.cortext("complete").code == 0
     talk.write("Really the end?", "Yes.")
     assert desk.cortext("import").code == 0
-    desk.save_is_clean()
+    desk.assert_committed()
     assert desk.metadata()["status"] == "completed"
-    # Where the workspace keeps its commits to itself, nothing is committed.
+    # With commits disabled, nothing is committed.
     before = desk.git("rev-parse", "HEAD")
     (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
     talk.write("Not for git.", "No.")
@@ -179,7 +179,7 @@ def test_a_foreign_file_with_a_secret_stays_out_of_the_commit(desk: Machine) -> 
     assert "plan.txt" in kept
     assert "deploy.sh" not in kept
     assert SECRET not in desk.git("log", "-p", "--all")
-    assert SECRET in (folder / "deploy.sh").read_text(encoding="utf-8"), "a file that is not ours is left as it is"
+    assert SECRET in (folder / "deploy.sh").read_text(encoding="utf-8"), "a foreign file is not changed"
 
 
 @pytest.mark.req("FLOW-05")
@@ -188,11 +188,11 @@ def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop
     assert desk.cortext("stop").code == 0
     desk.git("push", "-q")
 
-    laptop.sit_down()
+    laptop.switch_to()
     git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
     first = laptop.cortext("list")
     assert first.code == 0 and "API design" in first.out
-    assert "merge" in first.err, "the first command says what it did to the clone"
+    assert "merge" in first.err, "the first command says how it set up the clone"
     assert "cortext merge-driver" in laptop.git("config", "merge.cortext.driver")
     assert laptop.cortext("list").err == "", "and only once"
     assert "API design" in cortext("list", cwd=tmp_path).out, "the clone is known from outside"
@@ -205,18 +205,18 @@ def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop
     there.end()
     _continue(laptop, *LAPTOP)
     assert laptop.cortext("stop", "001").code == 0
-    laptop.save_is_clean()
+    laptop.assert_committed()
     laptop.git("push", "-q")
 
-    desk.sit_down()
+    desk.switch_to()
     talk.say("Desk asks.", "Desk is answered.")
     talk.end()
-    desk.save_is_clean()
+    desk.assert_committed()
     pulled = run(["git", "-C", str(desk.workspace), "pull", "-q", "--no-rebase", "--no-edit"])
     assert pulled.code == 0, pulled.out + pulled.err
     said = desk.said("001-")
     assert said[-6:] == ["Desk asks.", "Desk is answered.", *LAPTOP]
-    assert len(said) == len(set(said)), "nothing is doubled"
+    assert len(said) == len(set(said)), "nothing is duplicated"
     fields = desk.metadata("001-")
     assert fields["title"] == "API design" and fields["conversation_type"] == "brainstorm"
     assert fields["status"] == "paused" and fields["message_count"] == len(said)
@@ -227,21 +227,21 @@ def test_two_machines_continue_at_once_and_git_pull_merges(desk: Machine, laptop
     assert desk.cortext("doctor").code == 0
     desk.git("push", "-q")
 
-    laptop.sit_down()
+    laptop.switch_to()
     laptop.git("pull", "-q", "--no-rebase")
     assert laptop.said("001-") == said
     assert laptop.git("status", "--porcelain") == ""
 
 
 def _continue(machine: Machine, *turns: str) -> None:
-    """A conversation goes on in the tool, as after a resume."""
+    """Continue a conversation in the tool, as after a resume."""
     key = str(machine.metadata("001-")["continuation"]["session_id"])  # type: ignore[index]
     talk = ClaudeTalk(machine.workspace, key)
     talk.say(*turns)
 
 
 @pytest.mark.req("FLOW-05")
-def test_a_clone_in_which_only_the_conversations_were_committed_says_what_is_missing(desk: Machine) -> None:
+def test_a_clone_with_only_the_conversations_says_what_is_missing(desk: Machine) -> None:
     desk.cortext("new", "plan", "Move to Postgres")
     assert desk.cortext("stop").code == 0
     desk.git("rm", "-rq", "--cached", ".workspace")
@@ -257,22 +257,20 @@ def test_a_clone_in_which_only_the_conversations_were_committed_says_what_is_mis
 
 @pytest.mark.req("FLOW-05", "STORE-12")
 @pytest.mark.parametrize("style", ["merge", "diff3"])
-def test_a_conflict_that_git_left_is_repaired_by_the_rules_of_a_merge(
-    desk: Machine, laptop: Machine, tmp_path: Path, style: str
-) -> None:
+def test_a_git_conflict_is_repaired_like_a_merge(desk: Machine, laptop: Machine, tmp_path: Path, style: str) -> None:
     talk = _begin(desk)
     assert desk.cortext("stop").code == 0
     desk.git("push", "-q")
-    laptop.sit_down()
+    laptop.switch_to()
     git(tmp_path, "clone", "-q", str(tmp_path / "remote.git"), str(laptop.workspace))
     _continue(laptop, *LAPTOP)
     assert laptop.cortext("stop", "001").code == 0
     laptop.git("push", "-q")
-    desk.sit_down()
+    desk.switch_to()
     talk.say("Desk asks.", "Desk is answered.")
     talk.end()
     before = desk.metadata()
-    desk.git("config", "--remove-section", "merge.cortext")  # an old clone, in which only git was used
+    desk.git("config", "--remove-section", "merge.cortext")  # an old clone without the merge driver
     pulled = run(["git", "-C", str(desk.workspace), "-c", f"merge.conflictStyle={style}", "pull", "-q", "--no-rebase"])
     assert pulled.code != 0 and "<<<<<<<" in (desk.session() / "session.json").read_text(encoding="utf-8")
 
@@ -294,7 +292,7 @@ def test_a_conflict_that_git_left_is_repaired_by_the_rules_of_a_merge(
 
 
 @pytest.mark.req("FLOW-05", "SESS-006b")
-def test_what_is_ignored_later_half_written_or_unwanted_stays_out_of_git(desk: Machine) -> None:
+def test_ignored_temporary_and_unwanted_files_stay_out_of_git(desk: Machine) -> None:
     talk = _begin(desk)
     session = desk.session()
     (session / f".session.json.{os.getpid()}.1f.tmp").write_text('{"half', encoding="utf-8")
@@ -311,8 +309,8 @@ def test_what_is_ignored_later_half_written_or_unwanted_stays_out_of_git(desk: M
     assert desk.git("show", "--name-only", "--format=", "HEAD").split() == [
         str((session.parent / "brainstorm.md").relative_to(desk.workspace))
     ]
-    told = desk.cortext("doctor")
-    assert "git rm -r --cached" in told.out, "files that git still tracks are named"
+    report = desk.cortext("doctor")
+    assert "git rm -r --cached" in report.out, "files that git still tracks are named"
 
     (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
     (session.parent / "brainstorm.md").write_text("# Notes\n\nNot to be committed.\n", encoding="utf-8")
@@ -322,11 +320,11 @@ def test_what_is_ignored_later_half_written_or_unwanted_stays_out_of_git(desk: M
 
 
 @pytest.mark.req("FLOW-08")
-def test_a_list_leaves_other_workspaces_alone_and_a_sweep_goes_by_their_settings(desk: Machine, tmp_path: Path) -> None:
-    _begin(desk, "Quiet since long")  # its messages are of a time long ago
+def test_a_list_changes_no_other_workspace_and_a_sweep_obeys_its_settings(desk: Machine, tmp_path: Path) -> None:
+    _begin(desk, "Quiet since long")  # its messages are old
     (desk.workspace / ".workspace" / "config.toml").write_text("[workspace]\ncommit = false\n", encoding="utf-8")
     head = desk.git("rev-parse", "HEAD")
-    _age(desk)
+    _make_quiet(desk)
     other = tmp_path / "other"
     other.mkdir()
     assert cortext("init", "--ai", "claude", cwd=other).code == 0
@@ -336,11 +334,11 @@ def test_a_list_leaves_other_workspaces_alone_and_a_sweep_goes_by_their_settings
     assert desk.metadata()["status"] == "active", "a list elsewhere pauses nothing here"
     assert cortext("sweep", cwd=other).code == 0
     assert desk.metadata()["status"] == "paused"
-    assert desk.git("rev-parse", "HEAD") == head, "by the settings of the workspace that it lies in"
+    assert desk.git("rev-parse", "HEAD") == head, "the settings of its own workspace apply"
 
 
-def _age(machine: Machine) -> None:
-    """Let a conversation have been quiet for long."""
+def _make_quiet(machine: Machine) -> None:
+    """Make a conversation look quiet for a long time."""
     path = machine.session() / "session.json"
     fields = {**machine.metadata(), "last_active": "2026-01-01T00:00:00Z"}
     path.write_text(json.dumps(fields, indent=2), encoding="utf-8")
@@ -349,8 +347,8 @@ def _age(machine: Machine) -> None:
 @pytest.mark.req("FLOW-08")
 def test_a_read_only_checkout_can_be_listed_searched_and_shown(desk: Machine) -> None:
     _begin(desk)
-    _age(desk)
-    # As root, permissions hold nobody back: the calls to the kernel refuse instead, as on a read-only mount.
+    _make_quiet(desk)
+    # Root ignores permissions, so system calls are made to fail instead, as on a read-only mount.
     before = (desk.session() / "session.json").read_bytes()
     script = (
         "import errno, os, sys\n"
@@ -401,7 +399,7 @@ def test_a_secret_in_a_title_or_in_the_notes_never_reaches_git(desk: Machine) ->
 
 
 @pytest.mark.req("FLOW-05", "SESS-006a")
-def test_tools_that_end_at_once_are_all_committed(desk: Machine) -> None:
+def test_conversations_that_end_at_the_same_time_are_all_committed(desk: Machine) -> None:
     talks = [_begin(desk, f"Talk number {number}") for number in range(4)]
     events = [
         json.dumps(
@@ -425,13 +423,13 @@ def test_tools_that_end_at_once_are_all_committed(desk: Machine) -> None:
         process.stdin.close()
     for process in ending:
         assert process.wait(timeout=120) == 0
-    desk.save_is_clean()
+    desk.assert_committed()
     subjects = desk.git("log", "--format=%s")
     assert all(f"Talk number {number}" in subjects for number in range(4))
 
 
 @pytest.mark.req("FLOW-05", "SESS-006a")
-def test_a_commit_that_could_not_be_made_is_told_and_made_at_the_next_save(desk: Machine) -> None:
+def test_a_failed_commit_is_reported_and_made_at_the_next_save(desk: Machine) -> None:
     hook = _hook(desk, "echo 'not today' >&2; exit 1")
     _begin(desk, "Refused").end()
     listed = desk.cortext("list")
@@ -439,7 +437,7 @@ def test_a_commit_that_could_not_be_made_is_told_and_made_at_the_next_save(desk:
     assert "not committed" in desk.cortext("doctor").out
     hook.unlink()
     _begin(desk, "Taken").end()
-    desk.save_is_clean()
+    desk.assert_committed()
     assert "Refused" in desk.git("log", "--format=%s")
     assert "not committed" not in desk.cortext("list").err
 
@@ -475,7 +473,7 @@ def test_a_formatting_hook_does_not_damage_a_session(desk: Machine, ends: str) -
     assert (desk.session() / "messages.jsonl").read_bytes() == before
     assert desk.cortext("doctor").code == 0
     if ends == "exit 0":
-        desk.save_is_clean()
+        desk.assert_committed()
         committed = desk.git("show", f"HEAD:{desk.session().relative_to(desk.workspace)}/messages.jsonl")
         assert committed.encode() == before
     else:
@@ -494,14 +492,14 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
         (programs / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     assert desk.cortext("init", "--ai", "claude,codex").code == 0
-    told = desk.cortext("doctor")
+    report = desk.cortext("doctor")
     assert (
-        told.code == 0
-        and "Codex does not run our hooks: they are not trusted yet" in told.out
-        and "Trust all" in told.out
+        report.code == 0
+        and "Codex does not run our hooks: they are not trusted yet" in report.out
+        and "Trust all" in report.out
     )
-    assert "Nothing is damaged; see the warnings above." in told.out and "All is well" not in told.out
-    assert "merge driver" not in told.out and "PATH" not in told.out and "Claude" not in told.out
+    assert "Nothing is damaged; see the warnings above." in report.out and "All is well" not in report.out
+    assert "merge driver" not in report.out and "PATH" not in report.out and "Claude" not in report.out
     _trust_codex(desk)
     assert "Codex" not in desk.cortext("doctor").out
 
@@ -522,7 +520,7 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
 
 
 @pytest.mark.req("FLOW-05", "TOOL-01")
-def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
+def test_doctor_reports_what_keeps_a_tool_from_running_our_hooks(
     desk: Machine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     programs = tmp_path / "programs"
@@ -539,7 +537,7 @@ def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
     assert desk.cortext("init", "--ai", ",".join(tested)).code == 0
     trusted = desk.home / ".gemini" / "trustedFolders.json"
 
-    def told(*, fine: bool = False) -> str:
+    def report(*, fine: bool = False) -> str:
         done = desk.cortext("doctor")
         assert done.code == 0, done.err
         assert ("warning" not in done.out) is fine, done.out
@@ -549,34 +547,34 @@ def test_doctor_tells_what_keeps_a_tool_from_running_our_hooks(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(value), encoding="utf-8")
 
-    assert "Gemini CLI does not run our hooks: it was not told yet to trust this folder" in told()
+    assert "Gemini CLI does not run our hooks: it was not told yet to trust this folder" in report()
     write(trusted, {str(desk.workspace): "DO_NOT_TRUST", str(desk.workspace.parent): "TRUST_FOLDER"})
-    assert "told not to trust this folder" in told()
+    assert "told not to trust this folder" in report()
     write(trusted, {str(desk.workspace.parent): "TRUST_FOLDER"})
-    told(fine=True)
+    report(fine=True)
     settings = desk.home / ".gemini" / "settings.json"
     write(settings, {"hooksConfig": {"enabled": False, "disabled": ["other"]}})
-    assert "`hooksConfig.enabled` is false" in told()
+    assert "`hooksConfig.enabled` is false" in report()
     write(settings, {"hooksConfig": {"disabled": ["cortext"]}})
-    assert "/hooks enable cortext" in told()
+    assert "/hooks enable cortext" in report()
     write(settings, {})
 
     off = desk.home / ".claude" / "settings.json"
     write(off, {"disableAllHooks": True})
-    assert f"Claude Code does not run our hooks: `disableAllHooks` is true in {off}" in told()
+    assert f"Claude Code does not run our hooks: `disableAllHooks` is true in {off}" in report()
     local = desk.workspace / ".claude" / "settings.local.json"
     write(local, {"disableAllHooks": False})
-    told(fine=True)
+    report(fine=True)
 
     (plugin,) = (desk.workspace / ".opencode").glob("plugin*/*.js")
     plugin.unlink()
-    assert f"are missing, and with them their commands or hooks: {plugin.relative_to(desk.workspace)}" in told()
+    assert f"are missing, and with them their commands or hooks: {plugin.relative_to(desk.workspace)}" in report()
     assert desk.cortext("upgrade").code == 0
-    told(fine=True)
+    report(fine=True)
 
 
 def _trust_codex(machine: Machine) -> None:
-    """What Codex notes when its user trusts the hooks of a project."""
+    """Write what Codex records when its user trusts the hooks of a project."""
     hooks = machine.workspace / ".codex" / "hooks.json"
     events = json.loads(hooks.read_text(encoding="utf-8"))["hooks"]
     lines = [f'[hooks.state."{hooks}:{event.lower()}:0:0"]\ntrusted_hash = "sha256:0"\n' for event in events]

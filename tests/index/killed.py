@@ -23,11 +23,11 @@ ROOT = Path(__file__).parents[2]
 ASKED = ("heron river", "retry budget", "engine number", "word77*", "kettle")
 _COMMON = ["heron", "river", "retry", "budget", "engine", "number", "kettle", "window", "paper", "cloud"]
 WORDS = [*_COMMON, *(f"{first}{second}" for first in _COMMON for second in _COMMON), *(f"word{n}" for n in range(200))]
-UPDATE = "from cortext.wiring.app import Wiring; Wiring().search().refresh(patient=True)"
+UPDATE = "from cortext.wiring.stores import Stores; Stores().search().refresh(patient=True)"
 READER = """
 import sys, time
-from cortext.wiring.app import Wiring
-search = Wiring().search()
+from cortext.wiring.stores import Stores
+search = Stores().search()
 asked = 0
 while not __import__("os").path.exists(sys.argv[1]):
     for text in ("heron river", "retry budget engine", "nothing of the kind"):

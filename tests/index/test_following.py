@@ -212,6 +212,6 @@ def test_a_damaged_session_is_found_by_its_readable_messages(world: World) -> No
 
 
 def test_a_new_process_finds_the_session(world: World) -> None:
-    code = "from cortext.wiring.app import Wiring; print(Wiring().search().search('heron')[0].session.id)"
+    code = "from cortext.wiring.stores import Stores; print(Stores().search().search('heron')[0].session.id)"
     done = subprocess.run([sys.executable, "-c", code], cwd=world.root, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "birds"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 from functools import partial
@@ -176,12 +175,6 @@ def test_a_folder_with_any_name_is_followed(folder: str, tmp_path: Path, monkeyp
     os.rename(made, world.root / "conversations" / folder / "a")
     assert set(world.rows()) == {"a"}
     assert world.read == ["a"]
-
-
-def test_a_fingerprint_is_encoded_as_json_would() -> None:
-    for names in ([], ["."], ["conversations", "conversations/2026-01-01", "git:HEAD"], ['"'], ["\\"], ["ö", "\udcff"]):
-        fingerprint = {name: 10**18 + index for index, name in enumerate(names)}
-        assert sessions_module._as_json(fingerprint) == json.dumps(fingerprint)
 
 
 @pytest.mark.req("STORE-01")

@@ -8,8 +8,9 @@ from pathlib import Path
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.search import Found, Search
+from cortext.services.workspace.known import remember_workspace
 from cortext.store.files.workspace import WorkspaceStore
-from cortext.wiring.app import Wiring, remember_workspace
+from cortext.wiring.stores import Stores
 
 
 class World:
@@ -34,7 +35,7 @@ class World:
 
     def search(self) -> Search:
         """Return the search of a new process."""
-        return Wiring(str(self.root)).search()
+        return Stores(str(self.root)).search()
 
     def find(self, text: str, **how: object) -> list[str]:
         """Return the ids of the sessions found."""

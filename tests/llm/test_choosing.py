@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.load import load
 from cortext.errors import ConfigError, ModelUnreachable, NoModel, UsageError
 from cortext.llm import anthropic_api, gemini_api, ollama_api, openai_api
 from cortext.llm.base import Done, Event, Note, Request, Text
@@ -17,7 +17,8 @@ from cortext.llm.connection import is_loopback
 from cortext.llm.sizes import DEFAULT, context_of
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
 from cortext.services.talk.models import WAYS, Masked
-from cortext.wiring.app import Wiring
+from cortext.wiring.models import choose_model
+from cortext.wiring.stores import Stores
 from tests.support.model_server import ModelServer
 
 SECRET = "sk-ant-api03-" + "a1B2" * 24
@@ -40,7 +41,7 @@ def install(folder: Path, name: str) -> None:
 
 
 def chosen(name: str = "") -> str:
-    return Wiring().model(name).name
+    return choose_model(Stores().settings, Stores().folder, name).name
 
 
 @pytest.mark.req("MODEL-01")
@@ -116,7 +117,9 @@ def test_another_endpoint_needs_no_key_and_has_its_own_model(
     monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
 
     assert chosen() == "openai/test-model"
-    *_, last = Wiring().model().stream(Request(messages=[Message(role=USER, content="Hi")]))
+    *_, last = choose_model(Stores().settings, Stores().folder).stream(
+        Request(messages=[Message(role=USER, content="Hi")])
+    )
     assert isinstance(last, Done) and server.turns[-1].body["model"] == "test-model"
 
 
@@ -172,16 +175,16 @@ def test_a_repository_cannot_choose_the_model(bare: Path, monkeypatch: pytest.Mo
         '[model]\nname = "openai/theirs"\nmask = false\nretries = 9\n', encoding="utf-8"
     )
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
-    wiring = Wiring(str(workspace))
+    stores = Stores(str(workspace))
 
-    assert wiring.model().name.startswith("anthropic/")
-    assert set(wiring.settings.ignored) == {"model.name", "model.mask", "model.retries"}
+    assert choose_model(stores.settings, stores.folder).name.startswith("anthropic/")
+    assert set(stores.settings.ignored) == {"model.name", "model.mask", "model.retries"}
 
 
 def test_an_invalid_setting_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "many")
     with pytest.raises(ConfigError):
-        config.load()
+        load()
 
 
 class Listener:
@@ -248,7 +251,7 @@ def test_the_user_can_switch_masking_off(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("CORTEXT_MODEL_MASK", "no")
 
-    assert not isinstance(Wiring().model(), Masked)
+    assert not isinstance(choose_model(Stores().settings, Stores().folder), Masked)
 
 
 @pytest.mark.parametrize(
@@ -283,7 +286,8 @@ def test_nothing_heavy_is_imported_to_choose(monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setenv("ANTHROPIC_API_KEY", "k")
     code = (
-        "import sys; from cortext.wiring.app import Wiring; Wiring().model('anthropic/x');"
+        "import sys; from cortext.config.load import load; from cortext.wiring.models import choose_model;"
+        "choose_model(load(), '.', 'anthropic/x');"
         "print([name for name in ('anthropic', 'openai', 'httpx', 'httpx2', 'pydantic') if name in sys.modules])"
     )
     done = subprocess.run(
@@ -299,7 +303,7 @@ def test_an_endpoint_that_does_not_answer_is_named(monkeypatch: pytest.MonkeyPat
         chosen()
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     monkeypatch.setenv("CORTEXT_MODEL_RETRIES", "0")
-    model = Wiring().model("")
+    model = choose_model(Stores().settings, Stores().folder, "")
     with pytest.raises(ModelUnreachable) as raised:
         list(model.stream(Request(messages=[Message(role=USER, content="Hello")])))
     assert "127.0.0.1:9" in f"{raised.value.message} {raised.value.hint}"

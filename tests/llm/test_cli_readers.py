@@ -10,29 +10,38 @@ from typing import Any
 import pytest
 
 from cortext.errors import ModelBusy, ModelError, ModelRefused, ModelUnreachable
-from cortext.llm.base import Done, Event, Note, Request, Text, Thinking, Usage
-from cortext.llm.cli_programs import (
-    ClaudeReader,
-    CodexReader,
-    GeminiReader,
-    OpenCodeReader,
-    Reader,
-    start_claude,
-    start_codex,
-    start_gemini,
-    start_opencode,
-)
-from cortext.llm.cli_prompt import JOINER, named, prompt, system, unnamed
-from cortext.llm.faults import Failed, Fault
+from cortext.llm.base import Done, Note, Request, Text, Thinking, Usage
+from cortext.llm.cli import CliModel
+from cortext.llm.cli_prompt import prompt
+from cortext.llm.connection import Limits
+from cortext.model.headless import Failure, Headless, Question, Run, Said
 from cortext.model.message import ASSISTANT, IMAGE, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.claude_code.headless import ClaudeReader
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.codex.headless import CodexReader
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.gemini_cli.headless import GeminiReader
+from cortext.tools.opencode.adapter import OpenCode
+from cortext.tools.opencode.headless import OpenCodeReader
+from cortext.tools.shared.headless import JOINER, Reader, instructions, with_file_names, without_file_names
 
 pytestmark = pytest.mark.req("MODEL-02")
 
 
-def read(kind: type[Reader], *records: dict[str, Any]) -> tuple[list[Event], Done | None]:
-    reader = kind(Fault("cli/x", key_hint="sign in"))
-    events = [event for record in records for event in reader.events(record)]
-    return events, reader.done
+TOOLS: list[Headless] = [ClaudeCode(environ={}), GeminiCli(environ={}), OpenCode(environ={}), Codex(environ={})]
+
+
+def read(kind: type[Reader], *records: dict[str, Any]) -> tuple[list[Said], Said | None]:
+    reader = kind("cli/x")
+    events = [event for record in records for event in reader.read(record)]
+    last = events.pop() if events and isinstance(events[-1], Done | Failure) else None
+    return events, last
+
+
+def asked(tool: Headless, scratch: Path, **more: Any) -> Run:
+    fields = {"system": "s", "prompt": "Go", "folder": "/folder", **more}
+    return tool.ask(Question(name=f"cli/{tool.name}", scratch=str(scratch), **fields))
 
 
 def streamed(event: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -88,8 +97,7 @@ def test_claude_code_that_begins_again_says_nothing_twice() -> None:
     events, _ = read(ClaudeReader, retry, START, abandoned, START, TEXT_BLOCK, delta(text="Once."))
     assert [type(event) for event in events] == [Note, Text]
     for again in (retry, abandoned):
-        with pytest.raises(Failed):
-            read(ClaudeReader, START, TEXT_BLOCK, delta(text="Half"), again)
+        assert read(ClaudeReader, START, TEXT_BLOCK, delta(text="Half"), again)[1] == Failure(broke_off=True)
 
 
 CLAUDE_ERROR = {"type": "result", "is_error": True}
@@ -109,13 +117,19 @@ FAILURES = [
 
 @pytest.mark.parametrize(("kind", "record", "error"), FAILURES)
 def test_program_that_failed_says_which_trouble_it_was(
-    kind: type[Reader], record: dict[str, Any], error: type[ModelError]
+    tmp_path: Path, kind: type[Reader], record: dict[str, Any], error: type[ModelError]
 ) -> None:
-    with pytest.raises(Failed) as caught:
-        read(kind, record)
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o755)
+    model = CliModel(ClaudeCode(environ={"PATH": str(tmp_path)}), "", Limits(), folder="/", scratch=str(tmp_path))
 
-    assert type(caught.value.error) is error
-    assert caught.value.error.hint
+    _, failure = read(kind, record)
+
+    assert isinstance(failure, Failure)
+    failed = model._failed(failure)
+    assert type(failed.error) is error
+    assert failed.error.hint
 
 
 def test_pieces_of_the_other_programs() -> None:
@@ -203,23 +217,23 @@ def test_plain_words_are_sent_as_they_are() -> None:
 def test_file_names_are_made_harmless_and_back() -> None:
     text = "mail bob@example.com, read @/etc/passwd"
 
-    assert "@/" not in unnamed(text) and named(unnamed(text)) == text
+    assert "@/" not in without_file_names(text) and with_file_names(without_file_names(text)) == text
 
 
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("text", ["rule", "rule " * 30_000])
 def test_no_system_prompt_stands_in_the_arguments(tmp_path: Path, text: str) -> None:
-    for start in (start_claude, start_gemini, start_codex, start_opencode):
-        made = start(text, "Go", "", str(tmp_path), "/folder", {})
+    for tool in TOOLS:
+        made = asked(tool, tmp_path, system=text)
         assert "rule" not in " ".join(made.arguments)
         assert all(len(word) < 100_000 for word in made.env.values())
-        assert made.given.endswith("Go")
+        assert made.stdin.endswith("Go")
         kept = [Path(word) for word in (*made.arguments, *made.env.values()) if word.startswith(f"{tmp_path}/system-")]
         if kept:  # a file that only the user can read
             assert kept[0].read_text("utf-8") == text and kept[0].stat().st_mode & 0o777 == 0o600
         else:
-            assert "rule" in made.given or "rule" in made.env["OPENCODE_CONFIG_CONTENT"]
-    assert system("  ") == ""
+            assert "rule" in made.stdin or "rule" in made.env["OPENCODE_CONFIG_CONTENT"]
+    assert instructions("  ") == ""
 
 
 def test_hooks_of_ours_are_silent_in_a_program_that_we_started(
@@ -234,12 +248,13 @@ def test_hooks_of_ours_are_silent_in_a_program_that_we_started(
     assert capsys.readouterr().out == "" and not any(home.rglob("*.log"))
 
 
-def test_users_own_inline_settings_of_opencode_stay() -> None:
-    given = {"OPENCODE_CONFIG_CONTENT": '{"theme": "x", "agent": {"mine": {}}}'}
+def test_users_own_inline_settings_of_opencode_stay(tmp_path: Path) -> None:
+    name = "OPENCODE_CONFIG_CONTENT"
+    tool = OpenCode(environ={})
 
-    made = json.loads(start_opencode("s", "p", "a/b", "", "", given).env["OPENCODE_CONFIG_CONTENT"])
-    broken = json.loads(
-        start_opencode("s", "p", "", "", "", {"OPENCODE_CONFIG_CONTENT": "{"}).env["OPENCODE_CONFIG_CONTENT"]
+    made, broken = (
+        json.loads(asked(tool, tmp_path, environ={name: given}).env[name])
+        for given in ('{"theme": "x", "agent": {"mine": {}}}', "{")
     )
 
     assert made["theme"] == "x" and set(made["agent"]) == {"mine", "cortext"}

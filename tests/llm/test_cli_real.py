@@ -14,11 +14,21 @@ from cortext.llm.base import Request
 from cortext.llm.cli import CliModel
 from cortext.llm.connection import Limits
 from cortext.model.message import ASSISTANT, USER, Message
+from cortext.tools.claude_code.adapter import ClaudeCode
+from cortext.tools.codex.adapter import Codex
+from cortext.tools.gemini_cli.adapter import GeminiCli
+from cortext.tools.opencode.adapter import OpenCode
 from tests.llm.kit import Outcome
 from tests.support.model_server import ModelServer, Reply
 from tests.support.tool_runner import Tool, make_tool
 
 pytestmark = [pytest.mark.real_tool, pytest.mark.req("MODEL-02")]
+ADAPTERS: dict[str, type[ClaudeCode | Codex | GeminiCli | OpenCode]] = {
+    "claude": ClaudeCode,
+    "codex": Codex,
+    "gemini": GeminiCli,
+    "opencode": OpenCode,
+}
 PROGRAMS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "opencode": "opencode"}
 
 
@@ -39,7 +49,14 @@ class Desk:
         self.scratch = folder / "scratch"
 
     def model(self) -> CliModel:
-        return CliModel(self.name, Limits(), folder=str(self.project), scratch=str(self.scratch), environ=self.environ)
+        return CliModel(
+            ADAPTERS[self.name](environ=self.environ),
+            "",
+            Limits(),
+            folder=str(self.project),
+            scratch=str(self.scratch),
+            environ=self.environ,
+        )
 
     def talk(self) -> Request:
         secret = self.project / "secret.txt"

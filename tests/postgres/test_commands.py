@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.load import server_address
 from cortext.errors import ConfigError
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.files.chat import ChatStore
 from cortext.store.postgres.store import PostgresStore
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.support.cli import Ran, cortext
 from tests.support.postgres import PASSWORD, shared
 
@@ -49,14 +49,14 @@ def test_a_repository_cannot_send_sessions_to_a_server(tmp_path: Path) -> None:
     (tmp_path / ".workspace").mkdir()
     for text in ('store = "postgresql://evil/x"\n', '[store]\nurl = "postgresql://evil/x"\n'):
         (tmp_path / ".workspace" / "config.toml").write_text(text, encoding="utf-8")
-        settings = Wiring(str(tmp_path)).settings
-        assert config.server(settings) == "" and "store.url" in settings.ignored
+        settings = Stores(str(tmp_path)).settings
+        assert server_address(settings) == "" and "store.url" in settings.ignored
 
 
 def test_a_setting_that_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_STORE", f"mysql://me:{PASSWORD}@db/x")
     with pytest.raises(ConfigError) as caught:
-        Wiring().places()
+        Stores().locations()
     assert PASSWORD not in caught.value.message + caught.value.hint
 
 

@@ -8,19 +8,20 @@ from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.services.library.served_search import ServedSearch
 from cortext.store.postgres.store import PostgresStore
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import bot_updates, build_assistant
+from cortext.wiring.stores import Stores
 from tests.support.postgres import shared
 
 
 @pytest.fixture
-def wiring(monkeypatch: pytest.MonkeyPatch) -> Wiring:
+def stores(monkeypatch: pytest.MonkeyPatch) -> Stores:
     """As a user has it whose settings name a server."""
     monkeypatch.setenv("CORTEXT_STORE", shared().database())
-    return Wiring()
+    return Stores()
 
 
-def talk(wiring: Wiring, name: str, *said: str) -> None:
-    store = wiring.home_store().store
+def talk(stores: Stores, name: str, *said: str) -> None:
+    store = stores.home_store().store
     store.create(Session(id=name, type="debug"))
     for words in said:
         store.append(name, Message(role="user", content=words, timestamp="2026-05-01T10:00:00Z"))
@@ -29,13 +30,13 @@ def talk(wiring: Wiring, name: str, *said: str) -> None:
 @pytest.mark.req("STORE-14")
 @pytest.mark.parametrize("vectors", [True, False], ids=["pgvector", "no pgvector"])
 def test_words_and_meaning_are_found_on_the_server(
-    wiring: Wiring, vectors: bool, monkeypatch: pytest.MonkeyPatch
+    stores: Stores, vectors: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not vectors:
         monkeypatch.setattr(PostgresStore, "has_vectors", lambda self: False)
-    talk(wiring, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
-    talk(wiring, "money", "the invoice was paid from the wrong bank account")
-    search = wiring.search()
+    talk(stores, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
+    talk(stores, "money", "the invoice was paid from the wrong bank account")
+    search = stores.search()
     [found] = search.search("sailor boat", limit=1)
     [match] = found.matches[:1]
     assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
@@ -44,13 +45,12 @@ def test_words_and_meaning_are_found_on_the_server(
     assert [item.session.id for item in search.search("ships on the ocean water", limit=1)] == ["ocean"]
     assert [item.session.id for item in search.messages("payment of a bill", limit=1)] == ["money"]
     assert isinstance(search, ServedSearch)
-    assert set(search.meaning_by().values()) == {"server" if vectors else "recent sessions, here"}
 
 
 @pytest.mark.req("STORE-14")
-def test_filters_hold_on_the_server_too(wiring: Wiring) -> None:
-    talk(wiring, "ocean", "the sailor steered his boat")
-    search = wiring.search()
+def test_filters_hold_on_the_server_too(stores: Stores) -> None:
+    talk(stores, "ocean", "the sailor steered his boat")
+    search = stores.search()
     for wanted in ("type:debug", "role:user", "after:2026-04", "before:2026-06", "workspace:home", "status:active"):
         assert [found.session.id for found in search.search(f"sailor {wanted}")] == ["ocean"], wanted
     for unwanted in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
@@ -59,30 +59,30 @@ def test_filters_hold_on_the_server_too(wiring: Wiring) -> None:
 
 
 @pytest.mark.req("STORE-14")
-def test_the_vectors_of_a_session_are_made_once(wiring: Wiring) -> None:
-    talk(wiring, "ocean", "the sailor steered his boat", "and was glad")
+def test_the_vectors_of_a_session_are_made_once(stores: Stores) -> None:
+    talk(stores, "ocean", "the sailor steered his boat", "and was glad")
     for _ in range(3):
-        wiring.search().search("sailor")
-    store = wiring.home_store().store
+        stores.search().search("sailor")
+    store = stores.home_store().store
     assert isinstance(store, PostgresStore)
     assert len(list(store.annotations("ocean"))) == 2
     store.append("ocean", Message(role="user", content="a third message"))
-    wiring.search().search("sailor")
+    stores.search().search("sailor")
     assert len(list(store.annotations("ocean"))) == 3
 
 
 @pytest.mark.req("STORE-14")
-def test_the_assistant_keeps_everything_on_the_server(wiring: Wiring) -> None:
-    assistant = wiring.assistant()
+def test_the_assistant_keeps_everything_on_the_server(stores: Stores) -> None:
+    assistant = build_assistant(stores)
     session_id, made = assistant.sessions.ensure("tg_1")
     assert made and assistant.sessions.ensure("tg_1") == (session_id, False)
     assistant.store.append(session_id, Message(role="user", content="hello"))
     assistant.memory.remember("Likes tea")
-    other = Wiring().assistant()
+    other = build_assistant(Stores())
     assert other.sessions.active("tg_1") == session_id
     assert [(row.id, row.message_count, row.kind) for row in other.sessions.rows()] == [(session_id, 1, "chat")]
     assert "Likes tea" in str(other.memory.all())
-    updates = wiring.bot_updates(7)
+    updates = bot_updates(stores, 7)
     updates.hold()
     assert [taken.update for taken in updates.take([(1, "tg_1", {"text": "x"})])] == [1]
     updates.release()

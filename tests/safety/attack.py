@@ -111,8 +111,7 @@ COMMANDS: dict[str, tuple[tuple[str, ...], ...]] = {
     "browse": ((),),
     "completion": (("bash",),),
     "complete-words": (("resume", ""), ("new", ""), ("show", "0")),
-    "look-at-all": ((),),
-    "index-later": ((),),
+    "refresh": ((), ("--search",)),
     "merge-driver": (
         ("a", "b", "c", "session.json"),
         (".gitattributes", ".gitattributes", ".gitattributes", "x.jsonl"),

@@ -25,7 +25,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import load
 from cortext.errors import CortextError
 from cortext.index.database import in_memory
 from cortext.index.search.words import searchable
@@ -40,8 +41,8 @@ from cortext.services.resume.history import History
 from cortext.services.resume.packet import build
 from cortext.services.workspace import registry
 from cortext.services.workspace.setup import load_manifest
+from cortext.store.files.bulk import NewLog
 from cortext.store.files.chat import ChatStore
-from cortext.store.files.new_lines import NewLines
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
@@ -241,7 +242,7 @@ class ToolSubject(Subject):
                 )
                 show(self.store, self.home, entry_session, new)
             found += new
-        NewLines().lines(found)
+        NewLog().lines(found)
         return found, counts
 
     def look(self, number: int, record: Any, raw: bytes) -> None:
@@ -512,8 +513,8 @@ def subjects(folder: Path) -> list[Subject]:
         "workspace": {"commit": True},
     }
     root = folder / "ws"
-    ws_config = Path(config.workspace_file(str(root)))
-    made.append(FileSubject("config", ws_config, settings, lambda: config.load(str(root), trusted=True), toml=True))
+    ws_config = Path(folders.workspace_file(str(root)))
+    made.append(FileSubject("config", ws_config, settings, lambda: load(str(root), trusted=True), toml=True))
     kind = {
         "command": "/workspace.plan",
         "command_file": ".workspace/commands/plan.md",

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from cortext.model.message import Message
+from cortext.store.files.assistant import FileChats
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.journal import JournalReading
+from cortext.store.files.layout_paths import SESSION
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
-from cortext.store.files.workspace import SESSION, WorkspaceStore
+from cortext.store.files.workspace import WorkspaceStore
 from tests.safety import supervise
 from tests.tools.claude_code.corpus import Script
 
@@ -181,6 +183,11 @@ class World:
     def chats(self) -> ChatStore:
         """Return the store of alfred."""
         return ChatStore(str(self.home / ".local" / "share" / "alfred" / "sessions"))
+
+    def current_chat(self) -> str | None:
+        """The session that is active on alfred's command line."""
+        sessions = self.home / ".local" / "share" / "alfred" / "sessions"
+        return FileChats(str(sessions), "cli", str(sessions / "current.json")).active("cli")
 
     def messages(self) -> dict[str, list[str]]:
         """Return the message ids of every session. A session in the trash is named `trash:` and its id."""

@@ -193,9 +193,9 @@ class Killer:
         if not again and case.name.startswith("hook"):
             most = 1  # a transcript's session is created, then filled: the next hook continues it
         if not again and case.program == "alfred":
-            most = 1  # the current session of the chat: the next message goes there
-            assert not empty or empty == [self.world.chats().current_id()], f"in no chat: {empty}"
-        assert len(empty) <= most, f"an empty session: {empty}"
+            most = 1  # the one that the chat is in: the next words go there
+            assert not empty or empty == [self.world.current_chat()], f"in no chat: {empty}"
+        assert len(empty) <= most, f"a session without a word: {empty}"
 
 
 def warm_up() -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from cortext.config import settings as config
+from cortext.config.schema import SETTINGS, Setting
 
 CANARY = "canary-8c1f5e-private"
 FORGED = "forged-5d21c7"
@@ -241,7 +241,7 @@ for _name in FILES:
 @plant("settings: everything that needs trust")
 def _settings(world: World) -> None:
     merged: dict[str, list[str]] = {}
-    for setting in config.SETTINGS.values():
+    for setting in SETTINGS.values():
         if not setting.anywhere:
             table, _, key = setting.name.rpartition(".")
             merged.setdefault(table, []).append(f"{key} = {hostile_value(setting, world)}")
@@ -249,8 +249,8 @@ def _settings(world: World) -> None:
     (world.repository / ".workspace/config.toml").write_text(text, encoding="utf-8")
 
 
-def hostile_value(setting: config.Setting, world: World) -> str:
-    """Return what a stranger would set, as TOML."""
+def hostile_value(setting: Setting, world: World) -> str:
+    """What a stranger would set, as TOML."""
     special = {
         "store.url": "postgresql://stranger@127.0.0.1:9/words",
         "chat.prompt_file": str(world.outside / "id_rsa"),

@@ -23,7 +23,7 @@ from cortext.services.talk.context import View
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.registry import BUILT_IN
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
 from tests.support.cli import committed_workspace, cortext
@@ -94,7 +94,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _found(workspace: Path) -> Found:
-    place = Wiring(str(workspace)).workspace_store()
+    place = Stores(str(workspace)).workspace_store()
     return Found(place, place.store.get(NAME))
 
 

@@ -19,7 +19,7 @@ from cortext.services.talk.context import View
 from cortext.services.talk.models import Masked
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 from tests.alfred.kit import Bot, Parrot, alfred, environment
 from tests.faces.pond import Pond, served
 from tests.support.claude_talk import ClaudeTalk
@@ -68,7 +68,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, planted: Planted)
 
 
 def _found(workspace: Path) -> Found:
-    place = Wiring(str(workspace)).workspace_store()
+    place = Stores(str(workspace)).workspace_store()
     return Found(place, place.store.get(NAME))
 
 
@@ -123,12 +123,12 @@ def test_a_native_session_contains_no_secret(
     assert done.code == 0, done.err
     written = Path(done.out.strip()).read_text(encoding="utf-8")
     assert "herons" in written and planted.leaks(written) == []
-    wiring = Wiring(str(workspace))
+    stores = Stores(str(workspace))
     tool = tools.native_writer(name)
     plan = make_plan(_found(workspace), tool, command="Go on.")
     assert "herons" in plan.prompt and planted.leaks(plan.prompt) == []
     if tool.detect() is not None or name == "claude":
-        launch = carry_out(plan, _found(workspace), tool, wiring.capture())
+        launch = carry_out(plan, _found(workspace), tool, stores.capture())
         assert planted.leaks(" ".join(launch.argv) + str(launch.env)) == []
     assert planted.leaks(_everything_under(home / f".{name}")) == []
 

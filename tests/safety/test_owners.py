@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.faces.alfred import main as alfred
 from cortext.faces.aur import main as aur
 from cortext.faces.cortext import main as cortext
-from cortext.wiring import app as wiring
+from cortext.services.workspace import known
+from cortext.wiring.stores import Stores
 
 STRANGER = 65533
 HERS = "the conversation of somebody else"
@@ -42,15 +43,15 @@ def desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     (root / ".workspace/config.toml").write_text("[store]\nlock_timeout = 77.0\n", encoding="utf-8")
     monkeypatch.chdir(root)
     assert cortext.run(["new", "plan", HERS]) == 0
-    # Another user created all of it, so it is not in this user's list of workspaces.
-    os.remove(os.path.join(config.data_folder(), "workspaces"))
+    # Another user made all of it: this one's list of workspaces does not know it.
+    os.remove(os.path.join(folders.data(), "workspaces"))
     (root / "below").mkdir()
     monkeypatch.chdir(root / "below")
     if os.geteuid() == 0:
         os.chown(root, STRANGER, -1)
         os.chown(root / ".workspace", STRANGER, -1)
     else:
-        monkeypatch.setattr(wiring, "_owners", lambda _: [STRANGER, STRANGER])
+        monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, STRANGER])
     return Desk(root, capsys)
 
 
@@ -60,7 +61,7 @@ def test_another_user_s_workspace_is_not_used_and_reported_once(desk: Desk) -> N
     code, out, err = desk.run("list")
     assert code == 0 and HERS not in out
     assert err.count("belongs to another user") == 1
-    assert str(desk.root) in err and "workspace.safe_folders" in err and config.user_file() in err
+    assert str(desk.root) in err and "workspace.safe_folders" in err and folders.user_file() in err
     for words in (("new", "plan", "Mine"), ("upgrade",), ("uninstall",), ("type", "add", "own"), ("trust", "--yes")):
         code, _, err = desk.run(*words)
         assert code == 1 and "belongs to another user" in err, (words, err)
@@ -70,8 +71,8 @@ def test_another_user_s_workspace_is_not_used_and_reported_once(desk: Desk) -> N
         code, _, err = desk.run(*words, program=program)
         assert code == 0 and err.count("belongs to another user") == 1, (program, err)
     assert desk.tree() == before
-    assert wiring.Wiring().settings["store.lock_timeout"] == 5.0
-    assert wiring.known_workspaces() == []
+    assert Stores().settings.store.lock_timeout == 5.0
+    assert known.known_workspaces() == []
 
 
 @pytest.mark.req("SAFE-10")
@@ -83,7 +84,7 @@ def test_the_user_can_allow_another_user_s_workspace(desk: Desk, monkeypatch: py
     elif way == "named":
         monkeypatch.setenv("CORTEXT_WORKSPACE", str(desk.root))
     else:
-        path = Path(config.user_file())
+        path = Path(folders.user_file())
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f'[workspace]\nsafe_folders = "{value}"\n', encoding="utf-8")
     code, out, err = desk.run("list")
@@ -101,6 +102,6 @@ def test_a_workspace_cannot_allow_itself(desk: Desk) -> None:
 def test_with_sudo_the_calling_user_keeps_the_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("SUDO_UID", str(STRANGER))
-    monkeypatch.setattr(wiring, "_owners", lambda _: [STRANGER, 0])
+    monkeypatch.setattr(known, "_owners", lambda _: [STRANGER, 0])
     _, out, err = desk.run("list")
     assert HERS in out and "another user" not in err

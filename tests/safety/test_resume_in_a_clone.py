@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.config import settings as config
+from cortext.config.schema import SETTINGS
 from tests.safety.repositories import SESSION, World, hostile_value, make_conversations
 from tests.support.cli import cortext, git, run
 
@@ -27,7 +27,7 @@ def clone(tmp_path: Path) -> World:
     assert cortext("init", str(theirs), "--ai", "claude,gemini,codex").code == 0
     make_conversations(theirs)
     tables: dict[str, list[str]] = {}
-    for setting in config.SETTINGS.values():
+    for setting in SETTINGS.values():
         table, _, key = setting.name.rpartition(".")
         if not setting.anywhere:
             tables.setdefault(table, []).append(f"{key} = {hostile_value(setting, world)}")
@@ -84,8 +84,8 @@ def test_a_tool_is_given_only_what_the_user_was_shown(clone: World, programs: Pa
 
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
-def test_settings_are_shown_before_trust_and_again_when_they_change(clone: World) -> None:
-    asked = [name for name, setting in config.SETTINGS.items() if not setting.anywhere]
+def test_what_a_clone_asks_for_is_shown_before_it_is_trusted_and_asked_again_when_it_changes(clone: World) -> None:
+    asked = [name for name, setting in SETTINGS.items() if not setting.anywhere]
     shown = cortext("trust", "--yes", cwd=clone.repository)
     assert shown.code == 0
     assert [name for name in asked if f"  {name} = " not in shown.out] == []

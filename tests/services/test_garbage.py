@@ -12,7 +12,7 @@ import pytest
 
 from cortext.model.message import Message
 from cortext.services.capture.storable import storable
-from cortext.store.files.new_lines import NewLines
+from cortext.store.files.bulk import NewLog
 from cortext.tools.base import TranscriptSource
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
@@ -80,7 +80,7 @@ def pieces(message: Message) -> list[str]:
 def read(tool: TranscriptSource, home: Path) -> list[Message]:
     """What can be stored of the only transcript there is: the store's own encoder takes every line of it."""
     found = [message for transcript in tool.transcripts() for message in storable(tool.read(transcript))]
-    NewLines().lines(found)
+    NewLog().lines(found)
     return found
 
 

@@ -18,7 +18,7 @@ from cortext.index.catalogue import Catalogue
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
 from cortext.services.capture.capture import BATCH_MESSAGES, Capture, ToolReport
-from cortext.services.capture.intake import capture_all
+from cortext.services.capture.importing import capture_all
 from cortext.services.library.stores import NamedStore
 from cortext.store.files.workspace import WorkspaceStore
 from cortext.tools.base import Transcript, TranscriptSource
@@ -231,22 +231,21 @@ def test_a_hook_that_was_quicker_keeps_its_session(world: Path, monkeypatch: pyt
 
 _CREW = """
 import json, os, signal, sys
-from cortext.services.capture import workers as crew
-from cortext.wiring.app import Wiring
+from cortext.services.capture import workers
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import tool
-from cortext.services.capture.intake import capture_all
+from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
-crew.WORTH_IT = 0
-crew.size_of_crew = lambda work: 2
-told = crew._tell
-def tell(*given):
-    told(*given)
-    if {how!r} == "kill" and os.path.basename(os.getcwd()) != "killed":
-        os.chdir("killed")  # once is enough
-        os.kill(os.getpid(), signal.SIGKILL)
-crew._tell = tell
-wiring = Wiring()
-capture = wiring.capture()
+workers.worker_count = lambda work: 2
+outcomes, parent = workers.outcomes, os.getpid()
+def killed(*given):
+    yield from outcomes(*given)
+    if os.getpid() != parent:
+        os.kill(os.getpid(), signal.SIGKILL)  # it has published, and nobody was told
+if {how!r} == "kill":
+    workers.outcomes = killed
+stores = Stores()
+capture = stores.capture()
 capture.remember_all()
 reports = {{}}
 from contextlib import closing

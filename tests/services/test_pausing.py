@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
+from cortext.config.schema import Settings
 from cortext.model.session import Session
 from cortext.services.workspace.pausing import LONGEST, look, saved, wants_to_pause
 
@@ -190,17 +189,13 @@ def test_phrases_of_the_setting_match_whole_words_at_the_end(text: str) -> None:
     assert not wants_to_pause(text, "bis morgen")
 
 
-def _settings(**changed: Any) -> dict[str, Any]:
-    return {"workspace.pause_words": "", "workspace.offer_after": 40, **changed}
-
-
 def _session(count: int = 4, **extra: object) -> Session:
     return Session(id="001-plan-x", title="The plan", message_count=count, extra=dict(extra))
 
 
 @pytest.mark.req("SESS-005d")
 def test_the_model_is_told_what_to_tell_the_user() -> None:
-    looked = look("let's stop here", _session(), _settings())
+    looked = look("let's stop here", _session(), Settings())
     assert '"The plan" is saved' in looked.context and "/workspace.resume" in looked.context
     assert looked.change is not None and looked.change.extra == {"pause_after_answer": True}
 
@@ -208,19 +203,19 @@ def test_the_model_is_told_what_to_tell_the_user() -> None:
 @pytest.mark.req("SESS-005d")
 def test_a_refused_offer_is_repeated_only_after_much_new_text() -> None:
     session = _session(40)
-    offered = look("go on", session, _settings())
+    offered = look("go on", session, Settings())
     assert "whether to save" in offered.context and offered.change is not None
     session.extra |= offered.change.extra or {}
-    assert look("go on", session, _settings()) == ("", None), "asked once"
+    assert look("go on", session, Settings()) == ("", None), "asked once"
     for no in ("no", "No.", "nope", "not now", "no thanks", "No, thank you!", "later", "don't save", "skip it"):
-        change = look(no, session, _settings()).change
+        change = look(no, session, Settings()).change
         assert change is not None and change.extra == {"save_declined": True}, no
     for other in ("no, use the other index", "later versions of it", "yes", "don't drop the table"):
-        assert look(other, session, _settings()).change is None, other
+        assert look(other, session, Settings()).change is None, other
     session.extra |= {"save_declined": True}
     session.message_count = 400
-    assert look("go on", session, _settings()) == ("", None)
+    assert look("go on", session, Settings()) == ("", None)
     session.extra |= saved(session).extra or {}
-    assert look("go on", session, _settings()).context == ""
+    assert look("go on", session, Settings()).context == ""
     session.message_count = 440
-    assert "whether to save" in look("go on", session, _settings()).context
+    assert "whether to save" in look("go on", session, Settings()).context

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import base64
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cortext.model.message import Message, Part
 from cortext.model.session import Session
+from cortext.store.files.assistant import FileChats
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
@@ -84,3 +86,8 @@ def snapshot(root: Path) -> dict[str, bytes]:
     """Every file but locks and hints, with its bytes."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.name.endswith((".lock", "changes")))
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
+
+
+def command_line_chat(root: str | Path) -> FileChats:
+    """The file that names the session which is active on the command line: `current.json` among the sessions."""
+    return FileChats(os.path.join(root, "chats"), "cli", os.path.join(root, "current.json"))

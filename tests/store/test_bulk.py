@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import Event, Thread, current_thread, main_thread
 from typing import Any
@@ -18,18 +18,19 @@ from cortext.errors import InvalidMessage, SessionBusy, SessionExists, WriteFail
 from cortext.io import batch as newfiles
 from cortext.model.message import ROLES, Message, Part, plain
 from cortext.model.session import Change, Session
-from cortext.store.base import Published
+from cortext.store.capabilities import Published
 from cortext.store.files import bulk as bulk_module
-from cortext.store.files.bulk import INCOMING, WorkspaceBulk
-from cortext.store.files.lines import SHORT, encode_message
+from cortext.store.files.bulk import FileBulk, NewLog
+from cortext.store.files.layout_paths import INCOMING
+from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
-from cortext.store.files.new_lines import LONG, NewLines
 from cortext.store.files.workspace import WorkspaceStore
 from tests.store.crash.faults import Counting, Dead, FailAt, KillAt, ShortWrites, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
 from tests.store.crash.replay import cuts
 from tests.store.crash.talk import message_of
 
+LONG = 2048
 NAMES = ("one", "two", "three")
 SOURCE = __file__  # in the place of a tool's own file
 DAYS = {"one": "2026-01-30", "two": "2026-01-31", "three": "2026-01-31"}
@@ -46,7 +47,7 @@ def new(name: str) -> Session:
     return Session(id=name, title="first", status="paused", created_at=f"{DAYS[name]}T09:00:00Z", agent="qa")
 
 
-def build(bulk: WorkspaceBulk, name: str) -> None:
+def build(bulk: FileBulk, name: str) -> None:
     draft = bulk.begin(name)
     first, *rest = messages(name)
     draft.write([[first], rest])
@@ -55,10 +56,30 @@ def build(bulk: WorkspaceBulk, name: str) -> None:
     bulk.ready(draft)
 
 
+class Late:
+    """Stands in for a future: the work is done by whoever asks for its result."""
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.result = work
+
+
+class NoThreads:
+    """Stands in for the executor that flushes drafts."""
+
+    def __init__(self, size: int) -> None:
+        assert size > 0
+
+    def submit(self, work: Callable[[], None]) -> Late:
+        return Late(work)
+
+    def shutdown(self, *, cancel_futures: bool) -> None:
+        """There is nothing to wait for."""
+
+
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafts are flushed at the end, by nobody else: the n-th call is always the same, and who makes it can die."""
-    monkeypatch.setattr(bulk_module, "AT_ONCE", 0)
+    monkeypatch.setattr(bulk_module, "ThreadPoolExecutor", NoThreads)
 
 
 @pytest.fixture(params=["in order", "meanwhile"])
@@ -71,7 +92,7 @@ def flushed(request: pytest.FixtureRequest) -> None:
 def take_in(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
     """Build and publish, as an import does; `done` are the ids that were acknowledged."""
     bulk = WorkspaceStore(root).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     try:
         for name in names:
             build(bulk, name)
@@ -165,7 +186,7 @@ some_messages = st.builds(
 @given(st.lists(some_messages.filter(lambda message: bool(message.content or message.parts)), max_size=4))
 def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) -> None:
     meant = [complete(plain(message), number) for number, message in enumerate(given_messages)]
-    lines = NewLines()
+    lines = NewLog()
     assert lines.lines(given_messages) == b"".join(map(encode_message, meant))
     assert lines.count == len(meant)
     assert lines.tokens == sum(message.tokens or 0 for message in meant)
@@ -175,7 +196,7 @@ def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) ->
 @pytest.mark.parametrize(
     "message",
     [
-        Message(role="user", content="a" * (SHORT + 1), id="long"),
+        Message(role="user", content="a" * (1 << 20), id="long"),
         Message(role="user", content="lone \ud800 surrogate", id="lone"),
         Message(role="user", content=("lone \ud800 surrogate" * LONG), id="lone"),
         Message(role="tool", parts=[Part("tool_result", output="b" * LONG, is_error=True)], id="error"),
@@ -190,7 +211,7 @@ def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) ->
 def test_unusual_lines_are_those_that_an_append_writes(message: Message) -> None:
     message.timestamp = message.timestamp or ("2026-01-31T09:30:00.000Z" if message.id else "")
     alone = plain(message)
-    raw = NewLines().lines([message])
+    raw = NewLog().lines([message])
     if message.id:
         assert raw == encode_message(complete(alone, 0))
     else:
@@ -210,12 +231,12 @@ def test_what_an_append_refuses_is_refused(deep: int) -> None:
         Message(role="user", content="a", id="deep", timestamp=time, usage={"a": nested}),
     ):
         with pytest.raises(InvalidMessage):
-            NewLines().lines([bad])
+            NewLog().lines([bad])
 
 
 def test_a_message_that_comes_twice_is_written_once_and_its_id_names_no_other() -> None:
     first = Message(role="user", content="a", id="same", timestamp="2026-01-31T09:30:00.000Z")
-    lines = NewLines()
+    lines = NewLog()
     assert lines.lines([plain(first), plain(first)]) == encode_message(complete(first, 0))
     with pytest.raises(InvalidMessage, match="another message has the id"):
         lines.lines([Message(role="user", content="b", id="same", timestamp="2026-01-31T09:30:00.000Z")])
@@ -228,7 +249,7 @@ def test_a_message_that_comes_twice_is_written_once_and_its_id_names_no_other() 
 def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path))
     bulk = store.bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     for name in NAMES:
         build(bulk, name)
     other = WorkspaceStore(str(tmp_path))
@@ -249,10 +270,10 @@ def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
 def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path), lock_timeout=0.01)
     bulk = store.bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     for name in NAMES:
         build(bulk, name)
-    with WorkspaceStore(str(tmp_path))._locked("two", new=True):
+    with WorkspaceStore(str(tmp_path)).locked("two", new=True):
         published = bulk.publish(lambda _: None)
     assert published.made == ["one", "three"] and isinstance(published.failed["two"], SessionBusy)
     bulk.close()
@@ -261,7 +282,7 @@ def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
 
 def test_two_at_once_do_not_sweep_each_other_away(tmp_path: Path) -> None:
     one, two = WorkspaceStore(str(tmp_path)).bulk(), WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(one, WorkspaceBulk) and isinstance(two, WorkspaceBulk)
+    assert isinstance(one, FileBulk) and isinstance(two, FileBulk)
     build(one, "one")
     build(two, "two")
     one.close()
@@ -332,7 +353,7 @@ class _BadPlace(Counting):
 def test_many_are_flushed_side_by_side_and_one_that_fails_fails_alone(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(20)]
     bulk = WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     ready = []
     for name in names:
         draft = bulk.begin(name)
@@ -366,7 +387,7 @@ class _SlowDisk(Counting):
 
 def test_who_drops_a_draft_waits_until_nobody_is_at_it(tmp_path: Path) -> None:
     bulk = WorkspaceStore(str(tmp_path)).bulk()
-    assert isinstance(bulk, WorkspaceBulk)
+    assert isinstance(bulk, FileBulk)
     with installed(_SlowDisk()) as disk:
         build(bulk, "one")
         assert disk.asked.wait(60)
@@ -419,7 +440,7 @@ def _record(base: Path, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
 
     def run(names: Sequence[str]) -> None:
         bulk = WorkspaceStore(root).bulk()
-        assert isinstance(bulk, WorkspaceBulk)
+        assert isinstance(bulk, FileBulk)
         try:
             for name in names:
                 build(bulk, name)

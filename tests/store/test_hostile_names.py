@@ -17,7 +17,7 @@ from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
-from tests.store.damage import ID, LAYOUTS, Layout, make
+from tests.store.damage import ID, LAYOUTS, Layout, command_line_chat, make
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
@@ -94,7 +94,8 @@ def calls(store: FileStore, session_id: str) -> dict[str, Callable[[], Any]]:
     if isinstance(store, ChatStore):
         found["annotate"] = lambda: store.annotate(session_id, {"type": "note", "message_id": "x"})
         found["annotations"] = lambda: list(store.annotations(session_id))
-        found["set_current"] = lambda: store.set_current(session_id)
+        if session_id:  # an empty one means that no session is active
+            found["activate"] = lambda: command_line_chat(store.root).activate("cli", session_id)
     return found
 
 
@@ -183,7 +184,7 @@ def full_store(layout: Layout, root: Path) -> FileStore:
     if not isinstance(store, SpawnStore):
         store.compact(ID, 2)
     if isinstance(store, ChatStore):
-        store.set_current(ID)
+        command_line_chat(root).activate("cli", ID)
     store.create(Session(id="other"))
     store.delete("other")
     store.create(Session(id="second"))
@@ -212,7 +213,7 @@ def test_a_link_in_any_place_is_not_followed_out(layout: Layout, position: str, 
         **{f"restore {key}": lambda key=key: store.restore(key) for key in keys},  # type: ignore[misc]
     }
     if isinstance(store, ChatStore):
-        attempts["current_id"] = store.current_id
+        attempts["active"] = lambda: command_line_chat(root).active("cli")
     for name, call in attempts.items():
         try:
             result = call()

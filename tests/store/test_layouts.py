@@ -19,6 +19,7 @@ from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
+from tests.store.damage import command_line_chat
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 ID = "001-brainstorm-api"
@@ -255,7 +256,7 @@ def test_files_are_private_whatever_the_umask(layout: Callable[[str], FileStore]
         if not isinstance(store, SpawnStore):
             store.compact(ID, 1)
         if isinstance(store, ChatStore):
-            store.set_current(ID)
+            command_line_chat(root).activate("cli", ID)
         logs = list(root.rglob("*.jsonl"))
         logs[0].write_bytes(logs[0].read_bytes() + b"torn")
         store.repair(ID)
@@ -292,24 +293,24 @@ def test_a_change_replaces_the_metadata_and_leaves_nothing_behind(
 @pytest.mark.req("STORE-10")
 def test_the_current_chat_survives_restarts_and_keeps_what_others_wrote(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
-    assert ChatStore(str(root)).current_id() == ""
-    ChatStore(str(root)).set_current("sess_abc")
+    assert command_line_chat(root).active("cli") is None
+    command_line_chat(root).activate("cli", "sess_abc")
     path = root / "current.json"
     assert path.read_text(encoding="utf-8") == '{\n  "session_id": "sess_abc"\n}\n'
     path.write_text('{"chat_id": 7, "session_id": "sess_abc"}', encoding="utf-8")
-    ChatStore(str(root)).set_current("sess_def")
+    command_line_chat(root).activate("cli", "sess_def")
     assert json.loads(path.read_bytes()) == {"chat_id": 7, "session_id": "sess_def"}
-    assert ChatStore(str(root)).current_id() == "sess_def"
+    assert command_line_chat(root).active("cli") == "sess_def"
 
 
 @pytest.mark.req("STORE-06", "STORE-09")
 @pytest.mark.parametrize("text", ["", "{", "[]", '"x"', "null", '{"session_id": 5}', '{"session_id": "../../etc"}'])
 def test_a_damaged_current_json_means_no_current_session(tmp_path: Path, text: str) -> None:
     (tmp_path / "current.json").write_text(text, encoding="utf-8")
-    store = ChatStore(str(tmp_path))
-    assert store.current_id() == ""
-    store.set_current("sess_abc")
-    assert store.current_id() == "sess_abc"
+    chats = command_line_chat(tmp_path)
+    assert not chats.active("cli")
+    chats.activate("cli", "sess_abc")
+    assert chats.active("cli") == "sess_abc"
 
 
 def test_a_conversation_without_a_session_folder_is_plain_markdown_and_no_session(tmp_path: Path) -> None:
@@ -380,8 +381,8 @@ def test_a_session_that_is_deleted_while_it_is_looked_at_is_not_found(
 ) -> None:
     store = layout(str(tmp_path))
     store.create(Session(id="fleeting", created_at="2026-11-15T10:00:00Z"))
-    place = store._place("fleeting")
+    place = store.files_of("fleeting")
     store.delete("fleeting")
-    monkeypatch.setattr(store, "_place", lambda _: place)  # found a moment before it went
+    monkeypatch.setattr(store, "files_of", lambda _: place)  # found a moment before it went
     with pytest.raises(SessionNotFound):
         store.get("fleeting")

@@ -1,7 +1,7 @@
-"""The real AI programs that the tests drive, installed by exact version into a folder of our own.
+"""The real AI programs that the tests drive, installed by exact version into the cache folder.
 
-`ensure("claude-code")` gives the path of the program and installs it when it is missing;
-`python -m tests.support.ai_programs` installs all four and prints what each says its version is.
+`ensure("claude-code")` returns the path of the program and installs it if it is missing;
+`python -m tests.support.ai_programs` installs all four and prints the version each reports.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ _VERSION_SECONDS = 60
 
 @dataclass(frozen=True)
 class Program:
-    """One npm package at one version, and where its executable lies once unpacked."""
+    """One npm package at one version, and where its executable is once unpacked."""
 
     name: str
     package: str
     version: str
-    # Globs below node_modules, best first. The native binaries are named directly: the packages' own
-    # launchers only work after their install scripts ran, and we run no install scripts (see _install).
+    # Globs below node_modules, best first. They name the native binaries: the packages' own launchers only work
+    # after their install scripts ran, and those are disabled (see _npm_install).
     executables: tuple[str, ...]
 
     @property
     def folder(self) -> Path:
-        """The folder that holds this version once it is installed."""
+        """The folder this version is installed in."""
         return programs_folder() / f"{self.name}-{self.version}"
 
     def find(self, folder: Path) -> Path | None:
-        """The executable below an installed folder, or None when it is not there."""
+        """Return the executable below an installed folder, or None."""
         for pattern in self.executables:
             for path in sorted((folder / "node_modules").glob(pattern)):
                 if path.is_file() and os.access(path, os.X_OK):
@@ -52,7 +52,7 @@ PROGRAMS: dict[str, Program] = {
     for program in (
         Program("claude-code", "@anthropic-ai/claude-code", "2.1.325", ("@anthropic-ai/claude-code-*/claude",)),
         Program("gemini-cli", "@google/gemini-cli", "0.61.0", (".bin/gemini",)),
-        # On x64 npm fetches two builds; the baseline one runs on every processor.
+        # On x64 npm fetches two builds; the baseline one runs on every CPU.
         Program(
             "opencode",
             "opencode-ai",
@@ -65,24 +65,24 @@ PROGRAMS: dict[str, Program] = {
 
 
 def programs_folder() -> Path:
-    """Where the programs live: CORTEXT_AI_PROGRAMS_DIR, else .cache/ai-programs in the repository."""
+    """Return CORTEXT_AI_PROGRAMS_DIR, or .cache/ai-programs in the repository."""
     chosen = os.environ.get("CORTEXT_AI_PROGRAMS_DIR")
     return Path(chosen).resolve() if chosen else _REPOSITORY / ".cache" / "ai-programs"
 
 
 def ensure(name: str) -> str:
-    """The path of the program's executable, installed first when needed. Many processes may call it."""
+    """Return the path of the executable, installing it first if needed. Safe to call from many processes."""
     program = PROGRAMS[name]
     found = program.find(program.folder)
     if found is None:
         with one_at_a_time(programs_folder(), f"{program.name}-{program.version}"):
-            # Another process may have finished while we waited for the lock.
+            # Another process may have installed it meanwhile.
             found = program.find(program.folder) or _install(program)
     return str(found)
 
 
 def version(name: str) -> str:
-    """What the installed program itself says its version is."""
+    """Return the version that the installed program reports."""
     with tempfile.TemporaryDirectory(prefix="version-") as home:
         done = subprocess.run(
             [ensure(name), "--version"],
@@ -98,16 +98,16 @@ def version(name: str) -> str:
 
 
 def _install(program: Program) -> Path:
-    """Install beside the final folder and rename, so that half an install is never seen as a whole one."""
+    """Install into a temporary folder and rename it, so that a partial installation is never visible."""
     staging = Path(tempfile.mkdtemp(prefix=f".{program.name}-", dir=programs_folder()))
     try:
         _npm_install(program, staging)
         shutil.rmtree(staging / "npm-cache", ignore_errors=True)
-        # npm's own note of what it installed may name the registry it came from; nothing needs it.
+        # npm's lock file may name the registry; nothing needs it.
         (staging / "node_modules" / ".package-lock.json").unlink(missing_ok=True)
         if program.find(staging) is None:
             raise RuntimeError(f"{program.package}@{program.version} has no executable for this machine")
-        # We hold the lock and found no executable there, so whatever is in the way is broken.
+        # We hold the lock and found no executable there, so an existing folder is broken.
         shutil.rmtree(program.folder, ignore_errors=True)
         staging.rename(program.folder)
     finally:
@@ -122,16 +122,16 @@ def _npm_install(program: Program, prefix: Path) -> None:
         "npm",
         "install",
         f"--prefix={prefix}",
-        # npm's cache would double the size and lives in the real HOME; we keep neither.
+        # By default the cache is in the real HOME; this one is deleted afterwards.
         f"--cache={prefix / 'npm-cache'}",
         "--no-save",
         "--no-package-lock",
         "--no-audit",
         "--no-fund",
         "--no-update-notifier",
-        # The scripts only link a binary that we call directly, and no code should run at install time.
+        # The scripts only link a binary that is called directly here, and no code should run at install time.
         "--ignore-scripts",
-        # Claude Code asks for node 22 although its native binary needs no node at all.
+        # Claude Code requires node 22, although its native binary needs no node at all.
         "--engine-strict=false",
         "--loglevel=error",
         f"{program.package}@{program.version}",
@@ -142,7 +142,7 @@ def _npm_install(program: Program, prefix: Path) -> None:
 
 
 def main() -> int:
-    """Install all programs and print one line for each."""
+    """Install all programs and print a line for each."""
     for name, program in PROGRAMS.items():
         started = time.monotonic()
         ensure(name)

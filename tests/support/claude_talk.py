@@ -1,4 +1,4 @@
-"""A conversation in Claude Code as its files and hooks show it, for tests that need no real program."""
+"""A Claude Code conversation as seen through its files and hooks, for tests without the real program."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tests.support.cli import Ran, cortext
 
 
 class ClaudeTalk:
-    """One session of Claude Code in a project: writes its transcript, fires its hooks."""
+    """One Claude Code session in a project: writes its transcript and fires its hooks."""
 
     def __init__(self, project: Path, key: str | None = None, *, real_time: bool = False) -> None:
         self.project = project
-        self._real_time = real_time  # else one message a minute, of a day in the past
+        self._real_time = real_time  # otherwise one message per minute, on a day in the past
         self.key = key or str(uuid.uuid4())
         folder = Path(os.environ["HOME"]) / ".claude" / "projects" / re.sub(r"[^A-Za-z0-9]", "-", str(project))
         folder.mkdir(parents=True, exist_ok=True)
@@ -26,7 +26,7 @@ class ClaudeTalk:
         self._minute = 0
 
     def hook(self, event: str, **fields: object) -> Ran:
-        """Fire one hook, as the program would."""
+        """Fire one hook as the program does."""
         payload = {
             "session_id": self.key,
             "transcript_path": str(self.path),
@@ -37,7 +37,7 @@ class ClaudeTalk:
         return cortext("hook", "claude", cwd=self.project, stdin=json.dumps(payload))
 
     def prompt(self, text: str) -> Ran:
-        """The user types something: the hook fires, then the record is written."""
+        """Send a prompt: the hook fires, then the record is written."""
         done = self.hook("UserPromptSubmit", prompt=text)
         command = re.match(r"/(\S+)\s*(.*)", text, re.DOTALL)
         if command:
@@ -58,7 +58,7 @@ class ClaudeTalk:
         return done
 
     def resume(self, words: str = "") -> str:
-        """`/workspace.resume`: the hook, what the command file runs (its output), and the model's answer."""
+        """Run `/workspace.resume` (the hook, the command file's program, an answer); return the program's output."""
         self.prompt(f"/workspace.resume {words}".rstrip())
         env = {"CLAUDECODE": "1", "CLAUDE_CODE_SESSION_ID": self.key}
         said = cortext("resume", "--in-tool", words, cwd=self.project, env=env)
@@ -67,7 +67,7 @@ class ClaudeTalk:
         return said.out
 
     def answer(self, text: str) -> Ran:
-        """The model answers, and the turn ends."""
+        """Write the model's answer and end the turn."""
         self._answered(text)
         return self.hook("Stop", stop_hook_active=False, last_assistant_message=text)
 
@@ -87,16 +87,16 @@ class ClaudeTalk:
         )
 
     def end(self) -> Ran:
-        """The program is closed."""
+        """Close the program."""
         return self.hook("SessionEnd", reason="prompt_input_exit")
 
     def say(self, *turns: str) -> None:
-        """User and assistant in turn."""
-        for place, text in enumerate(turns):
-            (self.prompt if place % 2 == 0 else self.answer)(text)
+        """Write messages, user and assistant alternately."""
+        for index, text in enumerate(turns):
+            (self.prompt if index % 2 == 0 else self.answer)(text)
 
     def write(self, said: str, answered: str) -> None:
-        """A turn of which no hook tells; where nothing is said, only the answer."""
+        """Write a turn without firing a hook; with an empty prompt, only the answer."""
         if said:
             self._record("user", {"role": "user", "content": said})
         self._answered(answered)

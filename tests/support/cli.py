@@ -1,4 +1,4 @@
-"""The real commands, run as a user runs them: a process of their own, in a folder, with this test's environment."""
+"""Runs the real commands as a user does: as a separate process, in a folder, with this test's environment."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SCRIPTS = Path(sys.executable).parent
 
 
 class Ran(NamedTuple):
-    """What a command did."""
+    """Exit code and output of a command."""
 
     code: int
     out: str
@@ -23,7 +23,7 @@ class Ran(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """Its standard output as JSON."""
+        """Standard output, parsed as JSON."""
         return json.loads(self.out)
 
 
@@ -40,7 +40,7 @@ def run(
     env: dict[str, str] | None = None,
     patience: float = 60,
 ) -> Ran:
-    """Run any command; a minute is far more than any of ours takes."""
+    """Run any command; by default it may take a minute, far more than ours need."""
     environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", **(env or {})}
     done = subprocess.run(
         command,
@@ -58,7 +58,7 @@ def run(
 
 
 def committed_workspace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A new workspace for Claude Code in this folder, committed; git knows who commits."""
+    """Create a workspace for Claude Code in this folder and commit it; set git's author and committer."""
     for who in ("AUTHOR", "COMMITTER"):
         monkeypatch.setenv(f"GIT_{who}_NAME", "Test")
         monkeypatch.setenv(f"GIT_{who}_EMAIL", "test@localhost")
@@ -70,7 +70,7 @@ def committed_workspace(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    """Run git with a name of the test's own; its output."""
+    """Run git with a test identity; return its output."""
     names = {
         f"GIT_{who}_{what}": value
         for who in ("AUTHOR", "COMMITTER")

@@ -1,4 +1,4 @@
-"""A desk with all four AI programs on it: one HOME, one model server, and `cortext` beside them."""
+"""A machine with all four AI programs and `cortext`: one HOME, one model server."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from tests.support.model_server import ModelServer, Reply
 from tests.support.screen import Screen
 from tests.support.tool_runner import TOOLS, Tool, make_tool
 
-# Our names for the programs, and the harness's.
+# Our names of the programs, and those of tool_runner.
 NAMES = {"claude": "claude-code", "gemini": "gemini-cli", "opencode": "opencode", "codex": "codex"}
 
 
 class Desk:
-    """One person's machine: the programs are on PATH under their own names."""
+    """One user's machine, with the programs on PATH under their own names."""
 
     def __init__(self, folder: Path, server: ModelServer) -> None:
         self.server = server
@@ -36,7 +36,7 @@ class Desk:
             tool.env = {**self.env, **tool.env, "PATH": self.env["PATH"]}
 
     def project(self, name: str = "project") -> Path:
-        """A folder in which every program may work without asking."""
+        """Create a folder that every program trusts."""
         folder = self.home.parent / name
         folder.mkdir()
         for tool in self.tools.values():
@@ -44,22 +44,22 @@ class Desk:
         return folder
 
     def cortext(self, *words: str, cwd: Path, stdin: str = "") -> Ran:
-        """Our command, on this desk."""
+        """Run `cortext` on this machine."""
         return cortext(*words, cwd=cwd, stdin=stdin, env=self.env)
 
     def use(self, name: str, project: Path) -> str:
-        """Make this a home where the program was used before: it holds a short talk of its own; that session's id."""
+        """Hold a short conversation in the program, so that the home is not fresh; return that session's id."""
         tool = self.tools[name]
         self.server.push("The kettle is on.")
         self._turn(tool, "Please put the kettle on.", project, None)
         return tool.sessions()[-1]
 
     def say(self, screen: Screen, words: str) -> None:
-        """Type words into a program's screen and send them; the model has them when this returns."""
+        """Type words into a program's screen and send them; return when the model has received them."""
         screen.type(words)
         screen.wait_for(words)
         deadline = time.monotonic() + 120
-        while True:  # a program that takes quick keys for a paste takes Enter for a new line: then once more
+        while True:  # a program may take fast keys for a paste and Enter for a new line: press it again
             screen.press("Enter")
             try:
                 self.server.wait_for(lambda turn: words in str(turn.body), 5)
@@ -68,7 +68,7 @@ class Desk:
                 assert time.monotonic() < deadline, screen.text()
 
     def talk(self, name: str, project: Path) -> list[str]:
-        """A conversation with a tool call, made by the real program; what was said, in order."""
+        """Hold a conversation with a tool call in the real program; return the texts in order."""
         tool = self.tools[name]
         (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
         said = [

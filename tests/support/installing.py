@@ -1,4 +1,4 @@
-"""What the installers of the tests share: one at a time, and what a package manager says without any address."""
+"""Shared by the installers: one installation at a time, and package manager output without URLs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 @contextmanager
 def one_at_a_time(folder: Path, name: str) -> Iterator[None]:
-    """Hold the lock of one installation; the lock file stays, since removing it would let two in."""
+    """Hold the lock of one installation; the lock file stays, because removing it could admit two."""
     folder.mkdir(parents=True, exist_ok=True)
     with open(folder / f".{name}.lock", "w", encoding="utf-8") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -20,7 +20,7 @@ def one_at_a_time(folder: Path, name: str) -> Iterator[None]:
 
 
 def refusal(command: list[str], cwd: Path, seconds: float, env: Mapping[str, str] | None = None) -> str:
-    """Run a package manager; the end of what it said where it failed, else nothing."""
+    """Run a package manager; return the end of its output if it failed, otherwise an empty string."""
     done = subprocess.run(
         command,
         cwd=cwd,

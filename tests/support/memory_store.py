@@ -1,6 +1,6 @@
-"""A store that keeps everything in memory: what the tests of higher floors use. Same protocol, no disk.
+"""A store in memory for the tests of higher layers: the same protocol without a disk.
 
-It is one process's, so its lock keeps out other writers of that process, and nothing can be damaged.
+It belongs to one process, so its lock excludes other threads, and nothing can be damaged.
 """
 
 from __future__ import annotations
@@ -12,7 +12,14 @@ from contextlib import contextmanager
 
 import msgspec
 
-from cortext.errors import InvalidId, NotFound, SessionBusy, SessionExists, SessionNotFound
+from cortext.errors import (
+    SessionBusy,
+    invalid_trash_key,
+    not_in_trash,
+    session_exists,
+    session_exists_again,
+    session_not_found,
+)
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
@@ -24,7 +31,7 @@ from cortext.store.files.log import complete, same_again
 
 
 class _Kept:
-    """One session: its metadata, its log (as lines, so that nobody changes what was stored) and its records."""
+    """One session: its metadata, its log (encoded, so that stored messages cannot be mutated) and its annotations."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -38,7 +45,7 @@ class _Kept:
 
 
 class _Listed:
-    """A reading of messages that are there already."""
+    """A Reading of messages that are already in memory."""
 
     def __init__(self, messages: list[Message]) -> None:
         self.damage: list[Damage] = []
@@ -61,7 +68,7 @@ class MemoryStore:
         check_id(session.id)
         check_transition(session.status, session.status if session.status in STORED else "")
         if session.id in self._kept:
-            raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+            raise session_exists(session.id)
         created = clock.normalise(session.created_at) or clock.now()
         last_active = clock.normalise(session.last_active) or created
         self._kept[session.id] = _Kept(
@@ -138,16 +145,16 @@ class MemoryStore:
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
-            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}")
+            raise invalid_trash_key(key)
         if key not in self._trash:
-            raise NotFound(f"nothing in the trash is called {key}")
+            raise not_in_trash(key)
         if session_id in self._kept:
-            raise SessionExists(f"there is a session {session_id} again", kept="both are unchanged")
+            raise session_exists_again(session_id)
         self._kept[session_id] = self._trash.pop(key)[1]
         return self.get(session_id)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: there are no connections."""
 
     def check(self, session_id: str) -> list[Damage]:
         self._find(session_id)
@@ -165,7 +172,7 @@ class MemoryStore:
         )
 
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts: there is nothing to gain here, but it is counted all the same."""
+        """See capabilities.Compacts; this only counts the archived messages."""
         with self.open(session_id):
             kept = self._find(session_id)
             moved = max(0, min(before, len(kept.lines)) - kept.archived)
@@ -173,19 +180,19 @@ class MemoryStore:
         return moved
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id):
             self._find(session_id).records.extend(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         return (decode_value(line) for line in list(self._find(session_id).records))
 
     def _find(self, session_id: str) -> _Kept:
         kept = self._kept.get(check_id(session_id))
         if kept is None:
-            raise SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+            raise session_not_found(session_id)
         return kept
 
 
@@ -217,5 +224,5 @@ class _MemoryWriter:
 
 
 def _copy(session: Session) -> Session:
-    """A session that shares nothing with the caller's."""
+    """Return a deep copy."""
     return msgspec.convert(msgspec.to_builtins(session), Session)

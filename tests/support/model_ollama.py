@@ -1,4 +1,4 @@
-"""The protocol of Ollama's chat: a JSON document a line, tool calls without ids."""
+"""Ollama's chat protocol: one JSON document per line, tool calls without ids."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _calls(reply: Reply) -> list[Json]:
 
 
 def _end(reply: Reply) -> Json:
-    # There is no word for a filter here: such an answer just stops.
+    # The protocol cannot report a filter: such an answer just stops.
     return {"done": True, "done_reason": "length" if reply.stop == "length" else "stop", **_COUNTS}
 
 

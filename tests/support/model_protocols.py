@@ -1,4 +1,4 @@
-"""The four wire protocols of the model server: how each says a reply, and what a request of each holds."""
+"""Four wire protocols of the model server: how each encodes a reply and how its requests are parsed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.support.model_reply import Json, Reply, Turn, pieces, plain_text
 
-# One event of a stream: the name of the event (or None) and its data; a string goes out as it is.
+# One event of a stream: its name (or None) and its data; a string is sent unchanged.
 Event = tuple[str | None, Json | str]
 
 _ids = itertools.count(1)
@@ -22,16 +22,16 @@ def _new_id(prefix: str) -> str:
 
 @dataclass(frozen=True)
 class Protocol:
-    """How one protocol writes a reply (whole or streamed), reads a conversation, and knows a side errand."""
+    """How one protocol encodes a reply (whole or streamed), parses a conversation, and recognises an errand."""
 
     name: str
     whole: Callable[[Json, Reply], Json]
     stream: Callable[[Json, Reply], list[Event]]
     turns: Callable[[Json], list[Turn]]
-    # A program's own errands (titles, routing) get this text and leave the test's scripted replies alone.
+    # A program's own errands (titles, routing) get this text and do not consume a scripted reply.
     errand: Callable[[Json], str | None]
     error: Callable[[int, str], Json]
-    # How a stream is framed: "events" (server-sent) or "lines" (a JSON document a line).
+    # How a stream is framed: "events" (server-sent) or "lines" (one JSON document per line).
     framing: str = "events"
 
 
@@ -86,7 +86,7 @@ def _anthropic_stream(body: Json, reply: Reply) -> list[Event]:
 
 
 def _anthropic_deltas(block: Json) -> tuple[Json, list[Json]]:
-    """How a content block starts in a stream, and the deltas that fill it."""
+    """Return how a content block starts in a stream, and the deltas that fill it."""
     if block["type"] == "tool_use":
         return {**block, "input": {}}, [{"type": "input_json_delta", "partial_json": json.dumps(block["input"])}]
     if block["type"] == "thinking":
@@ -118,7 +118,7 @@ def _anthropic_turns(body: Json) -> list[Turn]:
 def _anthropic_errand(body: Json) -> str | None:
     if title := _title((body.get("output_config") or {}).get("format")):
         return title
-    # The start-up check of the key asks for a single token.
+    # The key check at start-up asks for a single token.
     return "ok" if body.get("max_tokens") == 1 else None
 
 
@@ -235,18 +235,18 @@ def _responses_stream(body: Json, reply: Reply) -> list[Event]:
     started = {**whole, "status": "in_progress", "output": [], "usage": None}
     data: list[Json] = [{"type": "response.created", "response": started}]
     for index, item in enumerate(whole["output"]):
-        place = {"item_id": item["id"], "output_index": index}
+        position = {"item_id": item["id"], "output_index": index}
         opening = {**item, "status": "in_progress"}
         deltas: list[Json] = []
         if item["type"] == "message":
             opening["content"] = []
             for piece in pieces(item["content"][0]["text"]):
-                deltas.append({"type": "response.output_text.delta", **place, "content_index": 0, "delta": piece})
+                deltas.append({"type": "response.output_text.delta", **position, "content_index": 0, "delta": piece})
         elif item["type"] == "reasoning":
             opening["summary"] = []
             for piece in pieces(item["summary"][0]["text"]):
                 kind = "response.reasoning_summary_text.delta"
-                deltas.append({"type": kind, **place, "summary_index": 0, "delta": piece})
+                deltas.append({"type": kind, **position, "summary_index": 0, "delta": piece})
         else:
             opening["arguments"] = ""
         data.append({"type": "response.output_item.added", "output_index": index, "item": opening})
@@ -349,20 +349,20 @@ def _gemini_errand(body: Json) -> str | None:
 
 
 def _stop(reply: Reply, tools: str, end: str, *, length: str, filtered: str) -> str:
-    """Why the answer ends, in the words of a protocol."""
+    """Return the protocol's value for why the answer ends."""
     if reply.stop:
         return {"length": length, "filtered": filtered}[reply.stop]
     return tools if reply.tool_calls else end
 
 
 def _title(output: Json | None) -> str | None:
-    """The answer to a wish for a title in a form; any other form is the test's own business."""
+    """Return the answer to a request for a title as JSON, or None for any other schema."""
     wanted = ((output or {}).get("schema") or {}).get("properties") or {}
     return json.dumps({"title": "A test conversation"}) if list(wanted) == ["title"] else None
 
 
 def _from_schema(schema: Json) -> Any:
-    """The smallest value that a JSON schema accepts, for errands that want their answer in a form."""
+    """Return a minimal value that a JSON schema accepts, for errands with structured output."""
     if schema.get("enum"):
         return schema["enum"][0]
     kind = schema.get("type")

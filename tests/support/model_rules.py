@@ -1,6 +1,6 @@
-"""What each provider demands of a request, as its documentation and its error messages say; broken rules as words.
+"""What each provider requires of a request, according to its documentation and error messages.
 
-The loopback model is more patient than the real ones. These rules are not.
+The loopback model server accepts more than the real providers; these rules do not.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _MISTRAL_ID = re.compile(r"[A-Za-z0-9]{9}")  # the strictest of the compatible e
 
 
 def broken_rules(provider: str, body: Json) -> list[str]:
-    """Everything in this request that the provider would refuse."""
+    """Return everything in this request that the provider would refuse."""
     return {"openai": _openai, "anthropic": _anthropic, "gemini": _gemini, "ollama": _ollama}[provider](body)
 
 
@@ -24,9 +24,9 @@ def _openai(body: Json) -> list[str]:
     broken = []
     waiting: list[str] = []
     messages = body["messages"]
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         role = message["role"]
-        if role == "system" and place:
+        if role == "system" and index:
             broken.append("a system message that is not the first")
         if role == "tool":
             if message["tool_call_id"] not in waiting:
@@ -49,12 +49,12 @@ def _openai(body: Json) -> list[str]:
                 if not _MISTRAL_ID.fullmatch(call["id"]):
                     broken.append(f"an id that Mistral refuses: {call['id']}")
                 if not isinstance(json.loads(call["function"]["arguments"]), dict):
-                    broken.append("arguments that are no object")
+                    broken.append("arguments that are not an object")
                 waiting.append(call["id"])
     if waiting:
         broken.append(f"calls without results: {waiting}")
     if messages[-1]["role"] not in ("user", "tool"):
-        broken.append("the assistant has the last word")
+        broken.append("the last message is not the user's")
     return broken
 
 
@@ -82,10 +82,10 @@ def _anthropic(body: Json) -> list[str]:
                 called = True
                 broken += _name(block["name"])
                 broken += [] if re.fullmatch(r"[A-Za-z0-9_-]+", block["id"]) else [f"id {block['id']}"]
-                broken += [] if isinstance(block["input"], dict) else ["an input that is no object"]
+                broken += [] if isinstance(block["input"], dict) else ["an input that is not an object"]
                 waiting.add(block["id"])
     if called and not body.get("tools"):
-        broken.append("calls, and no tools declared")
+        broken.append("calls without declared tools")
     return broken + ([f"calls without results: {waiting}"] if waiting else [])
 
 
@@ -125,8 +125,8 @@ def _ollama(body: Json) -> list[str]:
 
 
 def _turns(roles: list[str], assistant: str) -> list[str]:
-    """User and assistant take turns, and the user is first and last."""
-    wanted = ["user" if place % 2 == 0 else assistant for place in range(len(roles))]
+    """Check that user and assistant alternate, and that the user is first and last."""
+    wanted = ["user" if index % 2 == 0 else assistant for index in range(len(roles))]
     if roles == wanted and len(roles) % 2 == 1:
         return []
     return [f"the roles are {roles}"]
@@ -139,4 +139,4 @@ def _no_text(content: Any) -> list[str]:
 
 
 def _name(name: str) -> list[str]:
-    return [] if _NAME.fullmatch(name) else [f"a name that is refused: {name!r}"]
+    return [] if _NAME.fullmatch(name) else [f"an invalid name: {name!r}"]

@@ -1,4 +1,4 @@
-"""A model on loopback that answers in five protocols, writes down what it was asked, and can be scripted.
+"""A scriptable model server on loopback that speaks five protocols and records its requests.
 
     with ModelServer() as server:
         server.push(Reply.call("Bash", command="cat a.txt"), "all done")
@@ -6,7 +6,7 @@
         server.wait_for(lambda request: request.protocol == "anthropic", timeout=10)
         assert server.turns[-1].conversation[-1].text == "..."
 
-As the HTTPS proxy of a program it refuses every CONNECT, and writes down who was to be called.
+As a program's HTTPS proxy it refuses every CONNECT and records the host.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _GARBAGE = b'{"half": "a doc'
 
 @dataclass(frozen=True)
 class Request:
-    """One request as it arrived. `errand` marks the program's own side calls: titles, routing, counting."""
+    """One request as received. `errand` marks the program's own side requests: titles, routing, counting."""
 
     number: int
     method: str
@@ -55,7 +55,7 @@ class Request:
         return bool(self.protocol) and not self.errand
 
     def texts(self, role: str | None = None) -> list[str]:
-        """The plain texts of the conversation, of one role when it is given."""
+        """Return the plain texts of the conversation, optionally of one role."""
         return [turn.text for turn in self.conversation if turn.kind == "text" and role in (None, turn.role)]
 
 
@@ -85,7 +85,7 @@ class ModelServer:
         self.close()
 
     def close(self) -> None:
-        """Stop serving, and break the connections that are still open."""
+        """Stop serving and break the open connections."""
         self._closing.set()
         self._http.shutdown()
         self._http.server_close()
@@ -99,44 +99,44 @@ class ModelServer:
 
     @property
     def url(self) -> str:
-        """The address without a path and without a slash at the end."""
+        """The URL, without a path or trailing slash."""
         return f"http://127.0.0.1:{self.port}"
 
     @property
     def requests(self) -> list[Request]:
-        """Every request so far, in the order of arrival."""
+        """All requests, in order of arrival."""
         with self._changed:
             return list(self._requests)
 
     @property
     def turns(self) -> list[Request]:
-        """The requests that asked for a turn of a conversation: no errands, no listings."""
+        """The requests for a turn of a conversation, without errands and listings."""
         return [request for request in self.requests if request.is_turn]
 
     @property
     def refused(self) -> list[str]:
-        """The hosts that a program wanted to reach through us as its proxy."""
+        """The hosts that a program tried to reach through this server as its proxy."""
         return [request.path for request in self.requests if request.method == "CONNECT"]
 
     def push(self, *replies: Reply | str) -> None:
-        """Queue the answers to the next turns; a string is a plain text."""
+        """Queue the answers to the next turns; a string is a text reply."""
         with self._changed:
             self._script.extend(Reply(text=reply) if isinstance(reply, str) else reply for reply in replies)
 
     @property
     def pending(self) -> int:
-        """How many queued answers were not asked for yet."""
+        """The number of queued answers not used yet."""
         with self._changed:
             return len(self._script)
 
     def forget(self) -> None:
-        """Drop the requests and the queued answers, to begin the next act of a test."""
+        """Drop the recorded requests and the queued answers, between two phases of a test."""
         with self._changed:
             self._requests.clear()
             self._script.clear()
 
     def wait_for(self, predicate: Callable[[Request], bool], timeout: float = 60.0) -> Request:
-        """The first request that the predicate accepts, past or to come; TimeoutError when none does."""
+        """Return the first request, past or future, that the predicate accepts; TimeoutError if none does."""
         deadline = time.monotonic() + timeout
         seen = 0
         with self._changed:
@@ -148,13 +148,13 @@ class ModelServer:
                 left = deadline - time.monotonic()
                 if left <= 0:
                     paths = [f"{request.method} {request.path}" for request in self._requests]
-                    raise TimeoutError(f"no such request within {timeout} s; there were {paths}")
+                    raise TimeoutError(f"no matching request within {timeout} s; received {paths}")
                 self._changed.wait(left)
 
-    # --- what the handler asks ---------------------------------------------------------------------------
+    # --- called by the handler ---------------------------------------------------------------------------
 
     def record(self, method: str, path: str, headers: dict[str, str], body: Any) -> Reply | None:
-        """Write a request down and choose its answer, in one step, so that two threads cannot swap."""
+        """Record a request and choose its answer atomically, so that two threads cannot swap answers."""
         protocol = _protocol_of(path)
         errand_text = protocol.errand(body) if protocol and isinstance(body, dict) else None
         conversation = tuple(protocol.turns(body)) if protocol and isinstance(body, dict) else ()
@@ -185,39 +185,39 @@ class ModelServer:
         return reply.with_default(f"{self._default_text} (#{self._answered})")
 
     def wait_while_held(self, hold: threading.Event, connection: socket.socket) -> None:
-        """Wait for the test to let a held answer go; closing the server lets all go, and so does a client that left."""
+        """Wait until the test releases a held answer, the server closes, or the client disconnects."""
         deadline = time.monotonic() + _HOLD_SECONDS
         with self._changed:
             self._held += 1
             self._changed.notify_all()
         while not hold.wait(0.02) and not self._closing.is_set() and time.monotonic() < deadline:
-            if _left(connection):
+            if _has_disconnected(connection):
                 self.note_hang_up()
                 return
 
     def wait_for_hold(self, timeout: float = 60.0) -> None:
-        """Wait until an answer is held; TimeoutError when none is."""
+        """Wait until an answer is held; TimeoutError if none is."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._held > 0, timeout):
                 raise TimeoutError(f"no answer was held within {timeout} s")
             self._held = 0
 
     def note_hang_up(self) -> None:
-        """A client left before its answer was whole."""
+        """Count a client that disconnected before its answer was complete."""
         with self._changed:
             self._hung_up += 1
             self._changed.notify_all()
 
     def wait_for_hang_up(self, timeout: float = 60.0) -> None:
-        """Wait until a client hung up before its answer was whole; TimeoutError when none does."""
+        """Wait until a client disconnects before its answer is complete; TimeoutError if none does."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._hung_up > 0, timeout):
-                raise TimeoutError(f"nobody hung up within {timeout} s")
+                raise TimeoutError(f"no client disconnected within {timeout} s")
             self._hung_up = 0
 
 
-def _left(connection: socket.socket) -> bool:
-    """Whether the other side closed the connection: there is something to read, and it is the end."""
+def _has_disconnected(connection: socket.socket) -> bool:
+    """Whether the peer closed the connection: it is readable, and at its end."""
     try:
         ready, _, _ = select.select([connection], [], [], 0)
         return bool(ready) and not connection.recv(1, socket.MSG_PEEK)
@@ -226,12 +226,12 @@ def _left(connection: socket.socket) -> bool:
 
 
 def _newest_prompt(conversation: tuple[Turn, ...]) -> str:
-    """The user's text at the end of the conversation; empty when it stands beside a tool's result."""
+    """Return the user's text at the end of the conversation; empty if a tool result is with it."""
     texts: list[str] = []
     for turn in reversed(conversation):
         if turn.kind == "tool_result":
             return ""
-        if turn.role == "system":  # Claude Code puts notes of its own between the messages
+        if turn.role == "system":  # Claude Code inserts its own notes between the messages
             continue
         if turn.role != "user":
             break
@@ -240,7 +240,7 @@ def _newest_prompt(conversation: tuple[Turn, ...]) -> str:
 
 
 def _protocol_of(path: str) -> Protocol | None:
-    """Which protocol a path speaks; None for everything that is not a question to the model."""
+    """Return the protocol of a path, or None if it is not a request to the model."""
     plain = path.split("?")[0]
     if plain.endswith("/messages"):
         return ANTHROPIC
@@ -277,26 +277,26 @@ class _HttpServer(ThreadingHTTPServer):
         super().shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A program that hangs up is no error of ours; anything else would show in the test's assertions."""
+        """Ignore disconnecting clients; any other error shows in the test's assertions."""
 
     def break_connections(self) -> None:
-        """Close what clients keep open, so that no thread of ours outlives the test."""
+        """Close the connections that clients keep open, so that no thread outlives the test."""
         with self._guard:
             for connection in self._open:
-                with suppress(OSError):  # the client may have been faster
+                with suppress(OSError):  # the client may have closed it first
                     connection.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True  # else each answer waits 40 ms for the client's kernel
+    disable_nagle_algorithm = True  # otherwise each answer waits 40 ms for a delayed ACK
 
     @property
     def model(self) -> ModelServer:
         return cast(_HttpServer, self.server).model
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: the requests are in the list."""
+        """Log nothing: the requests are recorded."""
 
     def do_GET(self) -> None:
         self._record(None)
@@ -308,7 +308,7 @@ class _Handler(BaseHTTPRequestHandler):
             names = ("test-embed:latest", "test-model:latest")
             self._send_json({"models": [{"name": name, "model": name} for name in names]})
         else:
-            self._send_json({"error": {"message": "there is nothing here"}}, 404)
+            self._send_json({"error": {"message": "not found"}}, 404)
 
     def do_HEAD(self) -> None:
         self._record(None)
@@ -349,7 +349,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif reply.garbage_after is not None:
             self._send_whole(_GARBAGE, 200, None)
         elif reply.cut_after is not None:
-            # Half of what was announced.
+            # Half of the announced length.
             data = json.dumps(protocol.whole(body, reply)).encode()
             self._send_whole(data[: len(data) // 2], 200, None, announced=len(data))
             self.close_connection = True
@@ -377,7 +377,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.rfile.readline()
 
     def _send_json(self, answer: Json, status: int = 200, retry_after: str | None = None) -> None:
-        # Programs wait between their retries; the zero keeps a test of a failing model short.
+        # Programs wait between retries; zero keeps a test of a failing model short.
         self._send_whole(json.dumps(answer).encode(), status, retry_after or ("0" if status >= 500 else None))
 
     def _send_whole(self, data: bytes, status: int, retry_after: str | None, *, announced: int | None = None) -> None:
@@ -409,7 +409,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self._send_event(name, _GARBAGE.decode(), lines)
             if number == reply.error_after:
                 error = protocol.error(529, "the stream was told to fail")
-                # Only a protocol that names its events names this one.
+                # A protocol with named events names this one too.
                 self._send_event("error" if name else None, error, lines)
                 break
             self._send_event(name, data, lines)
@@ -425,7 +425,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _parse(raw: bytes) -> Any:
-    """The body as JSON; what is no JSON is kept as text for the test to see."""
+    """Parse the body as JSON; keep anything else as text for the test to inspect."""
     try:
         return json.loads(raw or b"{}")
     except ValueError:

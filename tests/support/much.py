@@ -1,4 +1,4 @@
-"""A conversation of very many messages, or with one huge line, and how much memory a command takes then."""
+"""A conversation with very many messages or one huge line, and the memory a command needs for it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 MEGABYTE = 1 << 20
-LONG_LINE = 9  # the messages before the long line
-# A process without memory of its own, so that what it runs begins with next to none.
+LONG_LINE = 9  # messages before the long line
+# A parent with almost no memory, so that the command's peak does not start at the size of this process.
 _MEASURE = """
 import os, sys
 out = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
@@ -21,7 +21,7 @@ print(os.waitstatus_to_exitcode(status), usage.ru_maxrss)
 
 
 class Taken(NamedTuple):
-    """How a command ended, and how much memory it took at most: with the programs that it ran (git), in MB."""
+    """Exit code and peak memory of a command in MB, including its child processes (git)."""
 
     code: int
     peak: float
@@ -29,7 +29,7 @@ class Taken(NamedTuple):
 
 
 def taken(command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Taken:
-    """Run a command in a process of its own; what it prints goes nowhere."""
+    """Run a command and measure it; its output is discarded."""
     done = subprocess.run(
         [sys.executable, "-S", "-c", _MEASURE, *command], cwd=cwd, env=env, capture_output=True, text=True, check=True
     )
@@ -38,7 +38,7 @@ def taken(command: Sequence[str], *, cwd: str, env: Mapping[str, str]) -> Taken:
 
 
 def write_log(log: str, *, messages: int = 20, line: int = 0, hole: int = 0) -> None:
-    """A log of so many messages; after the first ones one of so many bytes, or so many NULs that take no room."""
+    """Write a log; after the first messages comes one of `line` bytes, or a sparse hole of `hole` NULs."""
     with open(log, "wb") as file:
         for number in range(messages):
             if number == LONG_LINE and line:

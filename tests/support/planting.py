@@ -1,6 +1,6 @@
-"""Sessions and messages with a text planted into every field that exists, as a stranger's repository could bring them.
+"""Sessions and messages with a text planted in every field, as an untrusted repository could contain them.
 
-The fields are taken from the structs themselves, so one that is added later is planted, too.
+The fields are those of the structs, so a field added later is planted too.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from cortext.model.message import (
     Part,
 )
 from cortext.model.session import Session
-from cortext.store.files.workspace import WorkspaceStore
+from cortext.store.files.workspace import CODEC, WorkspaceStore
 
 Word = Callable[[str], str]
 PARTS = (TEXT, THINKING, TOOL_CALL, TOOL_RESULT, IMAGE, FILE, "something-else")
 
 
 def planted(kind: type[Any], word: Word, path: str = "", **fixed: Any) -> Any:
-    """A struct of this kind with `word(path of the field)` in every text of it."""
+    """Return a struct of this type with `word(path of the field)` in every text field."""
     values = dict(fixed)
     for field in msgspec.structs.fields(kind):
         here = f"{path}{kind.__name__.lower()}.{field.name}"
@@ -48,7 +48,7 @@ def planted(kind: type[Any], word: Word, path: str = "", **fixed: Any) -> Any:
 
 
 def _value(kind: Any, word: Word, path: str) -> Any:
-    """Something of this type that holds the word; None where no text fits."""
+    """Return a value of this type that contains the word, or None if it cannot contain text."""
     if kind is str:
         return word(path)
     if kind is Any:
@@ -68,16 +68,16 @@ def _value(kind: Any, word: Word, path: str) -> Any:
 
 
 def messages(word: Word) -> Iterator[Message]:
-    """One message of each role, and of one that nobody knows."""
+    """Yield one message of each role, and one of an unknown role."""
     for number, role in enumerate((*ROLES, None)):
         fixed = {} if role is None else {"role": role}
         made = planted(Message, word, f"{role or 'unknown'}.", seq=number, **fixed)
-        made.parent = ""  # all of them are in the thread
+        made.parent = ""  # keep all of them in the thread
         yield made
 
 
 def sound_messages(word: Word) -> Iterator[Message]:
-    """The same as a talk that every tool can take: each role has the parts that it can have, a call has its result."""
+    """Yield a conversation that every tool accepts: each role has only its own parts, a call has its result."""
     call = word("call")
     kinds = {USER: (TEXT,), ASSISTANT: (TEXT, TOOL_CALL), TOOL: (TOOL_RESULT,)}
     for number, role in enumerate((USER, ASSISTANT, TOOL, ASSISTANT)):
@@ -92,11 +92,11 @@ def sound_messages(word: Word) -> Iterator[Message]:
 def plant(
     store: WorkspaceStore, name: str, word: Word, said: Callable[[Word], Iterator[Message]] = messages, **fixed: Any
 ) -> Session:
-    """A session of this id with the word in every field of its metadata and its messages, written past the store."""
+    """Create a session with the word in every field of its metadata and messages, bypassing the store."""
     store.create(Session(id=name, type="plan", title="Planted"))
     folder = Path(store.get(name).path) / ".session"
     session = planted(Session, word, id=name, status="paused", store="", path="", **fixed)
-    (folder / "session.json").write_text(json.dumps(store.fields_of(session, {})), encoding="utf-8")
+    (folder / "session.json").write_text(json.dumps(CODEC.encode(session, {})), encoding="utf-8")
     lines = [msgspec.json.encode(message) for message in said(word)]
     (folder / "messages.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
     return store.get(name)

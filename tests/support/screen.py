@@ -1,4 +1,4 @@
-"""A real terminal for programs with a screen: tmux with a socket of its own, and polling instead of sleeping."""
+"""A real terminal for interactive programs: tmux with a private socket, and polling instead of fixed delays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Self
 
 
 class Screen:
-    """`with Screen(folder, command, env, cwd) as screen:`; everything in it ends with the block."""
+    """`with Screen(folder, command, env, cwd) as screen:`; the block's end kills everything in it."""
 
     def __init__(self, folder: Path, command: list[str], env: dict[str, str], cwd: Path, size: str = "140x45") -> None:
         self.socket = folder / "tmux.sock"
@@ -32,35 +32,35 @@ class Screen:
         return done.stdout
 
     def text(self) -> str:
-        """What is on the screen now, and what scrolled off it."""
+        """Return the screen's contents and its scrollback."""
         return self._tmux("capture-pane", "-p", "-S", "-2000")
 
     def wait_for(self, *words: str, timeout: float = 90.0) -> str:
-        """Until all these words are on the screen."""
+        """Wait until all these texts are on the screen; return its contents."""
         deadline = time.monotonic() + timeout
         while True:
             shown = self.text()
-            # A screen folds long lines: compare without blanks.
+            # A screen wraps long lines: compare without whitespace.
             flat = "".join(shown.split())
             if all("".join(word.split()) in flat for word in words):
                 return shown
             if time.monotonic() > deadline:
                 raise AssertionError(f"not on the screen after {timeout:g} s: {words}\n{shown}")
-            time.sleep(0.05)  # the pause between two looks, not a guess that it is done
+            time.sleep(0.05)  # poll interval
 
     def at_prompt(self, timeout: float = 90.0) -> Self:
-        """Until a prompt of ours reads keys one by one: before that the terminal takes Ctrl-D and Ctrl-C itself.
+        """Wait until our prompt reads single keys: before that, the terminal handles Ctrl-D and Ctrl-C itself.
 
         `screen.at_prompt().press("C-d")`
         """
         deadline = time.monotonic() + timeout
         while self._modes() & (termios.ICANON | termios.ISIG):
             assert time.monotonic() < deadline, f"no prompt after {timeout:g} s\n{self.text()}"
-            time.sleep(0.02)  # the pause between two looks
+            time.sleep(0.02)  # poll interval
         return self
 
     def _modes(self) -> int:
-        """The local modes of the terminal (c_lflag)."""
+        """Return the local modes of the terminal (c_lflag)."""
         device = os.open(self._tmux("display-message", "-p", "#{pane_tty}").strip(), os.O_RDONLY | os.O_NOCTTY)
         try:
             modes: int = termios.tcgetattr(device)[3]
@@ -69,11 +69,11 @@ class Screen:
             os.close(device)
 
     def type(self, text: str) -> None:
-        """Keys, literally."""
+        """Send this text."""
         self._tmux("send-keys", "-l", text)
 
     def press(self, *keys: str) -> None:
-        """Keys by name: Enter, Down, Escape."""
+        """Send keys by name: Enter, Down, Escape."""
         self._tmux("send-keys", *keys)
 
     def __enter__(self) -> Self:
@@ -84,9 +84,9 @@ class Screen:
 
 
 class ShellScreen(Screen):
-    """A terminal in which a shell runs the program, as at home, and writes down how that ended.
+    """A terminal in which a shell runs the program and records its exit code.
 
-    tmux does not always notice that the program of a pane ended; a shell does.
+    tmux does not always notice that the program of a pane exited; a shell does.
     """
 
     def __init__(
@@ -104,9 +104,9 @@ class ShellScreen(Screen):
         super().__init__(folder, ["bash", "-c", script, "bash", *command], env, cwd, size)
 
     def wait_for_end(self, timeout: float = 90.0) -> int:
-        """Until the program ended; its exit code."""
+        """Wait until the program has exited; return its exit code."""
         deadline = time.monotonic() + timeout
         while not self._ended.exists() or not self._ended.read_text(encoding="utf-8").endswith("\n"):
-            assert time.monotonic() < deadline, f"it did not end within {timeout:g} s\n{self.text()}"
-            time.sleep(0.05)  # the pause between two looks
+            assert time.monotonic() < deadline, f"it did not exit within {timeout:g} s\n{self.text()}"
+            time.sleep(0.05)  # poll interval
         return int(self._ended.read_text(encoding="utf-8"))

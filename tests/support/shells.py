@@ -1,9 +1,9 @@
-"""Real shells for the tests: zsh and fish as Debian packages, unpacked into a folder of our own; no root is needed.
+"""Real shells for the tests: zsh and fish from Debian packages, unpacked into the cache folder without root.
 
-`ensure("zsh")` gives the shell and installs it when it is missing, through the machine's own apt with lists and files
-of our own, so that nothing of the machine changes. A shell that the machine happens to have is never used. On a machine
-without apt (or without a way to the archive) the tests with these shells are left out, and say so.
-`python -m tests.support.shells` installs both and prints what each says its version is.
+`ensure("zsh")` returns the shell and installs it if it is missing, with the machine's apt but separate lists and
+caches, so that the machine itself does not change. A shell installed on the machine is never used. Without apt, or
+without access to the archive, the tests with these shells are skipped and say so.
+`python -m tests.support.shells` installs both and prints the version each reports.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.support.installing import one_at_a_time, refusal
 _REPOSITORY = Path(__file__).resolve().parents[2]
 _SECONDS = 300
 
-# Each shell with what it needs to run, as Debian and Ubuntu call it.
+# Each shell with the packages it needs, by their Debian and Ubuntu names.
 PACKAGES = {
     "zsh": ("zsh", "zsh-common", "libcap2", "libtinfo6"),
     "fish": ("fish", "fish-common", "libpcre2-32-0", "libtinfo6", "libstdc++6", "libgcc-s1"),
@@ -29,43 +29,43 @@ PACKAGES = {
 
 
 class NotToBeHad(RuntimeError):
-    """This machine has no way to the shell: no apt, or no archive within reach. The text says which."""
+    """The shell cannot be installed here: no apt, or no access to the archive. The message says which."""
 
 
 @dataclass(frozen=True)
 class Shell:
-    """One shell, unpacked."""
+    """One unpacked shell."""
 
     name: str
     folder: Path
 
     @property
     def program(self) -> Path | None:
-        """The executable, or None where it is not there."""
+        """The executable, or None if it is missing."""
         return next((path for path in self._all(f"bin/{self.name}") if os.access(path, os.X_OK)), None)
 
     @property
     def libraries(self) -> str:
-        """LD_LIBRARY_PATH for it."""
+        """The LD_LIBRARY_PATH it needs."""
         return os.pathsep.join(str(path) for path in self._all("lib/*-linux-gnu*"))
 
     def _all(self, pattern: str) -> list[Path]:
         return [*self.folder.glob(f"usr/{pattern}"), *self.folder.glob(pattern)]
 
     def zshenv(self) -> str:
-        """What tells zsh where its modules and functions are: it was built for /usr."""
+        """Return a .zshenv with the paths of zsh's modules and functions: it was built for /usr."""
         modules = next(iter(self.folder.glob("usr/lib/*/zsh/*")))
         functions = self.folder / "usr" / "share" / "zsh" / "functions"
         return f"module_path=('{modules}')\nfpath=('{functions}' '{functions}'/**/*(/N))\n"
 
 
 def shells_folder() -> Path:
-    """Where they live: .cache/shells in the repository."""
+    """Return .cache/shells in the repository."""
     return _REPOSITORY / ".cache" / "shells"
 
 
 def ensure(name: str) -> Shell:
-    """The shell, installed first when needed. Many processes may call it."""
+    """Return the shell, installing it first if needed. Safe to call from many processes."""
     shell = Shell(name, shells_folder() / name)
     if shell.program is None:
         with one_at_a_time(shells_folder(), name):
@@ -75,7 +75,7 @@ def ensure(name: str) -> Shell:
 
 
 def version(name: str) -> str:
-    """What the installed shell itself says its version is."""
+    """Return the version that the installed shell reports."""
     shell = ensure(name)
     environ = {"PATH": os.defpath, "LD_LIBRARY_PATH": shell.libraries}
     done = subprocess.run(
@@ -85,19 +85,19 @@ def version(name: str) -> str:
 
 
 def _install(shell: Shell) -> None:
-    """Unpack beside the final folder and rename, so that half an install is never seen as a whole one."""
+    """Unpack into a temporary folder and rename it, so that a partial installation is never visible."""
     if not shutil.which("apt-get") or not shutil.which("dpkg-deb"):
-        raise NotToBeHad(f"the tests fetch {shell.name} with apt-get and dpkg-deb (Debian, Ubuntu): they are not here")
+        raise NotToBeHad(f"the tests fetch {shell.name} with apt-get and dpkg-deb (Debian), which are missing")
     staging = Path(tempfile.mkdtemp(prefix=f".{shell.name}-", dir=shells_folder()))
     try:
         root = staging / "root"
         root.mkdir()
         for package in _download(shell.name, staging):
             _run(["dpkg-deb", "-x", str(package), str(root)], staging)
-        # fish looks for its own files beside itself where it finds both of them.
+        # fish uses the files beside its executable only if both share/ and etc/ are there.
         (root / "usr" / "etc").symlink_to("../etc")
         if Shell(shell.name, root).program is None:
-            raise RuntimeError(f"the packages {', '.join(PACKAGES[shell.name])} hold no {shell.name}")
+            raise RuntimeError(f"the packages {', '.join(PACKAGES[shell.name])} contain no {shell.name}")
         shutil.rmtree(shell.folder, ignore_errors=True)
         root.rename(shell.folder)
     finally:
@@ -105,7 +105,7 @@ def _install(shell: Shell) -> None:
 
 
 def _download(name: str, staging: Path) -> list[Path]:
-    """The packages, with apt's lists and cache in our own folder: an ordinary user may do that."""
+    """Download the packages; apt's lists and cache are in the staging folder, so no root is needed."""
     for folder in ("lists/partial", "cache/archives/partial", "packages"):
         (staging / folder).mkdir(parents=True)
     apt = [
@@ -114,7 +114,7 @@ def _download(name: str, staging: Path) -> list[Path]:
         f"-oDir::State::Lists={staging / 'lists'}",
         f"-oDir::Cache={staging / 'cache'}",
         "-oDebug::NoLocking=1",
-        "-oAPT::Sandbox::User=root",  # else apt as root fetches as a user who may not write here
+        "-oAPT::Sandbox::User=root",  # otherwise apt as root downloads as a user who may not write here
         "-oAcquire::Retries=1",
         "-oAcquire::http::Timeout=20",
         "-oAcquire::https::Timeout=20",
@@ -132,12 +132,12 @@ def _run(command: list[str], cwd: Path) -> None:
 
 
 def main() -> int:
-    """Install both and print one line for each. A machine without a way to them can run every other test."""
+    """Install both and print a line for each; a machine without them can run every other test."""
     for name in PACKAGES:
         try:
             sys.stdout.write(f"{name:12} {version(name):28} {ensure(name).folder}\n")
         except NotToBeHad as error:
-            sys.stdout.write(f"{name:12} not to be had here: {error}\n")
+            sys.stdout.write(f"{name:12} not available here: {error}\n")
     return 0
 
 

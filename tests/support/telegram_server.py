@@ -1,12 +1,12 @@
-"""Telegram on loopback: the Bot API as far as a bot of ours uses it, with its limits, errors and restarts.
+"""Telegram on loopback: the part of the Bot API that our bot uses, with its limits, errors and restarts.
 
     with TelegramServer() as telegram:
-        telegram.say(4711, "hello")                       # a user writes; the bot gets an update
-        telegram.wait_for(lambda: telegram.said(4711))    # what the bot's messages in that chat say now
+        telegram.say(4711, "hello")                       # a user sends a message; the bot gets an update
+        telegram.wait_for(lambda: telegram.said(4711))    # the current texts of the bot's messages in that chat
         telegram.fail("sendMessage", Fault(429, retry_after=1))
 
-It checks what the real one checks: length in UTF-16 units, entities inside the text, edits that change nothing,
-one getUpdates at a time. It keeps every call, so that a test can read what was asked.
+It checks what the real API checks: length in UTF-16 units, entities inside the text, edits that change nothing,
+one getUpdates at a time. It records every call.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LONGEST = 4096
 
 @dataclass
 class Fault:
-    """An answer that is none: an HTTP error, or a connection that breaks before or after the work was done."""
+    """A failed call: an HTTP error, or a connection that breaks before or after the call was executed."""
 
     status: int = 0
     description: str = "told to fail"
@@ -44,7 +44,7 @@ class Fault:
 
 @dataclass
 class Sent:
-    """A message of the bot as the user sees it now."""
+    """A message of the bot in its current state."""
 
     chat: int
     id: int
@@ -56,7 +56,7 @@ class Sent:
     buttons: list[tuple[str, str]] = field(default_factory=list)
 
     def styled(self, kind: str) -> list[str]:
-        """The parts of the text that have this style."""
+        """Return the parts of the text with this style."""
         raw = self.text.encode("utf-16-le")
         return [
             raw[2 * entity["offset"] : 2 * (entity["offset"] + entity["length"])].decode("utf-16-le")
@@ -98,20 +98,20 @@ class TelegramServer:
         """The address to give as `telegram.api_url`."""
         return f"http://127.0.0.1:{self._http.server_address[1]}"
 
-    # ── what users do ────────────────────────────────────────────────────────────────────────────────
+    # ── actions of users ────────────────────────────────────────────────────────────────────────────────
 
     def say(self, chat: int, text: str, *, user: int | None = None, thread: int | None = None, **more: Any) -> int:
-        """A user writes a message; the number of the update."""
+        """Send a user's message; return the number of the update."""
         with self.changed:
             return self._arrive("message", self._message(chat, user, thread, {"text": text, **more}))
 
     def send(self, chat: int, *, user: int | None = None, **more: Any) -> int:
-        """A user sends something that is no text: `voice={…}`, `document={…}`."""
+        """Send something other than text: `voice={…}`, `document={…}`."""
         with self.changed:
             return self._arrive("message", self._message(chat, user, None, more))
 
     def touch(self, sent: Sent, label: str, *, user: int | None = None) -> int:
-        """A user touches a button under a message of the bot."""
+        """Press a button under a message of the bot."""
         data = next(data for name, data in sent.buttons if name == label)
         with self.changed:
             message = self._message(sent.chat, BOT, sent.thread, {"text": sent.text})
@@ -119,13 +119,13 @@ class TelegramServer:
             return self._arrive("callback_query", {"id": "touch", "from": who, "message": message, "data": data})
 
     def edit(self, chat: int, message: int, text: str, *, user: int | None = None) -> int:
-        """A user edits what he wrote."""
+        """Edit a user's message."""
         with self.changed:
             body = {**self._message(chat, user, None, {"text": text}), "message_id": message, "edit_date": 2}
             return self._arrive("edited_message", body)
 
     def push(self, update: dict[str, Any]) -> None:
-        """Any update, as it is."""
+        """Queue any update, unchanged."""
         with self.changed:
             self._updates.append(update)
             self.changed.notify_all()
@@ -151,32 +151,32 @@ class TelegramServer:
         self.changed.notify_all()
         return number
 
-    # ── what a test reads ────────────────────────────────────────────────────────────────────────────
+    # ── queries of a test ────────────────────────────────────────────────────────────────────────────
 
     def sent(self, chat: int, thread: int | None = None) -> list[Sent]:
-        """The bot's messages in a chat, in order."""
+        """Return the bot's messages in a chat, in order."""
         with self.changed:
             return [sent for sent in self._messages.values() if sent.chat == chat and sent.thread == thread]
 
     def said(self, chat: int, thread: int | None = None) -> list[str]:
-        """What they say, without the signs that an answer is coming."""
+        """Return their texts, without the placeholders of pending answers."""
         return [sent.text for sent in self.sent(chat, thread) if sent.text != "…"]
 
     def count(self, method: str) -> int:
-        """How often a method was called."""
+        """Return how often a method was called."""
         with self.changed:
             return sum(name == method for name, _ in self.calls)
 
     @property
     def waiting(self) -> int:
-        """Updates that were not confirmed yet."""
+        """The number of unconfirmed updates."""
         with self.changed:
             return len(self._updates)
 
-    def wait_for(self, true: Callable[[], Any], timeout: float = 60.0) -> None:
-        """Until it holds; looked at after each call of the bot."""
+    def wait_for(self, condition: Callable[[], Any], timeout: float = 60.0) -> None:
+        """Wait until the condition holds; it is checked after each call of the bot."""
         deadline = time.monotonic() + timeout
-        while not true():
+        while not condition():
             left = deadline - time.monotonic()
             if left <= 0:
                 raise AssertionError(f"not after {timeout:g} s; the last calls: {self.calls[-8:]}")
@@ -184,24 +184,24 @@ class TelegramServer:
                 self.changed.wait(min(left, 0.05))
 
     def fail(self, method: str, *faults: Fault) -> None:
-        """The next calls of this method fail so."""
+        """Make the next calls of this method fail."""
         with self.changed:
             self._faults[method].extend(faults)
 
     def forget_faults(self) -> None:
-        """From now on everything works."""
+        """Drop all queued faults."""
         with self.changed:
             self._faults.clear()
 
     def forget_message(self, chat: int, message: int) -> None:
-        """The user deletes a message of the bot."""
+        """Delete a message of the bot, as a user can."""
         with self.changed:
             del self._messages[chat, message]
 
     # ── the webhook ──────────────────────────────────────────────────────────────────────────────────
 
     def deliver(self, update: dict[str, Any] | bytes, *, secret: str | None = None) -> int:
-        """Call the bot's webhook as Telegram does; the status that it answers."""
+        """Call the bot's webhook as Telegram does; return the status, or 0 if it hung up."""
         body = update if isinstance(update, bytes) else json.dumps(update).encode()
         headers = {"Content-Type": "application/json"}
         token = self.webhook.get("secret_token", "") if secret is None else secret
@@ -216,10 +216,10 @@ class TelegramServer:
             error.close()
             return error.code
         except OSError:
-            return 0  # it hung up
+            return 0
 
     def next_update(self, chat: int, text: str, **more: Any) -> dict[str, Any]:
-        """An update that is not queued: for `deliver`."""
+        """Return an update for `deliver`, without queueing it."""
         with self.changed:
             number = self._next_update
             self._next_update += 1
@@ -228,7 +228,7 @@ class TelegramServer:
     # ── the methods of the Bot API ───────────────────────────────────────────────────────────────────
 
     def answer(self, method: str, given: dict[str, Any]) -> tuple[Fault | None, int, dict[str, Any]]:
-        """The answer to one call, and the fault that it meets."""
+        """Return the fault of a call, if any, and its status and answer."""
         with self.changed:
             self.calls.append((method, given))
             fault = self._faults[method].popleft() if self._faults[method] else None
@@ -340,12 +340,12 @@ class _Bad(Exception):
 
 
 def _checked(given: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
-    """The text and the entities, as Telegram takes them."""
+    """Return text and entities if Telegram accepts them."""
     text = str(given.get("text", ""))
     if not text.strip():
         raise _Bad("Bad Request: message text is empty")
     if text != text.strip():
-        raise _Bad("the bot counts on blanks that Telegram cuts off")
+        raise _Bad("the bot relies on whitespace that Telegram strips")
     size = len(text.encode("utf-16-le")) // 2
     if size > LONGEST:
         raise _Bad("Bad Request: message is too long")
@@ -373,7 +373,7 @@ class _Server(ThreadingHTTPServer):
     telegram: TelegramServer
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A bot that was killed breaks its connections: nothing to say about it."""
+        """Ignore errors: a killed bot breaks its connections."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -381,7 +381,7 @@ class _Handler(BaseHTTPRequestHandler):
     disable_nagle_algorithm = True
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Quiet."""
+        """Log nothing."""
 
     def do_POST(self) -> None:
         telegram = cast(_Server, self.server).telegram
@@ -408,7 +408,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _given(kind: str, body: bytes) -> dict[str, Any]:
-    """The parameters of a call: a form, in which lists and numbers are JSON; or one with a file."""
+    """Parse the parameters of a call: a form in which lists and numbers are JSON, or a multipart form with a file."""
     if kind.startswith("multipart/"):
         head = f"Content-Type: {kind}\r\n\r\n".encode()
         found: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""The four AI programs behind one shape: a home of their own, a model on loopback, and one turn at a time.
+"""The four AI programs behind one interface: a private home, a model on loopback, and one turn at a time.
 
 tool = make_tool("claude-code", tmp_path / "home", server.url)
 done = tool.run("hello", cwd=project)
@@ -22,17 +22,17 @@ from typing import IO, Any, ClassVar
 from tests.support.ai_programs import ensure
 from tests.support.model_reply import Json, Reply
 
-# Port 9 is "discard": nothing listens there, so whatever strays beyond loopback fails at once.
+# Nothing listens on port 9 ("discard"), so any connection beyond loopback fails at once.
 CLOSED_PROXY = "http://127.0.0.1:9"
 API_KEY = "sk-test-cortext-0123456789-abcdefghij"
 MODEL = "test-model"
 
 
 class Tool(ABC):
-    """One AI program with a home folder that it shares with nothing else."""
+    """One AI program with its own home folder."""
 
     name: ClassVar[str]
-    # The tool with which the model runs a command, and the argument that takes it.
+    # The tool that runs a shell command, and the argument that takes the command.
     shell_tool: ClassVar[str]
     shell_argument: ClassVar[str] = "command"
 
@@ -63,35 +63,35 @@ class Tool(ABC):
 
     @abstractmethod
     def configure(self) -> None:
-        """Write the settings that reach the model without a question, and add to the environment."""
+        """Write the settings and extend the environment so that the program reaches the model without asking."""
 
     @abstractmethod
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
-        """The command line of one turn without a screen."""
+        """Return the command line of one headless turn."""
 
     @abstractmethod
     def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
-        """The command line of the program with its screen, for a terminal."""
+        """Return the command line of the interactive program."""
 
     @abstractmethod
     def transcripts(self) -> list[Path]:
-        """The files in which the program keeps its conversations, oldest first."""
+        """Return the files with the program's conversations, oldest first."""
 
     @abstractmethod
     def sessions(self) -> list[str]:
-        """The ids of the stored conversations, oldest first, as `resume` takes them."""
+        """Return the ids of the stored conversations, oldest first, as `resume` takes them."""
 
     def shell(self, command: str) -> Reply:
-        """The model's wish to run a shell command, in the words of this program."""
+        """Return a reply that runs a shell command with this program's tool."""
         described = {} if self.shell_argument == "cmd" else {"description": "run a command"}
         return Reply.call(self.shell_tool, **{self.shell_argument: command}, **described)
 
     @abstractmethod
     def trust(self, project: Path) -> None:
-        """Let the program work in a folder without asking: the interactive start and hooks need it."""
+        """Let the program work in a folder without asking, as the interactive start and hooks require."""
 
     def records(self) -> list[Json]:
-        """Every stored record of every conversation, parsed."""
+        """Return every stored record of every conversation."""
         return [
             json.loads(line)
             for path in self.transcripts()
@@ -108,19 +108,19 @@ class Tool(ABC):
         extra_args: Sequence[str] = (),
         timeout: float = 120.0,
     ) -> subprocess.CompletedProcess[str]:
-        """One headless turn; after the timeout its process group is killed and TimeoutExpired raised."""
+        """Run one headless turn; after the timeout, kill its process group and raise TimeoutExpired."""
         command = self.headless(prompt, resume, extra_args)
         return self.execute(command, cwd=cwd, timeout=timeout, stdin=self.headless_stdin(prompt))
 
     def headless_stdin(self, prompt: str) -> str:
-        """What the program reads from its standard input in a headless turn; mostly nothing."""
+        """Return the standard input of a headless turn; empty for most programs."""
         return ""
 
     def execute(
         self, command: Sequence[str], *, cwd: Path, timeout: float = 120.0, stdin: str = ""
     ) -> subprocess.CompletedProcess[str]:
-        """Run any command line with this tool's environment and nothing else."""
-        # Files, not pipes: a grandchild that keeps a pipe open would make us wait for it.
+        """Run a command line with exactly this tool's environment."""
+        # Files instead of pipes: a grandchild that keeps a pipe open would make us wait for it.
         with self._scratch(stdin) as given, self._scratch() as out, self._scratch() as err:
             process = subprocess.Popen(
                 command,
@@ -138,7 +138,7 @@ class Tool(ABC):
                 process.wait()
                 raise subprocess.TimeoutExpired(command, timeout, _text(out), _text(err)) from late
             finally:
-                # The program may leave a helper behind even when it ends well.
+                # The program may leave a helper process behind even if it succeeds.
                 _kill_group(process.pid)
             return subprocess.CompletedProcess(command, process.returncode, _text(out), _text(err))
 
@@ -168,7 +168,7 @@ class ClaudeCode(Tool):
         # Without these three the first screen asks for a theme, for the key, and for trust in the folder.
         onboarded = {"hasCompletedOnboarding": True, "theme": "dark", "projects": {}}
         key = {"customApiKeyResponses": {"approved": [API_KEY[-20:]], "rejected": []}}
-        if not (self.home / ".claude.json").exists():  # a home in which it was used keeps what it noted there
+        if not (self.home / ".claude.json").exists():  # a home that was used before keeps its state
             _write_json(self.home / ".claude.json", {**onboarded, **key})
 
     def trust(self, project: Path) -> None:
@@ -203,14 +203,14 @@ class GeminiCli(Tool):
             "GEMINI_API_KEY": API_KEY,
             "GOOGLE_GEMINI_BASE_URL": self.server_url,
             "GEMINI_CLI_TRUST_WORKSPACE": "true",
-            # It would start itself a second time to get more memory.
+            # Without this it restarts itself to get more memory.
             "GEMINI_CLI_NO_RELAUNCH": "true",
         }
         _write_json(
             self.home / ".gemini" / "settings.json",
             {
                 "security": {"auth": {"selectedType": "gemini-api-key"}},
-                # Its housekeeping can delete a conversation that was resumed.
+                # Its retention can delete a conversation that was resumed.
                 "general": {
                     "sessionRetention": {"enabled": False},
                     "enableAutoUpdate": False,
@@ -221,7 +221,7 @@ class GeminiCli(Tool):
         )
 
     def trust(self, project: Path) -> None:
-        pass  # an environment variable says so for every folder
+        pass  # an environment variable trusts every folder
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
         resumed = ["--resume", resume] if resume else []
@@ -235,7 +235,7 @@ class GeminiCli(Tool):
         return _oldest_first((self.home / ".gemini" / "tmp").glob("*/chats/session-*.jsonl"))
 
     def sessions(self) -> list[str]:
-        # A resumed conversation may go on in a second file under the same id.
+        # A resumed conversation may continue in a second file with the same id.
         first_lines = [path.read_text(encoding="utf-8").splitlines()[0] for path in self.transcripts()]
         return list(dict.fromkeys(json.loads(line)["sessionId"] for line in first_lines))
 
@@ -269,19 +269,19 @@ class OpenCode(Tool):
         self.settle(folder)
 
     def trust(self, project: Path) -> None:
-        pass  # it asks for no trust
+        pass  # it never asks
 
     @staticmethod
     def settle(folder: Path) -> None:
-        """Make a config folder look installed: with a plugin in it, a start would wait a minute for npm."""
+        """Make a config folder look installed: otherwise, with a plugin in it, a start waits a minute for npm."""
         (folder / "node_modules").mkdir(parents=True, exist_ok=True)
-        # It compares the names that the lock's root declares with those it wants, and looks no further.
+        # It only compares the names in the lock file's root with those it wants.
         root = {"dependencies": {"@opencode-ai/plugin": "*"}}
         _write_json(folder / "package-lock.json", {"lockfileVersion": 3, "packages": {"": root}})
 
     @property
     def database(self) -> Path:
-        """The file that holds all conversations."""
+        """The database with all conversations."""
         return self.home / ".local/share" / "opencode" / "opencode.db"
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
@@ -289,7 +289,7 @@ class OpenCode(Tool):
         return [self.program, "run", *resumed, *extra]
 
     def headless_stdin(self, prompt: str) -> str:
-        # An argument with a space in it would reach the model in quotation marks.
+        # An argument with a space would reach the model in quotation marks.
         return prompt
 
     def interactive(self, prompt: str | None = None, resume: str | None = None) -> list[str]:
@@ -344,7 +344,7 @@ check_for_update_on_startup = false
 enabled = false
 
 [features]
-# A daemon would outlive the test; the others call out at every start.
+# A daemon would outlive the test; the others use the network at every start.
 daemon_auto_start = false
 plugins = false
 apps = false
@@ -367,7 +367,7 @@ stream_max_retries = 1
         path = self.home / ".codex" / "config.toml"
         heading = f"[projects.{json.dumps(str(project))}]"
         settings = path.read_text(encoding="utf-8")
-        if heading not in settings:  # the program may have written it by itself; twice is an error
+        if heading not in settings:  # the program may have written it already, and a duplicate table is an error
             path.write_text(f'{settings}\n{heading}\ntrust_level = "trusted"\n', encoding="utf-8")
 
     def headless(self, prompt: str, resume: str | None, extra: Sequence[str]) -> list[str]:
@@ -391,7 +391,7 @@ TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiC
 
 
 def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
-    """The tool of that name with a fresh home in the folder, speaking to the model at the address."""
+    """Return the tool of that name with its home in the folder, using the model at the URL."""
     return TOOLS[name](folder, server_url, proxy=proxy)
 
 
@@ -410,6 +410,6 @@ def _text(output: IO[bytes]) -> str:
 
 
 def _kill_group(group: int) -> None:
-    """End the process group that we started; it is no error when it has ended by itself."""
+    """Kill a process group that we started, unless it has already exited."""
     with suppress(ProcessLookupError):
         os.killpg(group, signal.SIGKILL)

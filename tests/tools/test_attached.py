@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 
 from cortext.model.message import plain
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
@@ -51,8 +51,8 @@ def test_attached_files_of_claude_code_reach_the_model_in_codex(desk: Desk, monk
     told = desk.cortext("resume", session, "--ai", "codex", "--dry-run", cwd=folder)
     assert told.code == 0 and "3 attached files" in told.out + told.err, told.out + told.err
 
-    world = Wiring(str(folder))
-    found = next(place for place in world.stores() if place.kind == "home")
+    world = Stores(str(folder))
+    found = next(place for place in world.all() if place.kind == "home")
     words = [plain(message) for message in found.store.read(session)]
     written = tools.native_writer("codex").write(words, project=str(folder), title="Herons")
     desk.server.push("Still there.")

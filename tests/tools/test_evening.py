@@ -13,7 +13,7 @@ from tests.support.screen import Screen
 
 from cortext.model.message import thread
 from cortext.services.library.resolve import exact
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 @pytest.fixture
@@ -53,8 +53,8 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
     assert any("API design" in line and "session state saved" in line for line in _subjects(folder))
 
     # The next day, in Gemini CLI: every word crosses.
-    world = Wiring(str(folder))
-    found = exact(world.stores(), "001-brainstorm-api-design")[0]
+    world = Stores(str(folder))
+    found = exact(world.all(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
     words = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
     assert words[:4] == [

@@ -230,7 +230,7 @@ def test_prompt_may_ask_for_a_tool_call(server: ModelServer) -> None:
 
 
 def test_waiting_for_a_request_that_never_comes_ends(server: ModelServer) -> None:
-    with pytest.raises(TimeoutError, match="no such request"):
+    with pytest.raises(TimeoutError, match="no matching request"):
         server.wait_for(lambda request: True, timeout=0.05)
 
 

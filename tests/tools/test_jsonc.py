@@ -138,11 +138,12 @@ def texts(draw: st.DrawFn, value: Any) -> str:
     """A JSON text of a value with white space, comments and trailing commas anywhere."""
     if not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
-    items = []
+    items: list[str] = []
     for item in value.items() if isinstance(value, dict) else ((None, item) for item in value):
         name = f"{json.dumps(item[0])}{draw(_blanks)}:{draw(_blanks)}" if item[0] is not None else ""
         items.append(f"{draw(_blanks)}{name}{draw(texts(item[1]))}{draw(_blanks)}")
-    end = "," + draw(_blanks) if items and draw(st.booleans()) else "" if items else draw(_blanks)
+    trailing = draw(st.booleans())
+    end = ("," if items and trailing else "") + (draw(_blanks) if trailing or not items else "")
     body = ",".join(items) + end
     return f"{{{body}}}" if isinstance(value, dict) else f"[{body}]"
 

@@ -12,7 +12,7 @@ from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, Request
 from tests.support.tool_runner import Tool
 
-from cortext.faces.mcp.specs import SPECS
+from cortext.faces.mcp.calls import SPECS
 
 QUESTION = "What did we count at the pond?"
 

@@ -17,7 +17,7 @@ from cortext.services.library.resolve import exact
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 COMMAND = "# A way to talk\n\nTopic: herons\n\nBe brief, and never guess."
 NEXT = "What was the number, and what did the note say?"
@@ -41,19 +41,19 @@ def held(desk: Desk) -> dict[str, tuple[Path, list[str]]]:
 
 
 @pytest.fixture
-def world(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Wiring:
+def world(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
     """Our own objects, in the environment of the desk, with everything imported."""
     for name, value in desk.env.items():
         monkeypatch.setenv(name, value)
-    return Wiring(str(desk.home))
+    return Stores(str(desk.home))
 
 
-def _session_of(desk: Desk, world: Wiring, name: str, project: Path) -> Found:
+def _session_of(desk: Desk, world: Stores, name: str, project: Path) -> Found:
     """The conversation that was held in a program, as `cortext import` keeps it."""
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
     rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [exact(world.stores(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
+    found = [exact(world.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
     mine = [item for item in found if item.session.extra.get("project") == str(project)]
     assert len(mine) == 1, [item.session for item in found]
     return mine[0]
@@ -67,7 +67,7 @@ def _words(messages: list[Message]) -> list[str]:
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
 @pytest.mark.parametrize("name", list(NAMES))
 def test_every_word_and_tool_call_is_captured(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Wiring, name: str
+    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, name: str
 ) -> None:
     project, said = held[name]
     found = _session_of(desk, world, name, project)
@@ -87,7 +87,7 @@ def test_every_word_and_tool_call_is_captured(
 @pytest.mark.parametrize("target", list(NAMES))
 @pytest.mark.parametrize("source", list(NAMES))
 def test_begun_in_one_continued_in_another(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Wiring, source: str, target: str
+    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, source: str, target: str
 ) -> None:
     project, said = held[source]
     found = _copy(world, _session_of(desk, world, source, project), target)
@@ -102,7 +102,7 @@ def test_begun_in_one_continued_in_another(
     _check_capture(desk, world, found, plan, said, target)
 
 
-def _copy(world: Wiring, found: Found, target: str) -> Found:
+def _copy(world: Stores, found: Found, target: str) -> Found:
     """The same conversation under another id, so that each pair begins with it as it was held."""
     store = found.place.store
     name = f"pair-{found.session.origin.tool}-{target}"
@@ -162,7 +162,7 @@ def _check_receipt(request: Request, plan: Plan) -> None:
     assert not plan.receipt.left_out
 
 
-def _check_capture(desk: Desk, world: Wiring, found: Found, plan: Plan, said: list[str], target: str) -> None:
+def _check_capture(desk: Desk, world: Stores, found: Found, plan: Plan, said: list[str], target: str) -> None:
     """What was said after the resume is kept in the same session, and only that: every id stays."""
     before = [message.id for message in thread(found.place.store.read(found.session.id))]
     done = desk.cortext("sync", "--from", target, cwd=desk.home)
@@ -195,7 +195,7 @@ def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
     ("home", "abroad"), [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
 )
 def test_there_and_back_again_every_id_word_and_call_stays(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Wiring, home: str, abroad: str
+    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, home: str, abroad: str
 ) -> None:
     project, said = held[home]
     found = _copy(world, _session_of(desk, world, home, project), f"{abroad}-and-back")
@@ -225,7 +225,7 @@ def test_there_and_back_again_every_id_word_and_call_stays(
 @pytest.mark.req("SESS-004d")
 @pytest.mark.parametrize("name", list(NAMES))
 def test_back_in_its_own_tool_it_is_the_same_session(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Wiring, name: str
+    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, name: str
 ) -> None:
     project, _ = held[name]
     found = _session_of(desk, world, name, project)

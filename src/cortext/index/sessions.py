@@ -10,23 +10,25 @@ This module imports nothing heavy: if nothing has changed, a list is answered fr
 
 from __future__ import annotations
 
+import json
 import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import partial
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from cortext.errors import CortextError, UnsafePath
 from cortext.index.database import connect, in_memory, remade, unwritable
 from cortext.io import files as fsio
-from cortext.store.files import layout_paths as shapes
+from cortext.io.inside import inside
+from cortext.model import asking
+from cortext.model.ids import is_id
+from cortext.model.session import Session
+from cortext.store.base import Store
+from cortext.store.files import layout_paths
 
-if TYPE_CHECKING:
-    from cortext.model.session import Session
-    from cortext.store.base import Store
-
-    Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
+Changed = tuple["Row", str, int]  # a session, the fingerprint of its files, the number of its batch
 
 FEW = 400  # up to this many sessions, every folder is scanned each time; beyond it, only folders whose mtime changed
 MOST = 2**53  # the largest count that is stored
@@ -145,7 +147,7 @@ class SessionIndex:
     ) -> list[Row]:
         """Return sessions of these stores, last active first; `where` pairs columns with the values they must have."""
         found = self.cells(COLUMNS, roots, where, limit=limit, order=order)
-        return list(map(partial(tuple.__new__, Row), found))  # like Row._make, without a Python call per row
+        return [Row._make(cells) for cells in found]
 
     def cells(
         self,
@@ -238,7 +240,7 @@ class _Refresh:
         noted, old, scanned = known or (0, "{}", 0.0)
         now_noted, changed = self._notes(noted)
         fingerprint = self._store_fingerprint() | self._plain_fingerprints(_plain_folders(old))
-        same = (text := _as_json(fingerprint)) == old
+        same = (text := json.dumps(fingerprint)) == old
         # Only whether there are few: the cost does not grow with the number of sessions.
         few = "SELECT count(*) FROM (SELECT 1 FROM session WHERE root = ? LIMIT ?)"
         count = self.database.execute(few, (self.source.root, FEW + 1)).fetchone()[0]
@@ -253,7 +255,7 @@ class _Refresh:
         lost = self._read_again(sorted(changed)) if changed else 0
         if lost and not everything and same:  # their folders may still exist, without a session
             fingerprint |= self._new_and_gone()[1]
-        text = _as_json(fingerprint)
+        text = json.dumps(fingerprint)
         if changed or not same or now_noted != noted or (everything and count > FEW) or known is None:
             self.database.execute(
                 "INSERT OR REPLACE INTO store VALUES (?, ?, ?, ?, ?)",
@@ -263,7 +265,7 @@ class _Refresh:
 
     def _notes(self, offset: int) -> tuple[int, set[str]]:
         """Return the new end of our writers' notes (-1 if the file was replaced), and the ids noted since `offset`."""
-        path = os.path.join(self.source.control, shapes.CHANGES)
+        path = os.path.join(self.source.control, layout_paths.CHANGES)
         nothing = (-1 if offset else 0), set[str]()
         try:
             size = os.lstat(path).st_size
@@ -271,9 +273,6 @@ class _Refresh:
             return nothing
         if size <= offset:
             return (offset if size == offset else -1), set()
-        from cortext.errors import UnsafePath
-        from cortext.io.inside import inside
-        from cortext.model.ids import is_id
 
         try:
             # The workspace may be a stranger's: never follow a link out of it.
@@ -320,15 +319,15 @@ class _Refresh:
     def _new_and_gone(self) -> tuple[set[str], dict[str, int]]:
         """Return the sessions that appeared or disappeared, and the fingerprints of conversations without a session."""
         known = {row[0] for row in self.database.execute("SELECT id FROM session WHERE root = ?", (self.source.root,))}
-        existing = set(shapes.session_ids(self.source.kind, self.source.root))
+        existing = set(layout_paths.session_ids(self.source.kind, self.source.root))
         plain: dict[str, int] = {}
         if self.source.kind in ("workspace", "home"):
-            for path in shapes.conversations(self.source.root):
+            for path in layout_paths.conversations(self.source.root):
                 name = os.path.basename(path)
                 if name in existing:
                     continue
                 fingerprint = self._plain_fingerprints([path[len(self.source.root) + 1 :]])
-                if shapes.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
+                if layout_paths.is_workspace_session(path):  # created after the listing; its fingerprint would hide it
                     existing.add(name)
                 else:
                     plain |= fingerprint
@@ -337,13 +336,11 @@ class _Refresh:
     def _files_changed(self) -> set[str]:
         """Return the sessions whose files changed; this calls stat on each file but reads none."""
         rows = self.database.execute("SELECT id, path, signs FROM session WHERE root = ?", (self.source.root,))
-        files = shapes.FILES[self.source.kind]
+        files = layout_paths.FILES[self.source.kind]
         return {name for name, path, fingerprint in rows if not _is_unchanged(files, path, fingerprint)}
 
     def _read_again(self, ids: Sequence[str]) -> int:
         """Read these sessions into the list, in batches so that others need not wait. Return how many are gone."""
-        from cortext.errors import CortextError, UnsafePath
-
         kind, root = self.source.kind, self.source.root
         lost = 0
         for start in range(0, len(ids), 200):
@@ -365,8 +362,6 @@ class _Refresh:
 
     def _only_asks(self, session: Session) -> int:
         """Return 1 for a chat in which only our own commands were used."""
-        from cortext.model import asking
-
         if session.agent_config.command not in asking.COMMANDS or session.message_count > asking.LONGEST:
             return 0
         return int(self.source.kind == "home" and asking.only_asks(self.source.store.read(session.id)))
@@ -407,21 +402,10 @@ def _conditions(roots: Sequence[str], where: Sequence[tuple[str, str]]) -> tuple
     return " AND ".join(conditions), values
 
 
-def _as_json(fingerprint: dict[str, int]) -> str:
-    """Return what json.dumps would; built by hand where that is safe, as importing json is 5% of a short list."""
-    names = "".join(fingerprint)
-    if names.isascii() and names.isprintable() and not {'"', "\\"}.intersection(names):
-        return "{" + ", ".join([f'"{name}": {value}' for name, value in fingerprint.items()]) + "}"
-    import json
-
-    return json.dumps(fingerprint)
-
-
 def _plain_folders(fingerprint: str) -> list[str]:
     """Return the folders in this store fingerprint that had no session."""
     if f'"{PLAIN}' not in fingerprint:
         return []
-    import json
 
     names = [name.removeprefix(PLAIN) for name in json.loads(fingerprint) if name.startswith(PLAIN)]
     return [name for name in names if not name.endswith("/.session")]
@@ -429,8 +413,6 @@ def _plain_folders(fingerprint: str) -> list[str]:
 
 def _git(fingerprint: str) -> dict[str, int]:
     """Return git's files in this store fingerprint; nothing if another version wrote it in its own format."""
-    import json
-
     try:
         return {name: value for name, value in json.loads(fingerprint).items() if name.startswith("git:")}
     except ValueError:
@@ -439,7 +421,7 @@ def _git(fingerprint: str) -> dict[str, int]:
 
 def _fingerprint(kind: str, path: str) -> str:
     """Return the size, mtime and inode of each of a session's files."""
-    return " ".join([_file_fingerprint(f"{path}/{name}" if name else path) for name in shapes.FILES[kind]])
+    return " ".join([_file_fingerprint(f"{path}/{name}" if name else path) for name in layout_paths.FILES[kind]])
 
 
 def _is_unchanged(files: Sequence[str], path: str, fingerprint: str) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Iterable
+from threading import RLock
 
 from cortext.io import files as fsio
 
@@ -14,9 +15,14 @@ _CANNOT_COPY = (errno.ENOSYS, errno.EXDEV, errno.EINVAL, errno.EOPNOTSUPP, errno
 
 
 class Later:
-    """Collects flushes of new files and folders that nothing relies on before `flush` has returned."""
+    """Collects flushes of new files and folders that nothing relies on before `flush` has returned.
+
+    One thread may flush while another calls `forget`: that waits for a flush that has begun, and a flush that begins
+    after it has nothing to do.
+    """
 
     def __init__(self) -> None:
+        self._lock = RLock()
         self._files: list[int] = []
         self._folders: dict[str, None] = {}
 
@@ -33,19 +39,21 @@ class Later:
 
     def flush(self) -> None:
         """Make everything durable; after an error nothing is."""
-        try:
-            self._flush_files()
-            for path in self._folders:
-                fsio.sync_folder(path)
-        finally:
-            self.forget()
+        with self._lock:
+            try:
+                self._flush_files()
+                for path in self._folders:
+                    fsio.sync_folder(path)
+            finally:
+                self.forget()
 
     def forget(self) -> None:
         """Drop what was not flushed."""
-        for descriptor in self._files:
-            fsio.close_file(descriptor)
-        self._files.clear()
-        self._folders.clear()
+        with self._lock:
+            for descriptor in self._files:
+                fsio.close_file(descriptor)
+            self._files.clear()
+            self._folders.clear()
 
     def _flush_files(self) -> None:
         while self._files:

@@ -15,13 +15,13 @@ import os
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from typing import ParamSpec, TypeVar
 
 from cortext.errors import UnsafePath, WriteFailed
 
-if TYPE_CHECKING:
-    P = ParamSpec("P")
-    R = TypeVar("R")
+P = ParamSpec("P")
+
+R = TypeVar("R")
 
 FILE_MODE = 0o600
 FOLDER_MODE = 0o700

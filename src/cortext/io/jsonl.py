@@ -5,7 +5,9 @@ This only finds where each line begins and ends; what a line means is decided el
 
 from __future__ import annotations
 
+import codecs
 import os
+import re
 from collections.abc import Iterator
 
 BLOCK = 1 << 18  # larger blocks are slower: their memory is allocated again each time
@@ -60,9 +62,6 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
 
     None if it is not valid JSON: then only the whole line can tell what it is.
     """
-    import codecs
-    import re
-
     text = re.compile(rb'(?:[^"\\\x00-\x1f]+|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
     decoder = codecs.getincrementaldecoder("utf-8")()
     found = bytearray()
@@ -98,9 +97,7 @@ def shortened(descriptor: int, start: int, length: int, most: int = LONG) -> byt
 
 
 def _truncate(found: bytearray, begin: int, most: int) -> None:
-    """Truncate the JSON string that begins at `begin` to at most `most` bytes, between two characters."""
-    import re
-
+    """Cut the text of JSON that begins there, where it is longer than that, between two characters."""
     if len(found) - begin <= most:
         return
     pair = rb"u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"

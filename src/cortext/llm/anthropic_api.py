@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -184,8 +185,6 @@ def _block(block: Block) -> dict[str, Any]:
         answer = {"type": "tool_result", "tool_use_id": block.id, "content": block.output}
         return {**answer, "is_error": True} if block.is_error else answer
     if isinstance(block, Image):
-        from base64 import b64encode
-
         data = b64encode(block.data).decode("ascii")
         return {"type": "image", "source": {"type": "base64", "media_type": block.media_type, "data": data}}
     return {"type": "text", "text": block.text}

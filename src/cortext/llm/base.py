@@ -16,7 +16,10 @@ from typing import Any, Protocol
 
 import msgspec
 
+from cortext.model.answer import CUT, Done, Note, Text, Thinking, Usage
 from cortext.model.message import Message
+
+__all__ = ["CUT", "Call", "Done", "Event", "Model", "Note", "Request", "Text", "Thinking", "ToolSpec", "Usage"]
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -36,18 +39,6 @@ class Request(msgspec.Struct, kw_only=True):
     max_tokens: int = 0  # 0: the provider's own default
 
 
-class Text(msgspec.Struct, frozen=True):
-    """Text of the answer."""
-
-    text: str
-
-
-class Thinking(msgspec.Struct, frozen=True):
-    """The model's reasoning; shown on request, never sent back."""
-
-    text: str
-
-
 class Call(msgspec.Struct, frozen=True):
     """The model wants a tool run. `input` is {} if it sent none; `broken` holds arguments that were not valid JSON."""
 
@@ -55,30 +46,6 @@ class Call(msgspec.Struct, frozen=True):
     name: str
     input: dict[str, Any]
     broken: str = ""
-
-
-class Note(msgspec.Struct, frozen=True):
-    """A note to the user from the provider's code, not from the model."""
-
-    text: str
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """Tokens as counted by the provider; -1 if unknown."""
-
-    input: int = -1
-    output: int = -1
-
-
-CUT = ("length", "filtered")  # the model stopped before its answer was complete
-
-
-class Done(msgspec.Struct, frozen=True):
-    """The end of an answer. `stop` is end, tools, length (the model's limit) or filtered (its provider's filter)."""
-
-    stop: str = "end"
-    usage: Usage = Usage()
-    model: str = ""
 
 
 Event = Text | Thinking | Call | Note | Done

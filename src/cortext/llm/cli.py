@@ -1,4 +1,4 @@
-"""An AI program that is installed here, as a model: `cli/claude`, `cli/gemini`, `cli/opencode`, `cli/codex`.
+"""An AI program that is installed here, as a model: `cli/claude`, say. Its adapter says how it is asked and read.
 
 It is started for every answer, gets the conversation as data, and is read line by line. Our own tools cannot be
 handed to it. It asks again by itself where its API is busy, so we do not.
@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import select
-import shutil
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-import msgspec
-
-from cortext.errors import CortextError, NoModel, UsageError
-from cortext.llm import cli_programs, cli_prompt
-from cortext.llm.base import Event, Note, Request
-from cortext.llm.cli_programs import Reader, Start
+from cortext.errors import NoModel, UsageError
+from cortext.io import files as fsio
+from cortext.llm import cli_prompt
+from cortext.llm.base import Done, Event, Note, Request
 from cortext.llm.connection import Gathered, Limits
 from cortext.llm.faults import Failed, Fault
 from cortext.llm.provider import Asking
+from cortext.model.headless import Failure, Headless, Question, Run
 from cortext.model.turns import whole_characters
 from cortext.safety.environment import for_child
-
-LIBRARY = ""  # none is needed
-NEEDS = "install one of them (Claude Code, Gemini CLI, OpenCode, Codex) and sign in"
 
 _PATIENCE = 5  # times the silence that an API is allowed: some of these programs speak only at the end
 _LONGEST_LINE = 64 << 20
@@ -38,80 +34,37 @@ _FAREWELL = 0.5  # seconds that a program has to end by itself once it gave its 
 _TICK = 0.2
 
 
-class Program(msgspec.Struct, frozen=True):
-    """One of the programs: what it is called, how it is started and read, and what fits into it."""
-
-    title: str
-    command: str
-    package: str
-    start: Callable[[str, str, str, str, str, Mapping[str, str]], Start]
-    reader: type[Reader]
-    context: int
-
-
-# In the order in which they are tried.
-PROGRAMS = {
-    "claude": Program(
-        "Claude Code",
-        "claude",
-        "@anthropic-ai/claude-code",
-        cli_programs.start_claude,
-        cli_programs.ClaudeReader,
-        200_000,
-    ),
-    "gemini": Program(
-        "Gemini CLI",
-        "gemini",
-        "@google/gemini-cli",
-        cli_programs.start_gemini,
-        cli_programs.GeminiReader,
-        1_048_576,
-    ),
-    "opencode": Program(
-        "OpenCode", "opencode", "opencode-ai", cli_programs.start_opencode, cli_programs.OpenCodeReader, 128_000
-    ),
-    "codex": Program("Codex", "codex", "@openai/codex", cli_programs.start_codex, cli_programs.CodexReader, 272_000),
-}
-
-
-def path_of(name: str, environ: Mapping[str, str] = os.environ) -> str:
-    """Where the program is; empty where it is not installed."""
-    command = PROGRAMS[name].command
-    own = os.path.join(environ.get("HOME", ""), f".{command}", "bin", command)
-    return shutil.which(command, path=environ.get("PATH", os.defpath)) or (own if os.access(own, os.X_OK) else "")
-
-
-def here(environ: Mapping[str, str] = os.environ) -> str:
-    """The first program that is installed; empty where there is none."""
-    return next((name for name in PROGRAMS if path_of(name, environ)), "")
-
-
 class CliModel:
-    """A program, and perhaps the model that it is to use: `claude`, `claude/opus`."""
+    """A program, and perhaps the model that it is to use."""
 
     takes_tools = False
 
     def __init__(
-        self, model: str, limits: Limits, *, folder: str, scratch: str, environ: Mapping[str, str] = os.environ
+        self,
+        program: Headless,
+        model: str,
+        limits: Limits,
+        *,
+        folder: str,
+        scratch: str,
+        environ: Mapping[str, str] = os.environ,
     ) -> None:
-        program, _, self._model = model.partition("/")
-        if program not in PROGRAMS or "\0" in model:
-            raise UsageError(f"unknown program cli/{program}", hint=f"one of {', '.join(PROGRAMS)}")
-        self.name = f"cli/{model}"
-        self._program = PROGRAMS[program]
-        self.context = self._program.context
-        self._path = path_of(program, environ)
+        if "\0" in model:
+            raise UsageError("the name of the model has a zero byte in it", kept="nothing was sent")
+        self.name = f"cli/{program.name}/{model}" if model else f"cli/{program.name}"
+        self.context = program.headless_context
+        self._program, self._model, self._path = program, model, program.program_path()
         self._limits, self._folder, self._environ = limits, folder, environ
-        self._scratch = os.path.join(scratch, program)
-        hint = f"start `{self._program.command}` once by hand and sign in"
-        self._fault = Fault(self.name, key_hint=hint)
-        self._under_way: Gathered[_Run] = Gathered()
+        self._scratch = os.path.join(scratch, program.name)
         if not self._path:
             raise NoModel(
-                f"{self._program.title} is not installed here",
+                f"{program.title} is not installed here",
                 kept="nothing was sent",
-                hint=f"npm install -g {self._program.package}, or name another --model",
+                hint=f"{program.install_command}, or name another --model",
             )
+        hint = f"start `{os.path.basename(self._path)}` once by hand and sign in"
+        self._fault = Fault(self.name, key_hint=hint)
+        self._under_way: Gathered[_Run] = Gathered()
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Ask. Known from this moment, so that a `cancel` before the first event counts."""
@@ -130,15 +83,18 @@ class CliModel:
     def _answer(self, request: Request, run: _Run) -> Iterator[Event]:
         said = False
         start = self._start(request)
-        reader = self._program.reader(self._fault)
         try:
             for line in run.lines(self._path, start, self._folder, self._environ, self._limits.silence * _PATIENCE):
-                for event in reader.events(line):
-                    said = said or not isinstance(event, Note)
+                for event in start.read(line):
+                    if isinstance(event, Failure):
+                        raise self._failed(event)
+                    if isinstance(event, Note):
+                        event = Note(self._fault.words(event.text))
+                    else:
+                        said = True
                     yield event
-                if reader.done is not None:
-                    yield reader.done
-                    return
+                    if isinstance(event, Done):
+                        return
             raise self._silent(run)
         except Failed as failed:
             if run.stopped.is_set():
@@ -148,15 +104,27 @@ class CliModel:
             raise self._fault.program(f"it could not be started: {error}").error from None
         finally:
             run.end()
-            _forget(start, self._environ)
+            if start.clean_up is not None:
+                start.clean_up()
 
-    def _start(self, request: Request) -> Start:
-        from cortext.io import files as fsio
-
+    def _start(self, request: Request) -> Run:
         fsio.ensure_folder(self._scratch)
-        prompt = cli_prompt.prompt(request).replace("\0", "")
-        system = whole_characters(request.system).replace("\0", "")
-        return self._program.start(system, prompt, self._model, self._scratch, self._folder, self._environ)
+        return self._program.ask(
+            Question(
+                name=self.name,
+                system=whole_characters(request.system).replace("\0", ""),
+                prompt=cli_prompt.prompt(request).replace("\0", ""),
+                model=self._model,
+                folder=self._folder,
+                scratch=self._scratch,
+                environ=self._environ,
+            )
+        )
+
+    def _failed(self, failure: Failure) -> Failed:
+        if failure.broke_off:
+            return self._fault.unfinished()
+        return self._fault.program(failure.text, failure.status)
 
     def _silent(self, run: _Run) -> Failed:
         """Why there was no end: we stopped it, it hung, or it gave up and says why."""
@@ -181,7 +149,7 @@ class _Run(Asking):
         self._signal(signal.SIGKILL)
 
     def lines(
-        self, path: str, start: Start, folder: str, environ: Mapping[str, str], silence: float
+        self, path: str, start: Run, folder: str, environ: Mapping[str, str], silence: float
     ) -> Iterator[dict[str, Any]]:
         """The JSON objects that the program says, one a line, as they come."""
         env = {name: value for name, value in for_child(environ).items() if name not in start.without}
@@ -189,7 +157,7 @@ class _Run(Asking):
         env |= {**start.env, "CORTEXT_HOOKS": "off"}
         # Files, not pipes: a long prompt would fill a pipe, and so would complaints that nobody reads.
         with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-            given.write(start.given.encode("utf-8", "replace"))
+            given.write(start.stdin.encode("utf-8", "replace"))
             given.seek(0)
             self._process = subprocess.Popen(
                 [path, *start.arguments],
@@ -253,8 +221,6 @@ class _Run(Asking):
 
     def last_words(self) -> str:
         """The last lines of its complaints."""
-        import re
-
         text = re.sub(r"\x1b\[[0-9;]*m", "", self._errors.decode("utf-8", "replace"))
         return " ".join(text.strip().splitlines()[-3:])
 
@@ -278,24 +244,3 @@ def _parsed(line: bytes) -> dict[str, Any] | None:
     except (ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _forget(start: Start, environ: Mapping[str, str]) -> None:
-    """Gemini CLI cannot be told to keep nothing: take out the file that it wrote for this turn."""
-    if "--session-id" not in start.arguments:
-        return
-    import glob
-
-    from cortext.io import files as fsio
-
-    key = start.arguments[start.arguments.index("--session-id") + 1]
-    home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")
-    pattern = os.path.join(glob.escape(home), ".gemini", "tmp", "*", "chats", f"session-*-{key[:8]}.jsonl")
-    for path in glob.glob(pattern):
-        try:
-            with open(path, encoding="utf-8", errors="replace", opener=fsio.plain_file) as file:
-                ours = key in file.readline(1 << 16)
-            if ours:
-                fsio.remove(path)
-        except (OSError, CortextError):
-            pass  # an answer is worth more than tidiness

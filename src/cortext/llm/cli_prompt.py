@@ -15,9 +15,6 @@ _BEFORE = (
 )
 _NOW = "The user now says:"
 
-# A zero-width joiner. Some programs read every file that is named after an @, anywhere in a prompt.
-JOINER = "\u2060"
-
 
 def prompt(request: Request) -> str:
     """Return the whole conversation; just the user's message if there was nothing before it."""
@@ -31,24 +28,6 @@ def prompt(request: Request) -> str:
     names = ["ASSISTANT" if turn.role == ASSISTANT else "USER" for turn in past]
     record = "\n\n".join(f"---{mark} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
     return f"{_BEFORE}\n\n<conversation-{mark}>\n{record}\n</conversation-{mark}>\n\n{_NOW}\n{said}"
-
-
-def system(text: str) -> str:
-    """Return a system prompt to put before the prompt, for programs that accept none (or none that long)."""
-    if not text.strip():
-        return ""
-    mark = f"instructions-{fence([text])}"
-    return f"Follow these instructions:\n<{mark}>\n{text}\n</{mark}>\n\n"
-
-
-def unnamed(text: str) -> str:
-    """Return the text with a joiner after each @, so that it names no file. `named` removes them from the answer."""
-    return text.replace("@", f"@{JOINER}")
-
-
-def named(text: str) -> str:
-    """Return the model's text without our joiners."""
-    return text.replace(JOINER, "")
 
 
 def _text(turn: Turn) -> str:

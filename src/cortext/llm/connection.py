@@ -10,7 +10,9 @@ import socket
 import ssl
 import threading
 import weakref
+from ipaddress import ip_address
 from typing import Any, Generic, TypeVar
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -110,17 +112,12 @@ def opener(url: str) -> Any:
 
 
 def _origin(url: str) -> tuple[str, str, int | None]:
-    from urllib.parse import urlsplit
-
     parts = urlsplit(url)
     return parts.scheme, parts.hostname or "", parts.port or {"http": 80, "https": 443}.get(parts.scheme)
 
 
 def is_loopback(url: str) -> bool:
     """Whether an address is on this machine."""
-    from ipaddress import ip_address
-    from urllib.parse import urlsplit
-
     try:
         host = urlsplit(url).hostname or ""
         return host == "localhost" or ip_address(host).is_loopback

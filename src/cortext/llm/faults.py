@@ -11,6 +11,8 @@ after the first text ModelCut           whatever it was
 from __future__ import annotations
 
 import re
+import time
+from email.utils import parsedate_to_datetime
 
 from cortext.errors import ModelBusy, ModelCut, ModelError, ModelRefused, ModelUnreachable
 from cortext.safety.secrets.masking import mask
@@ -143,8 +145,6 @@ def retry_after(value: str | None) -> float | None:
         return max(0.0, float(value))
     except ValueError:
         pass
-    import time
-    from email.utils import parsedate_to_datetime
 
     try:
         return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())

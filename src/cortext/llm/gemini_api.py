@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -145,8 +146,6 @@ def _part(block: Block) -> dict[str, Any]:
         response = {"error" if block.is_error else "output": block.output}
         return {"functionResponse": {"id": block.id, "name": block.name, "response": response}}
     if isinstance(block, Image):
-        from base64 import b64encode
-
         return {"inlineData": {"mimeType": block.media_type, "data": b64encode(block.data).decode("ascii")}}
     return {"text": block.text}
 

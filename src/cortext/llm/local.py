@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from cortext.llm.connection import opener
 
 _SECONDS = 1.0
@@ -19,7 +21,6 @@ def first_model(url: str, key: str = "") -> str:
 def models(url: str, key: str = "") -> list[str]:
     """Return the models listed at an address (`data` as OpenAI, `models` as Ollama); empty if it does not answer."""
     import http.client
-    import json
     from urllib.error import URLError
     from urllib.request import Request
 

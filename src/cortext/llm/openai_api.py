@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import b64encode
 from collections.abc import Generator, Iterator, Mapping
 from typing import Any
 
@@ -204,8 +205,6 @@ def _user(turn: Turn) -> list[dict[str, Any]]:
 
 
 def _data_url(image: Image) -> str:
-    from base64 import b64encode
-
     return f"data:{image.media_type};base64,{b64encode(image.data).decode('ascii')}"
 
 

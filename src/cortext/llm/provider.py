@@ -10,6 +10,7 @@ import random
 import threading
 import weakref
 from collections.abc import Generator, Iterator
+from importlib import import_module
 from typing import Any, NoReturn
 
 from cortext.errors import CortextError, ModelCut, NoModel, install_hint
@@ -165,8 +166,6 @@ def need_key(name: str, key: str, needs: str) -> None:
 
 def library(name: str, module: str) -> Any:
     """Return a client library, or raise NoModel with how to install it."""
-    from importlib import import_module
-
     try:
         return import_module(module)
     except ImportError as error:

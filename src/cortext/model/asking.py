@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
-from cortext.model.message import USER
-
-if TYPE_CHECKING:
-    from cortext.model.message import Message
+from cortext.model.message import USER, Message
 
 COMMANDS = ("/workspace.resume", "/workspace.stop-conversation")
 LONGEST = 40  # messages; a chat that only asks is never longer

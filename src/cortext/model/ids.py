@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
+import unicodedata
 from bisect import bisect_left
 from collections.abc import Iterable
 
@@ -79,9 +80,7 @@ def new_session_id(prefix: str) -> str:
 
 
 def slug(text: str, longest: int = 48) -> str:
-    """Return a text as part of an id: `Café & API design` becomes `cafe-api-design`; may be empty."""
-    import unicodedata  # large, and only needed for new names
-
+    """A text as part of an id: `Café & API design` becomes `cafe-api-design`; may be empty."""
     decomposed = unicodedata.normalize("NFKD", text.lower()).translate(_LETTERS)
     plain = decomposed.encode("ascii", "ignore").decode("ascii").lower()
     words = re.findall(r"[a-z0-9]+", plain)

@@ -1,6 +1,6 @@
 """A message: who said what, when, and in which parts (text, tool calls, results, images, thinking)."""
 
-# No `from __future__ import annotations`: msgspec would have to compile every annotation from its text.
+from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Protocol, TypeVar

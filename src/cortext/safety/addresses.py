@@ -1,4 +1,4 @@
-"""Server addresses, which contain passwords, and how they are shown. Pure, and quick to import."""
+"""Addresses of servers, which hold passwords: how they are shown. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The environment of a program that we start, without what only we need. Pure, and quick to import.
+"""The environment of a program that we start: without what only we need. Pure.
 
 What the program itself may use stays, above all the API key of its model. Our server's password, our bot's token and
 our settings must not reach it, nor a git hook, a pager, or whatever these start in turn.

@@ -9,7 +9,9 @@ width or style. Lookalike letters of other alphabets are not detected.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable
+from unicodedata import category, normalize
 
 BEGIN = "[RESUMED CONVERSATION]"
 END = "[END RESUMED CONTEXT]"
@@ -55,8 +57,6 @@ def disarmed(text: str) -> str:
     """Return a stored text word for word, except that our markers in it no longer work."""
     if not _may_hold_marker(text):
         return text
-    import re
-    from unicodedata import category, normalize
 
     letters: list[str] = []
     offsets: list[int] = []

@@ -11,34 +11,36 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import CortextError, UsageError
+from cortext.index.catalogue import Entry
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED, PAUSED
+from cortext.safety.framing import disarmed
+from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
+from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore
+from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
 
 # The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
-if TYPE_CHECKING:
-    from cortext.index.catalogue import Entry
-    from cortext.services.capture.capture import Capture
-    from cortext.services.library.listing import Listing
-    from cortext.services.workspace.running_chats import Chat
 
 PREFIX = "workspace."
 TOLD = "cortext: a mark was left"  # on an error that needs none any more
 
 
 class World(Protocol):
-    """What a hook needs of the wiring."""
+    """What a hook works on: the stores seen from the folder of the chat."""
 
     workspace: str
-    settings: Any
+    settings: Settings
 
     def capture(self) -> Capture: ...
 
@@ -49,7 +51,7 @@ class World(Protocol):
     def workspace_store(self) -> NamedStore: ...
 
 
-def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
+def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     """Take one event; what to print for the tool, if anything."""
     try:
         fields = msgspec.json.decode(payload)
@@ -58,7 +60,7 @@ def handle(wiring: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
     if not isinstance(fields, dict):
         raise UsageError(f"the event of {tool.name} is not an object")
     project = fields.get("cwd")
-    world = wiring(project if isinstance(project, str) and os.path.isdir(project) else "")
+    world = world_at(project if isinstance(project, str) and os.path.isdir(project) else "")
     event = tool.hook_event(fields)
     if event is None:
         return ""
@@ -205,7 +207,6 @@ class Hook:
 
     def _begin(self, kind: str) -> str:
         """The conversation, its notes and its session exist when this returns: before the model is asked."""
-        from cortext.safety.secrets.masking import mask
         from cortext.services.workspace.lifecycle import begin
 
         found = self._current()
@@ -276,7 +277,7 @@ class Hook:
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.place.kind == "workspace" and self.world.settings["workspace.commit"]
+        commit = found.place.kind == "workspace" and self.world.settings.workspace.commit
         saved = save(found.place, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services.workspace import notices
@@ -289,8 +290,6 @@ def _told(text: str) -> str:
     """Words of ours about a session, which quote what was stored: without secrets and markers."""
     if not text:
         return text
-    from cortext.safety.framing import disarmed
-    from cortext.safety.secrets.masking import mask
 
     return disarmed(mask(text).text)
 

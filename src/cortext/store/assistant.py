@@ -10,8 +10,6 @@ from typing import Any, Protocol
 
 import msgspec
 
-from cortext.store.base import Reading
-
 FACT = "fact"
 PREFERENCE = "preference"
 INSTRUCTION = "instruction"
@@ -106,20 +104,3 @@ class SharedUpdates(Updates, Protocol):
 
     def left_alone(self) -> dict[str, int]:
         """Chats whose updates wait and that nobody works on, and how many wait there."""
-
-
-class KeepsWorking(Protocol):
-    """A store that tells the messages that are not archived from the rest: what a model is shown."""
-
-    def working(self, session_id: str) -> Reading:
-        """The messages of the working file, in order."""
-
-
-class EmbedsSummaries(Protocol):
-    """A store that keeps the embedding of a summary with it."""
-
-    def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """Keep the embedding of this text; whether it still is the summary of the session."""
-
-    def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """The embedding that belongs to the summary as it is now."""

@@ -2,19 +2,18 @@
 
 A session is an append-only log of messages plus small metadata. `append` returns when the messages are
 durable. One writer at a time: `open` takes the session's lock and gives a Writer. Reading never blocks.
+What only some backends can do is in `capabilities`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol
 
 import msgspec
 
-from cortext.errors import CortextError
-from cortext.io.batch import Later
-from cortext.model.message import Message, Outline
+from cortext.model.message import Message
 from cortext.model.session import Change, Session
 
 UNREADABLE = "unreadable"  # bytes that are no record
@@ -128,105 +127,3 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Close the connections to a server; a store of files has none."""
-
-
-class Compacts(Protocol):
-    """A store whose older messages can leave the working file for an archive beside it."""
-
-    def compact(self, session_id: str, before: int) -> int:
-        """Move the messages with a sequence below `before`; how many moved. `read` still gives all."""
-
-
-class Outlines(Protocol):
-    """A store that can tell of its messages without reading their words: what a list and a packet need of most."""
-
-    def outline(self, session_id: str) -> Iterator[Outline]:
-        """Every message in order, as `read` gives them, without content and parts."""
-
-
-class Skims(Protocol):
-    """A store that can give its messages without holding a huge one in memory."""
-
-    def skim(self, session_id: str) -> Iterator[Message]:
-        """Every message in order, as `read` gives them; of a text of many megabytes only the beginning."""
-
-
-class Draft(Protocol):
-    """A session that is being built aside: nobody sees it yet."""
-
-    session_id: str
-    copy: str  # where the tool's own form of it goes
-    later: Later  # what is written there is flushed with the rest
-
-    def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        """All its messages, in order."""
-
-    def finish(self, session: Session, change: Change) -> None:
-        """Its metadata: the session as it began, and what changed until its end. Counts are those of the messages."""
-
-
-class Published(msgspec.Struct):
-    """What became of drafts: now sessions; somebody else's already; or why they are not."""
-
-    made: list[str]
-    taken: list[str]
-    failed: dict[str, CortextError]
-
-
-class Bulk(Protocol):
-    """Many new sessions at a time: each is built aside, flushed meanwhile, and put in its place with the others."""
-
-    def begin(self, session_id: str) -> Draft:
-        """A new draft; SessionExists where the id is taken."""
-
-    def drop(self, draft: Draft) -> None:
-        """Away with a draft that is not to be a session."""
-
-    def ready(self, draft: Draft) -> None:
-        """All of a draft is written: it may be flushed from now on."""
-
-    def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
-        """Make every draft that is ready a session, durably; `done` is called with their ids while they are locked."""
-
-    def close(self) -> None:
-        """Away with what was not published."""
-
-
-class Bulks(Protocol):
-    """A store that takes in many new sessions at a time for the price of a few."""
-
-    def bulk(self) -> Bulk:
-        """A place to build them in; close it."""
-
-
-@runtime_checkable
-class CreatesWhole(Protocol):
-    """A store that makes a session with its first messages in one step: whole, or not at all."""
-
-    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """As `create`, `append` and `update`; a kill between them leaves nothing."""
-
-
-@runtime_checkable
-class Settles(Protocol):
-    """A store whose metadata holds counts that an append does not touch."""
-
-    def settle(self, session_id: str) -> None:
-        """Write what the log says (counts, last activity) into the metadata; nothing where that says it already."""
-
-
-class Rewrites(Protocol):
-    """A store whose lines can be changed in place, for the one reason that there is: a secret must go."""
-
-    def rewrite(self, session_id: str, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
-        """Put every record through `transform`, atomically; how many changed."""
-
-
-class Annotates(Protocol):
-    """A store that keeps a record about a message (an embedding) as a line of its own."""
-
-    def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """Append records that are no messages; each has a `type` and a `message_id`."""
-
-    def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """All of them, in the order they were written; those about archived messages come first."""

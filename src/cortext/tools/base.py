@@ -21,8 +21,30 @@ from typing import Any, Protocol, runtime_checkable
 import msgspec
 
 from cortext.io.batch import Later
+from cortext.model.headless import Headless
 from cortext.model.message import Message
 from cortext.model.turns import Turns
+
+__all__ = [
+    "About",
+    "CommandFile",
+    "Counts",
+    "Detected",
+    "Headless",
+    "HookEvent",
+    "Hooks",
+    "Installer",
+    "Launch",
+    "Messages",
+    "NativeWriter",
+    "Transcript",
+    "TranscriptReading",
+    "TranscriptSource",
+    "Withheld",
+    "Written",
+]
+
+Messages = Sequence[Message]
 
 
 class Detected(msgspec.Struct, kw_only=True):
@@ -158,7 +180,7 @@ class TranscriptSource(Protocol):
         """The messages; with a cursor only those since."""
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
-        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged.
+        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged. The folder exists.
 
         A second copy of one that grew costs only what is new (see `io.batch`). With `later` it is the first, and
         flushed then.
@@ -180,18 +202,11 @@ class NativeWriter(TranscriptSource, Protocol):
         compaction, for the tools that keep no more of what came before than a summary.
         """
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages (key and path empty); nothing is written."""
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns.
 
@@ -226,7 +241,7 @@ class Installer(TranscriptSource, Protocol):
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
 
         `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
@@ -234,8 +249,8 @@ class Installer(TranscriptSource, Protocol):
         says which files it would change.
         """
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in; the files that it changed, or, dry, would change."""
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in; the files that it changed, or, dry, would change."""
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that this tool would have in this project."""

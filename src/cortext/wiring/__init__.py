@@ -1,1 +1,4 @@
-"""The only place that names concrete classes: stores, tools and models are put together here."""
+"""The only package that names concrete classes: `stores`, `tools`, `models` and `assistant` build what a face needs.
+
+Nothing is decided here; that is for services.
+"""

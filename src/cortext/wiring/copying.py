@@ -10,66 +10,66 @@ import msgspec
 from cortext.errors import UsageError
 from cortext.safety.addresses import is_address, masked
 from cortext.services.library.stores import NamedStore
-from cortext.wiring.app import CHAT, HOME, SPAWN, WORKSPACE, StorePlace, Wiring, server_place
+from cortext.wiring.stores import CHAT, HOME, SPAWN, WORKSPACE, Location, Stores, server_location
 
 FILES, SERVER = "files", "server"
 
 
-def copy_pairs(wiring: Wiring, source: str, target: str) -> list[tuple[NamedStore, NamedStore]]:
+def copy_pairs(stores: Stores, source: str, target: str) -> list[tuple[NamedStore, NamedStore]]:
     """What is copied into what: one store into another, or all `files` and the `server`."""
-    groups = {FILES: wiring.file_places, SERVER: wiring.server_places}
+    groups = {FILES: stores.file_locations, SERVER: stores.server_locations}
     if source in groups and target in groups and source != target:
-        if not wiring.server_places():
+        if not stores.server_locations():
             raise UsageError("no server is set", hint='store = "postgresql://…" in config.toml, or CORTEXT_STORE')
         pairs = [pair for pair in zip(groups[source](), groups[target](), strict=True) if pair[0].exists]
     else:
-        begin = _place(wiring, source, "")
-        pairs = [(begin, _place(wiring, target, begin.kind))]
+        begin = _place(stores, source, "")
+        pairs = [(begin, _place(stores, target, begin.kind))]
         if not begin.exists:
             raise UsageError(f"there is no store at {begin.root}", kept="nothing was changed")
     if any(begin.root == end.root for begin, end in pairs):
         raise UsageError("the two stores are one and the same", kept="nothing was changed")
-    return [(_opened(wiring, begin), _opened(wiring, end)) for begin, end in pairs]
+    return [(_opened(stores, begin), _opened(stores, end)) for begin, end in pairs]
 
 
-def _opened(wiring: Wiring, place: StorePlace) -> NamedStore:
-    return NamedStore(place.label, place.kind, place.root, wiring.open(place))
+def _opened(stores: Stores, place: Location) -> NamedStore:
+    return NamedStore(place.label, place.kind, place.root, stores.open(place))
 
 
-def _place(wiring: Wiring, name: str, kind: str) -> StorePlace:
+def _place(stores: Stores, name: str, kind: str) -> Location:
     """A store by its name here, its address, or its kind and folder; `kind` is for an address that names none."""
     if is_address(name):
         address, _, space = name.rpartition("#")
         if space not in (HOME, SPAWN, CHAT):  # a # may also be in a password
             address, space = name, ""
         space = space or (HOME if kind in ("", WORKSPACE) else kind)
-        return server_place(address, space, masked(address))
+        return server_location(address, space, masked(address))
     layout, colon, folder = name.partition(":")
     if colon and layout in (WORKSPACE, HOME, SPAWN, CHAT):
-        return StorePlace(layout, os.path.abspath(os.path.expanduser(folder)), folder)
-    known = [place for place in wiring.places() if name in (place.label, place.root)]
+        return Location(layout, os.path.abspath(os.path.expanduser(folder)), folder)
+    known = [place for place in stores.locations() if name in (place.label, place.root)]
     if len(known) != 1:
-        names = ", ".join(place.label for place in wiring.places())
+        names = ", ".join(place.label for place in stores.locations())
         raise UsageError(f"no store is called {name!r}", hint=f"there are {names}; or KIND:FOLDER, or an address")
     return known[0]
 
 
-def status(wiring: Wiring) -> dict[str, Any]:
+def status(stores: Stores) -> dict[str, Any]:
     """Every store, how the server is (where there is one), and what is worth knowing about both."""
     found: dict[str, Any] = {"stores": [], "notes": []}
-    for place in wiring.places():
+    for place in stores.locations():
         if place.address:
-            state = wiring.server(place).server()
+            state = stores.server(place).server()
             count = state.sessions
             found["server"] = msgspec.to_builtins(state)
         else:
-            count = _count(wiring, [place])
+            count = _count(stores, [place])
         found["stores"].append({"name": place.label, "kind": place.kind, "path": place.root, "sessions": count})
-    left = _count(wiring, wiring.file_places()) if "server" in found else 0
+    left = _count(stores, stores.file_locations()) if "server" in found else 0
     if left:
         found["notes"].append(f"{left} sessions are in files here: `cortext store copy files server` copies them")
     return found
 
 
-def _count(wiring: Wiring, places: list[StorePlace]) -> int:
-    return sum(1 for place in places if place.exists for _ in wiring.open(place).sessions())
+def _count(stores: Stores, places: list[Location]) -> int:
+    return sum(1 for place in places if place.exists for _ in stores.open(place).sessions())

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sys
+from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.safety import terminal
-from cortext.services.workspace.installed_tools import detect_all
 from cortext.tools import registry
-from cortext.tools.base import Hooks, Installer, NativeWriter, TranscriptSource
+from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, TranscriptSource
+
+if TYPE_CHECKING:
+    from cortext.llm.base import Model
+    from cortext.llm.connection import Limits
 
 
 def names() -> tuple[str, ...]:
@@ -68,6 +72,8 @@ def installer(name: str) -> Installer:
 def chosen_installers(wanted: str) -> list[Installer]:
     """The tools to set up a workspace for: a list of names, or `auto` for those whose program is installed here."""
     if wanted == "auto":
+        from cortext.services.workspace.installed_tools import detect_all
+
         here = [tool for tool in tools() if isinstance(tool, Installer)]
         return [tool for tool, found in zip(here, detect_all(here), strict=True) if found is not None]
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]
@@ -92,6 +98,39 @@ def with_hooks() -> list[Hooks]:
 def can_resume(name: str) -> bool:
     """Whether there is a tool of this name that a conversation can be resumed in."""
     return is_known(name) and isinstance(tool(name), NativeWriter)
+
+
+def headless() -> list[Headless]:
+    """The tools that answer without their screen, in the order in which they are tried."""
+    return [tool for tool in tools() if isinstance(tool, Headless)]
+
+
+class ProgramSource:
+    """AI programs as models: `cli/claude`, `cli/claude/opus`."""
+
+    library = ""  # none is needed
+
+    def __init__(self, limits: Limits, folder: str, scratch: str) -> None:
+        self._limits, self._folder, self._scratch = limits, folder, scratch
+
+    @property
+    def needs(self) -> str:
+        """What is missing where no program is installed."""
+        return f"install one of them ({', '.join(program.title for program in headless())}) and sign in"
+
+    def here(self) -> str:
+        """The first program that is installed."""
+        return next((program.name for program in headless() if program.program_path()), "")
+
+    def make(self, name: str) -> Model:
+        """The model of that name."""
+        from cortext.llm.cli import CliModel
+
+        wanted, _, model = name.partition("/")
+        programs = {program.name: program for program in headless()}
+        if wanted not in programs:
+            raise UsageError(f"unknown program cli/{wanted}", hint=f"one of {', '.join(programs)}")
+        return CliModel(programs[wanted], model, self._limits, folder=self._folder, scratch=self._scratch)
 
 
 def _tell_problems() -> None:

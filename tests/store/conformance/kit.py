@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from cortext.model.message import Message
-from cortext.store.base import Annotates, Compacts, Store
+from cortext.store.base import Store
+from cortext.store.capabilities import Annotates, Compacts
 
 COMPACTS = "compacts"
 ANNOTATES = "annotates"

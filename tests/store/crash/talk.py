@@ -16,7 +16,7 @@ from cortext.io import files as fsio
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
-from cortext.store.files.session_files import Place
+from cortext.store.files.layout_paths import SessionFiles
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
@@ -153,9 +153,9 @@ class Actor:
         self._note(("ack", verb, [words, answer]))
 
 
-def place_of(store: FileStore) -> Place:
+def place_of(store: FileStore) -> SessionFiles:
     """The files of the session."""
-    place = store._find(SESSION)
+    place = store.locate(SESSION)
     assert place is not None, "there is no session"
     return place
 

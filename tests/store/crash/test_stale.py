@@ -92,7 +92,7 @@ def test_a_line_that_is_finished_while_somebody_looks_is_no_damage(
         Path(log).write_bytes(whole + line)
         return False
 
-    monkeypatch.setattr(second.store, "_held", held)
+    monkeypatch.setattr(second.store, "is_held", held)
     assert second.store.check(SESSION) == [] and asked
     Path(log).write_bytes(whole + line[:100])
     asked.clear()

@@ -6,30 +6,9 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, Script, call, read, short
+from tests.tools.claude_code.corpus import KEY, Script, call, read
 
 from cortext.tools.claude_code.read import ClaudeReading
-
-
-@pytest.mark.req("TOOL-04")
-def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    script.assistant("two")
-    script.raw(script.lines.pop(0) + script.lines.pop(0))
-    script.raw({"type": "last-prompt", "sessionId": KEY})
-    bookkeeping = script.lines.pop()
-    script.user("three")
-    script.raw(bookkeeping + script.lines.pop())
-    script.result("a", "four " * 1000)
-    script.user("five")
-    five, four = script.lines.pop(), script.lines.pop()
-    script.raw(four + five)
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [short(message)[1].split()[0] for message in messages] == ["one", "two", "three", "four", "five"]
-    assert reading.counts.damaged == {}
 
 
 @pytest.mark.req("TOOL-04")
@@ -55,28 +34,6 @@ def test_a_torn_record_loses_only_itself(tmp_path: Path, torn: str) -> None:
     assert [message.content for message in messages] == ["one", "two", "three"]
     assert sum(reading.counts.damaged.values()) == 2
     assert len(reading.counts.places) == 2
-
-
-@pytest.mark.req("TOOL-04")
-def test_unknown_and_broken_records_are_counted_by_kind(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    script.raw({"type": "dream-journal", "sessionId": KEY})
-    script.raw({"type": "dream-journal", "uuid": "d1", "parentUuid": script.tip})
-    script.raw({"no": "type"})
-    script.raw(b"not json at all")
-    script.raw(b'{"type":"user","message":{"role":"user","content":17},"uuid":"x"}')
-    script.raw(b"\xff\xfe\xfd")
-    script.raw(b"[1, 2]")
-    script.raw(b"[" * 5_000)
-    script.record("system", {"subtype": "brand_new"})
-    script.user("two")
-
-    messages, reading = read(script.save(tmp_path))
-
-    assert [message.content for message in messages] == ["one", "two"]
-    assert reading.counts.unknown == {"dream-journal": 2, "without type": 1, "system/brand_new": 1}
-    assert reading.counts.damaged == {"not JSON": 3, "unexpected shape": 2}
 
 
 def test_broken_characters_are_kept_as_they_are(tmp_path: Path) -> None:

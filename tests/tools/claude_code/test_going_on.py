@@ -54,24 +54,6 @@ def test_a_reading_goes_on_at_every_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_a_reading_goes_on_at_every_byte(tmp_path: Path) -> None:
-    script = Script()
-    fork = script.user("öne")
-    script.assistant("two", call("a"))
-    script.result("a", "three")
-    script.user("four", parent=fork)
-    data = script.data()
-    whole, _ = read(script.save(tmp_path))
-    for cut in range(len(data) + 1):
-        path = tmp_path / str(cut) / f"{KEY}.jsonl"
-        before, reading = grown(path, data[:cut])
-        assert reading.counts.damaged == {}
-        grow(path, data)
-        after, _ = read(at(path), reading.cursor)
-        assert before + after == whole, cut
-
-
-@pytest.mark.req("TOOL-03")
 def test_a_file_that_was_rewritten_is_read_whole(tmp_path: Path) -> None:
     script = Script()
     script.user("one")
@@ -90,14 +72,6 @@ def test_a_file_that_was_rewritten_is_read_whole(tmp_path: Path) -> None:
     path.unlink()
     with pytest.raises(FileNotFoundError):
         read(at(path), reading.cursor)
-
-
-def test_a_cursor_that_makes_no_sense_is_not_used(tmp_path: Path) -> None:
-    script = Script()
-    script.user("one")
-    transcript = script.save(tmp_path)
-    for cursor in ({}, {"offset": "many"}, {"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"}):
-        assert len(read(transcript, cursor)[0]) == 1
 
 
 def test_many_messages(tmp_path: Path) -> None:

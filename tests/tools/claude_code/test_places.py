@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
 
-from cortext.errors import NotFound, UsageError
-from cortext.tools.base import HookEvent, TranscriptSource
+from cortext.errors import UsageError
+from cortext.tools.base import HookEvent
 from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 
 OTHER = "7d3f5b1e-0000-4000-8000-00000000000a"
@@ -34,12 +34,6 @@ def side_of(path: Path, name: str = "subagents/agent-a1.jsonl") -> Path:
     script.user("dig", isSidechain=True, agentId="a1", sessionId=KEY)
     side.write_bytes(script.data())
     return side
-
-
-@pytest.mark.req("TOOL-01")
-def test_the_adapter_is_a_tool() -> None:
-    tool: TranscriptSource = ClaudeCode()
-    assert (tool.name, tool.title) == ("claude", "Claude Code")
 
 
 # ── the program ──────────────────────────────────────────────────────────────────────────────────────
@@ -187,21 +181,6 @@ def test_a_copy_goes_back_unchanged(tmp_path: Path) -> None:
     assert [message.content for message in tool.read(copied)][-2:] == ["one more", "dig"]
 
 
-def test_what_the_tool_still_has_is_not_put_back(tmp_path: Path) -> None:
-    path = store(tmp_path, PROJECT, a_whole_life())
-    tool = adapter(tmp_path)
-    old = tmp_path / "old"
-    old.write_bytes(path.read_bytes()[:-200].rpartition(b"\n")[0] + b"\n")
-    before = path.read_bytes()
-
-    assert tool.put_back(str(old), project=str(tmp_path)) == KEY
-    assert path.read_bytes() == before
-    assert len(list(tool.transcripts())) == 1
-    (tmp_path / "other").write_text("hello", encoding="utf-8")
-    with pytest.raises(NotFound):
-        tool.put_back(str(tmp_path / "other"), project=str(tmp_path))
-
-
 # ── starting ─────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -212,7 +191,6 @@ def test_command_lines(tmp_path: Path) -> None:
     assert (plain.argv, plain.cwd) == (["claude", "--resume", KEY], PROJECT)
     prompted = tool.launch(KEY, project=PROJECT, prompt="-n is a flag?", model="opus")
     assert prompted.argv == ["claude", "--resume", KEY, "--model", "opus", "--", "-n is a flag?"]
-    assert tool.headless(KEY, project=PROJECT, prompt="go").argv == ["claude", "--resume", KEY, "-p", "--", "go"]
     with pytest.raises(UsageError):
         tool.launch(KEY, project=PROJECT, prompt="x" * 200_000)
 

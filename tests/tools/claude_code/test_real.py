@@ -53,8 +53,9 @@ def adapter(program: Tool) -> ClaudeCode:
 
 
 def resume(program: Tool, adapter: ClaudeCode, key: str, project: Path, prompt: str) -> None:
-    launch = adapter.headless(key, project=str(project), prompt=prompt)
-    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+    launch = adapter.launch(key, project=str(project), prompt=prompt)
+    done = program.execute([launch.argv[0], "-p", *launch.argv[1:]], cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 
@@ -358,7 +359,7 @@ esac
     for name, data in adapter.files(commands, [str(ours)]).items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(data)
-    adapter.merge(str(project), [str(ours)])
+    adapter.install_settings(str(project), [str(ours)])
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
     assert done.returncode == 0, done.stderr
@@ -387,7 +388,7 @@ esac
         assert typed.content == f"/{command.command} {command.arguments}" == command.text
     assert len(EVENTS) == 6
 
-    adapter.unmerge(str(project))
+    adapter.remove_settings(str(project))
     before = len(list(dump.iterdir()))
     program.run("plain", cwd=project)
     assert len(list(dump.iterdir())) == before

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.claude_code.corpus import Json, a_whole_life, read
+from tests.tools.claude_code.corpus import Json
 from tests.tools.claude_code.talk import answers, calls, records, round_trip, said
 
-from cortext.model.message import Message, Part, thread
+from cortext.model.message import Message, Part
 from cortext.model.turns import essence
 from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.claude_code.render import Rendering
@@ -86,18 +86,6 @@ def _check_wire(turns: list[Json]) -> None:
                 seen.add(block["id"])
                 waiting.add(block["id"])
     assert not waiting
-
-
-@pytest.mark.req("SESS-004d")
-def test_there_and_back_again(tool: ClaudeCode, tmp_path: Path) -> None:
-    whole, _ = read(a_whole_life().save(tmp_path))
-    kept = [message for message in thread(whole) if message.text or message.parts_of("tool_call")]
-
-    _, once = round_trip(tool, whole, tmp_path)
-    _, twice = round_trip(tool, once, tmp_path)
-
-    assert [message.id for message in twice] == [message.id for message in kept]
-    assert [essence(message) for message in twice] == [essence(message) for message in kept]
 
 
 def test_a_long_conversation_is_planned_in_time_that_grows_with_it() -> None:

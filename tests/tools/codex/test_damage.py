@@ -18,41 +18,6 @@ from cortext.tools.codex.talk import Talk
 
 
 @pytest.mark.req("TOOL-04")
-def test_damage_is_counted_and_loses_only_itself(tmp_path: Path) -> None:
-    rollout = everyday()
-    whole, _ = read(rollout.save(tmp_path / "a"))
-    last = rollout.lines[-1]
-    rollout.lines[5:5] = [b"", b"not JSON at all", b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"event_ms']
-    rollout.lines.append(b'\xff\xfe{"timestamp":"\xff"}')
-    rollout.add("hologram", {"type": "x"})
-    rollout.event("event_from_the_future", words=3)
-    rollout.add("response_item", {"type": "telepathy", "id": "t1"})
-    rollout.add("response_item", {"type": "message", "role": "assistant", "content": 7})
-    rollout.lines.append(last[:40])
-
-    messages, reading = read(rollout.save(tmp_path / "b"))
-
-    assert messages == whole
-    assert reading.counts.damaged == {"not JSON": 4, "unexpected shape": 1}
-    assert reading.counts.unknown == {"hologram": 1, "event event_from_the_future": 1, "telepathy": 1}
-    assert len(reading.counts.places) == 5
-
-
-@pytest.mark.req("TOOL-04")
-def test_two_records_glued_on_one_line_are_both_read(tmp_path: Path) -> None:
-    rollout = everyday()
-    whole, _ = read(rollout.save(tmp_path / "a"))
-    for number in range(len(rollout.lines) - 1):
-        glued = everyday()
-        glued.lines[number : number + 2] = [glued.lines[number] + glued.lines[number + 1]]
-
-        messages, reading = read(glued.save(tmp_path / str(number)))
-
-        assert messages == whole, number
-        assert reading.counts.damaged == {}
-
-
-@pytest.mark.req("TOOL-04")
 def test_second_writer_tears_a_line(tmp_path: Path) -> None:
     rollout = everyday()
     whole, _ = read(rollout.save(tmp_path / "a"))

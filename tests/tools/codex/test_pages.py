@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from tests.tools.codex.corpus import THREAD, Rollout, everyday, read
 
-from cortext.errors import DamagedData
 from cortext.model.message import thread
 from cortext.tools.codex.adapter import Codex
 
@@ -204,30 +203,6 @@ def test_title_comes_from_the_tools_own_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_copy_grows_with_its_file_and_goes_back_byte_for_byte(tmp_path: Path) -> None:
-    rollout = everyday()
-    path = rollout.save(tmp_path)
-    tool = Codex(home=str(tmp_path))
-    copy = tmp_path / "kept" / "native"
-    (found,) = tool.transcripts()
-    tool.copy(found, str(copy))
-    rollout.turn("more", "yes")
-    rollout.save(tmp_path)
-    tool.copy(found, str(copy))
-    assert copy.read_bytes() == rollout.data
-    assert tool.put_back(str(copy), project="/work/boats") == THREAD  # it is there: nothing happens
-    path.unlink()
-
-    assert tool.put_back(str(copy), project="/work/boats") == THREAD
-
-    (back,) = tool.transcripts()
-    assert Path(back.path).read_bytes() == rollout.data
-    kept = tool.transcript_at(str(copy))
-    assert kept is not None and kept.key == THREAD
-    assert list(tool.read(kept)) == list(tool.read(back))
-
-
-@pytest.mark.req("TOOL-03")
 def test_copy_of_several_pages_and_a_fork_goes_back_whole(tmp_path: Path) -> None:
     _, _, third = rewound(tmp_path)
     fork = Rollout(FORK, first=99, history_base=base(third, len(third.lines)))
@@ -248,10 +223,3 @@ def test_copy_of_several_pages_and_a_fork_goes_back_whole(tmp_path: Path) -> Non
 
     shutil.rmtree(tmp_path / "kept")
     assert {path.relative_to(tmp_path): path.read_bytes() for path in paths(tmp_path)} == before
-
-
-def test_file_of_another_kind_does_not_go_back(tmp_path: Path) -> None:
-    (tmp_path / "native").write_text('{"type":"user"}\n', encoding="utf-8")
-
-    with pytest.raises(DamagedData, match="not a conversation of Codex"):
-        Codex(home=str(tmp_path)).put_back(str(tmp_path / "native"), project="/")

@@ -269,28 +269,6 @@ def test_side_agents_are_aside(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("TOOL-03")
-def test_reading_in_two_goes_equals_reading_at_once_at_every_cut(tmp_path: Path) -> None:
-    rollout = everyday()
-    rollout.lines[0] = rollout.lines[0].replace(b"You are\xe2\x80\xa6\\n" * 399, b"")  # every byte is a case
-    rollout.think("not done yet")
-    data = rollout.data
-    path = rollout.save(tmp_path)
-    whole, _ = read(path)
-    bare = [(message.id, message.role, message.content, message.parts) for message in whole]
-
-    edges = [place for place in range(len(data)) if data[place : place + 1] == b"\n"]
-    cuts = {cut for edge in edges for cut in range(edge - 1, edge + 3)} | set(range(300, len(data), 61))
-    for cut in sorted(cuts):
-        path.write_bytes(data[:cut])
-        before, reading = read(path)
-        path.write_bytes(data)
-        after, _ = read(path, json.loads(json.dumps(reading.cursor)))
-
-        joined = [(message.id, message.role, message.content, message.parts) for message in (*before, *after)]
-        assert joined == bare, cut
-
-
-@pytest.mark.req("TOOL-03")
 def test_nothing_new_gives_nothing_and_another_file_gives_everything(tmp_path: Path) -> None:
     rollout = everyday()
     path = rollout.save(tmp_path)

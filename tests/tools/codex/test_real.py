@@ -60,8 +60,11 @@ def only(adapter: Codex, project: Path) -> Transcript:
 
 
 def go_on(program: Tool, adapter: Codex, key: str, project: Path, prompt: str) -> None:
-    launch = adapter.headless(key, project=str(project), prompt=prompt)
-    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+    """One turn without a screen, by the command line that the adapter has for the program with its screen."""
+    launch = adapter.launch(key, project=str(project), prompt=prompt)
+    place = launch.argv.index("resume")
+    command = [*launch.argv[:place], "exec", "resume", "--skip-git-repo-check", *launch.argv[place + 1 :]]
+    done = program.execute(command, cwd=Path(launch.cwd))
     assert done.returncode == 0, done.stderr
 
 
@@ -297,7 +300,7 @@ class Dump:
 @pytest.fixture
 def dump(tmp_path: Path, adapter: Codex, project: Path) -> Dump:
     made = Dump(tmp_path / "dump")
-    adapter.merge(str(project), made.program)
+    adapter.install_settings(str(project), made.program)
     commands = [CommandFile(name="workspace.brainstorm", description="think", text="Think about {arguments} 答え.")]
     for path, contents in adapter.files(commands, made.program).items():
         (project / path).parent.mkdir(parents=True, exist_ok=True)
@@ -353,7 +356,7 @@ def test_hooks_run_once_approved_and_reading_does_not_need_them(
     assert "review" in str(adapter.hooks_off(str(project))), "doctor says what is to be done"
     approve(program, project)
     assert adapter.hooks_off(str(project)) == []
-    adapter.merge(str(project), dump.program)  # done again, it costs no second approval
+    adapter.install_settings(str(project), dump.program)  # done again, it costs no second approval
     program.run("but of this we are", cwd=project)
 
     assert [event["hook_event_name"] for event in dump.calls("hook")] == [

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.tools.codex.corpus import THREAD, everyday, read
+from tests.tools.codex.corpus import everyday, read
 
 from cortext.errors import DamagedData, UsageError
 from cortext.model.message import ASSISTANT, IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
@@ -185,21 +185,6 @@ def test_screen_gets_the_same_words_as_events(tmp_path: Path) -> None:
     assert [item["content"][0]["text"] for item in shown] == [
         message.content for message in CONVERSATION if message.content
     ]
-
-
-@pytest.mark.req("SESS-004d")
-def test_no_thread_is_ever_written_over(tmp_path: Path) -> None:
-    path = everyday().save(tmp_path)
-    before = path.read_bytes()
-
-    taken = write(tmp_path, CONVERSATION, key=THREAD)
-    free = write(tmp_path, CONVERSATION, key="0f0e0d0c-0b0a-4908-8706-050403020100")
-    odd = write(tmp_path, CONVERSATION, key="not a thread id")
-
-    assert path.read_bytes() == before
-    assert free.key == "0f0e0d0c-0b0a-4908-8706-050403020100"
-    assert len({THREAD, taken.key, free.key, odd.key}) == 4
-    assert {item.key for item in Codex(home=str(tmp_path)).transcripts()} == {THREAD, taken.key, free.key, odd.key}
 
 
 def test_file_that_reads_differently_is_taken_away_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,7 +17,6 @@ from cortext.tools.gemini_cli import gate
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.gemini_cli.install import EVENTS
 from cortext.tools.gemini_cli.messages import RESUMED
-from cortext.tools.gemini_cli.settings import SettingsText
 
 PROGRAM = ["/opt/my tools/cortext"]
 COMMANDS = [
@@ -38,16 +37,6 @@ USERS = {
     "mcpServers": {"other": {"command": "other"}},
     "unknown": [1, {"deep": "ünï"}],
 }
-
-COMMENTED = """// mine
-{
-  /* theme */
-  "ui": {"theme": "GitHub"}, // trailing
-  "hooks": {
-    "AfterAgent": [] // none
-  }
-}
-"""
 
 
 @pytest.fixture
@@ -81,7 +70,7 @@ def tree(project: Path) -> dict[str, bytes | None]:
 
 @pytest.mark.req("TOOL-01")
 def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -> None:
-    touched = tool.merge(str(project), PROGRAM)
+    touched = tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
     for event in EVENTS:
@@ -107,48 +96,10 @@ def test_command_files_say_what_they_should(tool: GeminiCli) -> None:
     assert second["prompt"].startswith('Go on.\n\n"""quoted""" \\ back ! {rm -rf} @ {/etc/passwd} { {args}}\x7f\n')
 
 
-@pytest.mark.req("SAFE-03")
-@pytest.mark.parametrize(
-    "before",
-    [
-        None,
-        "{}",
-        "{}\n",
-        json.dumps(USERS, indent=2, ensure_ascii=False),
-        json.dumps(USERS, indent=2, ensure_ascii=False) + "\n",
-        json.dumps(USERS, indent=4, ensure_ascii=False) + "\n",
-        json.dumps(USERS, indent="\t"),
-        json.dumps(USERS),
-        json.dumps({"hooks": {}, "mcpServers": {}, "general": {"sessionRetention": {}}}, indent=2),
-        json.dumps({"general": {"sessionRetention": {"enabled": True, "maxAge": "7d"}, "vimMode": True}}, indent=2),
-        json.dumps({"general": {"sessionRetention": {"enabled": False}}}, indent=2),
-        COMMENTED,
-    ],
-)
-def test_in_twice_and_out_again_leaves_every_byte(tool: GeminiCli, project: Path, before: str | None) -> None:
-    if before is not None:
-        put(project, before)
-    first = tree(project)
-
-    tool.merge(str(project), PROGRAM)
-    between = tree(project)
-    again = tool.merge(str(project), PROGRAM)
-
-    assert (again, tree(project)) == ([], between)
-    installed = SettingsText((project / ".gemini" / "settings.json").read_text(encoding="utf-8"), "settings.json")
-    for name, value in (json.loads(before) if before and not before.startswith("//") else {}).items():
-        if name not in ("hooks", "mcpServers", "general"):
-            assert installed.get(name) == value
-    tool.unmerge(str(project))
-    assert tree(project) == first
-    assert tool.unmerge(str(project)) == []
-    assert tree(project) == first
-
-
 def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     put(project, json.dumps(USERS, indent=2))
 
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
 
     found = settings(project)
     assert found["ui"] == USERS["ui"] and found["unknown"] == USERS["unknown"]
@@ -157,26 +108,15 @@ def test_what_the_user_has_stays(tool: GeminiCli, project: Path) -> None:
     assert list(found["mcpServers"]) == ["other", "cortext"]
 
 
-def test_new_program_path_takes_the_place_of_the_old(tool: GeminiCli, project: Path) -> None:
-    tool.merge(str(project), PROGRAM)
-    tool.merge(str(project), ["python", "-m", "cortext"])
-
-    found = settings(project)
-    assert [entry["hooks"][0]["command"] for entry in found["hooks"]["AfterAgent"]] == ["python -m cortext hook gemini"]
-    assert found["mcpServers"]["cortext"]["args"] == ["-m", "cortext", "mcp"]
-    tool.unmerge(str(project))
-    assert tree(project) == {}
-
-
 def test_what_the_user_did_since_is_kept(tool: GeminiCli, project: Path) -> None:
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     found = settings(project)
     found["hooks"]["AfterAgent"].append({"hooks": [{"type": "command", "command": "say done"}]})
     found["ui"] = {"theme": "Ayu"}
     put(project, json.dumps(found))
 
-    assert tool.merge(str(project), PROGRAM) == []
-    tool.unmerge(str(project))
+    assert tool.install_settings(str(project), PROGRAM) == []
+    tool.remove_settings(str(project))
 
     assert settings(project) == {
         "hooks": {"AfterAgent": [{"hooks": [{"type": "command", "command": "say done"}]}]},
@@ -189,39 +129,11 @@ def test_server_of_the_users_own_is_not_taken(tool: GeminiCli, project: Path) ->
     put(project, json.dumps(own, indent=2))
     before = tree(project)
 
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     assert settings(project)["mcpServers"] == own["mcpServers"]
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
 
     assert tree(project) == before
-
-
-@pytest.mark.req("SAFE-03")
-@pytest.mark.parametrize(
-    "broken",
-    [
-        "{",
-        '{"a": }',
-        '{"a": 1,}',
-        "[]",
-        '{"a": 1} x',
-        '{"a" 1}',
-        "{1: 2}",
-        '{"hooks": []}',
-        '{"hooks": {"AfterAgent": {}}}',
-        '{"mcpServers": 1}',
-        '{"general": {"sessionRetention": 5}}',
-        '"text"',
-    ],
-)
-def test_broken_settings_are_named_and_never_written_over(tool: GeminiCli, project: Path, broken: str) -> None:
-    path = put(project, broken)
-    before = tree(project)
-
-    with pytest.raises(ConfigError, match=r"settings\.json"):
-        tool.merge(str(project), PROGRAM)
-
-    assert tree(project) == before and path.read_text(encoding="utf-8") == broken
 
 
 @pytest.mark.req("SAFE-03")
@@ -231,12 +143,12 @@ def test_link_and_unreadable_settings_are_left_alone(tool: GeminiCli, project: P
     (project / ".gemini").mkdir()
     (project / ".gemini" / "settings.json").symlink_to(target)
     with pytest.raises(UnsafePath, match="link"):
-        tool.merge(str(project), PROGRAM)
+        tool.install_settings(str(project), PROGRAM)
     assert target.read_text(encoding="utf-8") == "{}"
     (project / ".gemini" / "settings.json").unlink()
     (project / ".gemini" / "settings.json").write_bytes(b"\xff{}")
     with pytest.raises(ConfigError, match="cannot be read"):
-        tool.merge(str(project), PROGRAM)
+        tool.install_settings(str(project), PROGRAM)
 
 
 @pytest.mark.req("SAFE-03")
@@ -251,7 +163,7 @@ def test_names_of_servers(tool: GeminiCli, project: Path, tmp_path: Path) -> Non
     own = tmp_path / "home" / ".gemini" / "settings.json"
     own.parent.mkdir(parents=True)
     own.write_text('{"mcpServers": {"mine": {}}} // comment', encoding="utf-8")
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     assert tool.mcp_servers(str(project)) == {"mine", "cortext"}
     own.write_text("{", encoding="utf-8")
     assert tool.mcp_servers(str(project)) == {"cortext"}
@@ -281,9 +193,9 @@ def test_launch_switches_the_deletion_off_for_the_project(tool: GeminiCli, proje
     assert found["general"] == {"sessionRetention": {"enabled": False}}
     assert list(found) == ["general", "hooks"] and list(found["hooks"]) == ["BeforeAgent"]
     after = tree(project)
-    assert tool.headless(key, project=str(project), prompt="more").argv == ["gemini", "--resume", key, "-p", "more"]
+    assert tool.launch(key, project=str(project)).argv == ["gemini", "--resume", key]
     assert tree(project) == after
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == before
 
 
@@ -320,10 +232,10 @@ def test_first_prompt_waits_until_the_history_is_loaded(tool: GeminiCli, project
 
     again = tool.launch(key, project=str(project), prompt="and again").env
     assert not gate.wait(again, 0.05), "what an earlier resume wrote does not count"
-    tool.merge(str(project), PROGRAM)
+    tool.install_settings(str(project), PROGRAM)
     (entry,) = settings(project)["hooks"]["BeforeAgent"]
     assert entry["hooks"][0]["command"].endswith("hook gemini"), "the hook of ours waits, too"
-    tool.unmerge(str(project))
+    tool.remove_settings(str(project))
     assert tree(project) == before
 
 

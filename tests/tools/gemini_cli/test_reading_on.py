@@ -10,7 +10,6 @@ from tests.tools.gemini_cli.corpus import (
     KEY,
     Chat,
     Json,
-    compact,
     everyday,
     read,
     resumed,
@@ -87,23 +86,3 @@ def test_cursor_of_another_file_reads_all(tmp_path: Path) -> None:
     messages, _ = read(path, reading.cursor)
 
     assert texts(messages) == ["a new beginning"]
-
-
-@pytest.mark.parametrize("cursor", [{}, {"offset": -1}, {"offset": "x"}, {"offset": 10**9}, {"offset": 300, "head": 1}])
-def test_cursor_that_makes_no_sense_reads_all(tmp_path: Path, cursor: Json) -> None:
-    messages, _ = read(everyday().save(tmp_path), cursor)
-
-    assert len(messages) == 8
-
-
-def test_last_line_without_its_end_waits(tmp_path: Path) -> None:
-    chat = everyday()
-    path = chat.save(tmp_path)
-    last = compact(chat.record("user", [{"text": "unfinished"}]))
-    path.write_bytes(chat.data + last[:-5])
-
-    before, reading = read(path)
-    path.write_bytes(chat.data + last)
-    after, _ = read(path, reading.cursor)
-
-    assert len(before) == 8 and texts(after) == ["unfinished"]

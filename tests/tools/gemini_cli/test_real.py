@@ -12,7 +12,7 @@ from tests.support.screen import Screen
 from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
-from cortext.tools.base import CommandFile, Launch, Transcript
+from cortext.tools.base import CommandFile, Transcript
 from cortext.tools.gemini_cli.adapter import GeminiCli
 
 pytestmark = pytest.mark.real_tool
@@ -45,9 +45,10 @@ def tool(program: Tool) -> GeminiCli:
     return GeminiCli(environ={**program.env, "PATH": f"{Path(program.program).parent}:{program.env['PATH']}"})
 
 
-def run(program: Tool, launch: Launch) -> None:
-    program.env |= launch.env
-    done = program.execute(launch.argv, cwd=Path(launch.cwd))
+def go_on(program: Tool, tool: GeminiCli, key: str, project: Path, prompt: str) -> None:
+    """One turn without a screen in a project that the adapter prepared for a resume."""
+    tool.launch(key, project=str(project))
+    done = program.run(prompt, cwd=project, resume=key)
     assert done.returncode == 0, done.stderr
 
 
@@ -98,7 +99,7 @@ def test_real_conversation_is_read_word_for_word(
     assert thread(messages) == messages
 
     server.push("It is a heron.")
-    run(program, tool.headless(program.sessions()[0], project=str(project), prompt="Which bird?"))
+    go_on(program, tool, program.sessions()[0], project, "Which bird?")
     again = tool.read(only(tool, project), reading.cursor)
     assert texts(list(again)) == [("user", "Which bird?"), ("assistant", "It is a heron.")]
     assert [message.id for message in tool.read(only(tool, project))][: len(messages)] == [m.id for m in messages]
@@ -146,8 +147,8 @@ def test_written_session_is_resumed_as_real_turns_each_time(
     assert len(list(before)) == written.messages
 
     server.push("Green, as before.", "Still green.")
-    run(program, tool.headless(written.key, project=str(project), prompt="Which colour?"))
-    run(program, tool.headless(written.key, project=str(project), prompt="And now?"))
+    go_on(program, tool, written.key, project, "Which colour?")
+    go_on(program, tool, written.key, project, "And now?")
 
     guarded = [("user", "text", "The user wrote:\n")]
     expected: list[tuple[str, str, str]] = [
@@ -214,7 +215,7 @@ def test_hooks_and_commands_that_we_install_work(
     for name, contents in tool.files([command], [str(dump)]).items():
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         (project / name).write_bytes(contents)
-    tool.merge(str(project), [str(dump)])
+    tool.install_settings(str(project), [str(dump)])
     server.push("Let us think.")
 
     done = program.run("/workspace.brainstorm API design", cwd=project)
@@ -250,7 +251,7 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     path = Path(written.path)
     path = path.rename(path.with_name(f"session-2026-11-01T10-00-{written.key[:8]}.jsonl"))
 
-    run(program, tool.headless(written.key, project=str(project), prompt="Resumed."))
+    go_on(program, tool, written.key, project, "Resumed.")
     program.run("Another talk.", cwd=project)
 
     assert len(list(path.parent.glob(f"*{written.key[:8]}*"))) == 2, "the session and its empty second file"
@@ -258,12 +259,12 @@ def test_resumed_session_is_not_deleted_and_a_deleted_one_comes_back(
     assert kept.path == str(path)
     tool.copy(kept, str(tmp_path / "copy"))
 
-    tool.unmerge(str(project))  # with its own settings the program deletes both at the next start
+    tool.remove_settings(str(project))  # with its own settings the program deletes both at the next start
     program.run("Yet another.", cwd=project)
     assert written.key not in {transcript.key for transcript in tool.transcripts(str(project))}
 
     assert tool.put_back(str(tmp_path / "copy"), project=str(project)) == written.key
-    run(program, tool.headless(written.key, project=str(project), prompt="Back again?"))
+    go_on(program, tool, written.key, project, "Back again?")
     words = [text for _, kind, text in sent(server.turns[-1]) if kind == "text"]
     assert words[0] == "The boat is green. 答え" and "Resumed." in words and words[-1] == "Back again?"
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,28 +11,14 @@ import pytest
 from cortext.errors import ConfigError
 from cortext.tools.base import CommandFile, HookEvent
 from cortext.tools.opencode.adapter import OpenCode
-from cortext.tools.opencode.config import parse, put, take
+from cortext.tools.shared.jsonc import JsonText
 
 PROGRAM = ["cortext"]
-ENTRY = {"type": "local", "command": ["cortext", "mcp"], "environment": {"CORTEXT_TOOL": "opencode"}}
 THINK = CommandFile(
     name="workspace.brainstorm",
     description='Think: "widely"',
     text="# Think\n\nTopic: {arguments}\n\n{run}\n\nIt costs $1!`x`\n",
 )
-
-CONFIGS = [
-    '{\n  "theme": "dark"\n}\n',
-    '{\n  "theme": "dark",\n  "mcp": {\n    "other": {\n      "type": "local",\n      "command": ["x"]\n    }\n  }\n}',
-    '{"theme":"dark","mcp":{"other":{"type":"local"}}}',
-    "{}",
-    "{ \n }\n",
-    '{\n\t"mcp": {}\n}\n',
-    '{\r\n  "a": 1\r\n}\r\n',
-    '// mine\n{\n  /* a "quoted", comment */ "url": "http://x/*y*/", // why\n  "list": [1, 2,],\n}\n',
-    '{\n  "mcp": { // servers\n    "other": {"type": "local",},\n  },\n}\n',
-    '\ufeff{"a": "ü答え"}',
-]
 
 
 @pytest.fixture
@@ -62,45 +47,14 @@ def test_whole_files(tool: OpenCode) -> None:
     assert 'const program = ["/opt/our tools/cortext", "--flag", "hook", "opencode"]' in plugin
 
 
-@pytest.mark.req("TOOL-01")
-@pytest.mark.parametrize("text", CONFIGS)
-def test_merging_keeps_every_other_byte(tool: OpenCode, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "opencode.json"
-    path.write_bytes(text.encode("utf-8"))
-    before = parse(text)
-
-    assert tool.merge(str(tmp_path), PROGRAM) == [str(path)]
-    merged = path.read_bytes()
-    assert parse(merged.decode("utf-8")) == {**before, "mcp": {**before.get("mcp", {}), "cortext": ENTRY}}
-    assert tool.merge(str(tmp_path), PROGRAM) == []
-    assert path.read_bytes() == merged
-    assert tool.mcp_servers(str(tmp_path)) == {"cortext", *before.get("mcp", {})}
-
-    assert tool.merge(str(tmp_path), ["/usr/bin/cortext"]) == [str(path)]
-    assert parse(path.read_bytes().decode("utf-8"))["mcp"]["cortext"]["command"] == ["/usr/bin/cortext", "mcp"]
-
-    assert tool.unmerge(str(tmp_path)) == [str(path)]
-    assert path.read_bytes() == text.encode("utf-8")
-    assert tool.unmerge(str(tmp_path)) == []
-
-
-@pytest.mark.req("TOOL-01")
-def test_a_file_of_our_own_goes_again(tool: OpenCode, tmp_path: Path) -> None:
-    assert tool.merge(str(tmp_path), PROGRAM) == [str(tmp_path / "opencode.json")]
-    assert json.loads((tmp_path / "opencode.json").read_text(encoding="utf-8"))["mcp"] == {"cortext": ENTRY}
-    assert (tmp_path / "opencode.json").stat().st_mode & 0o777 == 0o600
-
-    tool.unmerge(str(tmp_path))
-
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_what_the_user_adds_to_our_file_stays(tool: OpenCode, tmp_path: Path) -> None:
     path = tmp_path / "opencode.json"
-    tool.merge(str(tmp_path), PROGRAM)
-    path.write_text(put(path.read_text(encoding="utf-8"), "dark", "theme"), encoding="utf-8")
+    tool.install_settings(str(tmp_path), PROGRAM)
+    edited = JsonText(path.read_text(encoding="utf-8"))
+    edited.set(("theme",), "dark")
+    path.write_text(edited.text, encoding="utf-8")
 
-    tool.unmerge(str(tmp_path))
+    tool.remove_settings(str(tmp_path))
 
     assert sorted(json.loads(path.read_text(encoding="utf-8"))) == ["$schema", "theme"]
 
@@ -111,9 +65,9 @@ def test_the_config_that_is_there_is_used(tool: OpenCode, tmp_path: Path, name: 
     path.parent.mkdir(exist_ok=True)
     path.write_text('{\n  "model": "some/model" // mine\n}\n', encoding="utf-8")
 
-    assert tool.merge(str(tmp_path), PROGRAM) == [str(path)]
+    assert tool.install_settings(str(tmp_path), PROGRAM) == [str(path)]
     assert "// mine" in path.read_text(encoding="utf-8")
-    assert tool.unmerge(str(tmp_path)) == [str(path)]
+    assert tool.remove_settings(str(tmp_path)) == [str(path)]
     assert path.read_text(encoding="utf-8") == '{\n  "model": "some/model" // mine\n}\n'
 
 
@@ -122,34 +76,9 @@ def test_an_entry_of_the_users_under_our_name_stays(tool: OpenCode, tmp_path: Pa
     text = '{"mcp": {"cortext": {"type": "local", "command": ["my-own"]}}}'
     path.write_text(text, encoding="utf-8")
 
-    assert tool.merge(str(tmp_path), PROGRAM) == []
-    assert tool.unmerge(str(tmp_path)) == []
+    assert tool.install_settings(str(tmp_path), PROGRAM) == []
+    assert tool.remove_settings(str(tmp_path)) == []
     assert path.read_text(encoding="utf-8") == text
-
-
-@pytest.mark.req("TOOL-01")
-@pytest.mark.parametrize("text", ['{"a": ', "[]", '{"mcp": []}', '{"a" 1}', '{"a": 1} {"b": 2}', "\xff"])
-def test_a_broken_config_is_never_touched(tool: OpenCode, tmp_path: Path, text: str) -> None:
-    path = tmp_path / "opencode.json"
-    raw = text.encode("latin-1")
-    path.write_bytes(raw)
-
-    with pytest.raises(ConfigError, match=r"opencode\.json"):
-        tool.merge(str(tmp_path), PROGRAM)
-    with pytest.raises(ConfigError, match=r"opencode\.json"):
-        tool.unmerge(str(tmp_path))
-    assert path.read_bytes() == raw
-    assert [item.name for item in tmp_path.iterdir()] == ["opencode.json"]
-
-
-def test_taking_members_out_of_the_middle() -> None:
-    text = '{\n  "a": 1, // one\n  "b": 2,\n  "c": 3\n}'
-
-    assert parse(take(text, "a")) == {"b": 2, "c": 3}
-    assert take(text, "b") == '{\n  "a": 1,\n  "c": 3\n}'
-    assert take(text, "c") == '{\n  "a": 1, // one\n  "b": 2\n}'
-    assert take(text, "d") == text
-    assert take(text, "a", "x") == text
 
 
 def test_servers_of_the_user_and_those_turned_off(tool: OpenCode, tmp_path: Path) -> None:
@@ -193,23 +122,6 @@ def test_launch_with_a_prompt_of_any_size(tmp_path: Path) -> None:
     bad = OpenCode(str(tmp_path), {"PATH": "", "OPENCODE_CONFIG_CONTENT": "{"})
     with pytest.raises(ConfigError, match="OPENCODE_CONFIG_CONTENT"):
         bad.launch("ses_x", project=str(tmp_path), prompt="x")
-
-
-def test_headless_gives_the_prompt_as_it_is(tool: OpenCode, tmp_path: Path) -> None:
-    fake = tmp_path / "home/.opencode/bin/opencode"
-    fake.parent.mkdir(parents=True)
-    fake.write_text('#!/bin/sh\necho "$@"; cat\n', encoding="utf-8")
-    fake.chmod(0o755)
-    prompt = 'it\'s "quoted" $HOME `x`\n%s \\n 007 --flag' + "ü" * 200_000
-
-    launch = tool.headless("ses_x", project=str(tmp_path), prompt=prompt, model="some/model")
-
-    ran = subprocess.run(launch.argv, cwd=launch.cwd, capture_output=True, check=True)
-    assert ran.stdout.decode("utf-8") == f"run -s ses_x -m some/model\n{prompt}"
-    (tmp_path / ".opencode/command").mkdir(parents=True)
-    (tmp_path / ".opencode/command/mine.md").write_text("x", encoding="utf-8")
-    assert "--command mine" in tool.headless("ses_x", project=str(tmp_path), prompt="/mine a b").argv[2]
-    assert "--command" not in tool.headless("ses_x", project=str(tmp_path), prompt="/other a b").argv[2]
 
 
 # ── events ───────────────────────────────────────────────────────────────────────────────────────────

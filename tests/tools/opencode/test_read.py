@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.tools.opencode.corpus import START, Corpus, call, dump, image, step_start, text, thinking
 from tests.tools.opencode.readings import reading, told
 
-from cortext.model.message import Message, Part, thread
+from cortext.model.message import Part, thread
 from cortext.tools.opencode.adapter import OpenCode
 
 # ── what was said ────────────────────────────────────────────────────────────────────────────────────
@@ -226,27 +224,6 @@ def test_what_was_undone_and_replaced_leaves_the_talk(tool: OpenCode, corpus: Co
 # ── only what is new ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.req("TOOL-03")
-def test_tail_readings_at_every_cut_give_every_message_once(tool: OpenCode, tmp_path: Path) -> None:
-    corpus = Corpus(Path(tool.folders.database))
-    corpus.session()
-    cursor: dict[str, Any] | None = None
-    messages: list[Message] = []
-    for number in range(12):
-        if number % 3 == 0:
-            corpus.user(f"Prompt {number}")
-        else:
-            corpus.assistant(f"Reply {number}", call("bash", {"n": number}, f"out {number}", identity=f"c{number}"))
-        new, made = reading(tool, cursor)
-        messages += new
-        cursor = made.cursor
-    corpus.close()
-
-    whole, _ = reading(tool)
-    assert messages == whole
-    assert len({message.id for message in whole}) == len(whole) == 20
-
-
 def test_a_reply_that_is_being_written_waits(tool: OpenCode, corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "time", lambda: corpus.now / 1000 + 60)
     corpus.user("Go")
@@ -280,25 +257,6 @@ def test_a_reply_that_nobody_finishes_is_given_apart(
     corpus.user("Again")
     messages, _ = reading(tool, made.cursor)
     assert [(message.id, message.partial) for message in messages] == [(reply, True), ("msg_000003", False)]
-
-
-@pytest.mark.parametrize(
-    "cursor", [{}, {"sessions": None}, {"sessions": {"ses_one": ["x"]}}, {"sessions": {"no": [1, "a", 1]}}]
-)
-def test_a_cursor_that_says_nothing_reads_all(tool: OpenCode, corpus: Corpus, cursor: dict[str, Any]) -> None:
-    corpus.user("Go")
-
-    assert told(reading(tool, cursor)[0]) == [("user", "Go")]
-
-
-def test_signs_change_with_every_change(tool: OpenCode, corpus: Corpus) -> None:
-    signs = set()
-    for _ in range(3):
-        corpus.user("Go")
-        signs.add(tuple((item.size, item.changed) for item in tool.transcripts()))
-        corpus.assistant("Gone")
-        signs.add(tuple((item.size, item.changed) for item in tool.transcripts()))
-    assert len(signs) == 6
 
 
 def test_transcripts_of_one_project(tool: OpenCode, corpus: Corpus) -> None:

@@ -51,10 +51,6 @@ class World:
     project: Path
     events: Path
 
-    def turn(self, launch: Launch, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
-        self.real.env.update(launch.env)
-        return self.real.execute(launch.argv, cwd=Path(launch.cwd), timeout=timeout)
-
     def install(self) -> None:
         """What `cortext init` would put into the project."""
         self.events.mkdir()
@@ -64,7 +60,7 @@ class World:
         for path, contents in self.tool.files([THINK], [str(program)]).items():
             (self.project / path).parent.mkdir(parents=True, exist_ok=True)
             fsio.replace_file(str(self.project / path), [contents])
-        self.tool.merge(str(self.project), [str(program)])
+        self.tool.install_settings(str(self.project), [str(program)])
 
     def reported(self) -> list[dict[str, Any]]:
         files = sorted(self.events.glob("*.json"))
@@ -174,8 +170,8 @@ def test_a_command_and_the_events(held: World) -> None:
     before, cursor = held.read(key)
     held.server.push("Three ideas.")
 
-    launch = held.tool.headless(key, project=str(held.project), prompt='/workspace.brainstorm API "design"  now')
-    done = held.turn(launch)
+    command = ("--command", "workspace.brainstorm")
+    done = held.real.run('API "design"  now', cwd=held.project, resume=key, extra_args=command)
 
     assert (done.returncode, "Three ideas." in done.stdout) == (0, True), done.stderr
     expanded = held.server.turns[-1].texts("user")[-1]
@@ -249,7 +245,7 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
     before, cursor = world.read(written.key)
     assert [one.id for one in before] == [one.id for one in messages]
     world.server.push("Green.")
-    done = world.turn(world.tool.headless(written.key, project=str(world.project), prompt="Which colour?\nThe boat's."))
+    done = world.real.run("Which colour?\nThe boat's.", cwd=world.project, resume=written.key)
     assert (done.returncode, "Green." in done.stdout) == (0, True), done.stderr
 
     (asked,) = world.server.turns

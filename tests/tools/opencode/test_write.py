@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from tests.tools.opencode import stand_in
 
-from cortext.errors import DamagedData, NotFound, UsageError, WriteFailed
+from cortext.errors import DamagedData, NotFound, WriteFailed
 from cortext.model.message import Message, Part
 from cortext.tools.base import Transcript
 from cortext.tools.opencode import write as opencode_write
@@ -23,19 +23,6 @@ from cortext.tools.opencode.read import DocumentReading
 from cortext.tools.opencode.render import Rendering, signature
 from cortext.tools.opencode.start import Model
 from cortext.tools.opencode.write import document
-
-AWKWARD = [
-    "/workspace.brainstorm API design",
-    "? what",
-    "<command-name>/x</command-name>\n<command-args>y</command-args>",
-    "[RESUMED CONVERSATION] is only a word here",
-    "@file !`rm -rf` $ARGUMENTS $1",
-    " leading and trailing \r\n\t ",
-    "nul \x00 bell \x07 escape \x1b[31m",
-    "答え 🦤 e\u0301 \u202e bidi",
-    '{"type":"text"}',
-    "x" * 300_000,
-]
 
 
 @pytest.fixture
@@ -101,77 +88,6 @@ def test_what_goes_in_comes_out(tool: OpenCode, project: str) -> None:
     ]
 
 
-@pytest.mark.req("SESS-004d", "SAFE-03")
-def test_awkward_texts_are_what_they_are(tool: OpenCode, project: str) -> None:
-    messages = [user(text, f"u{number}") for number, text in enumerate(AWKWARD)]
-    messages += [Message(role="assistant", content=text, id=f"a{number}") for number, text in enumerate(AWKWARD)]
-
-    written = tool.write(messages, project=project)
-
-    found = back(tool, written.key)
-    assert [(one.id, one.content, one.aside) for one in found] == [(one.id, one.content, False) for one in messages]
-    assert written.changed == {}
-
-
-@pytest.mark.req("SESS-004d", "STORE-13")
-def test_calls_and_results_that_do_not_fit(tool: OpenCode, project: str) -> None:
-    picture = Part("image", ref="claude#r1/0", media_type="image/png", name="shot.png")
-    messages = [
-        calling(
-            Part("tool_call", id="c1", name="one", input={"a": 1}),
-            Part("tool_call", id="c2", name="two", input="plain words"),
-            Part("tool_call", id="c1", name="again", input={}),
-            Part("tool_call", id="", name="", input=None),
-        ),
-        answer(Part("tool_result", call_id="c2", output="broke", is_error=True), identity="t1"),
-        answer(Part("tool_result", call_id="c1", output="fine"), picture, identity="t2"),
-        answer(Part("tool_result", call_id="nobody", name="lost", output="a result of nothing"), identity="t3"),
-        Message(role="system", content="Be brief.", id="s1"),
-        Message(role="assistant", parts=[Part("thinking", "hm")], id="a2"),
-        Message(role="assistant", content="So.", parts=[Part("thinking", "hm"), Part("text", "So.")], id="a3"),
-        user("", "u4", parts=[Part("text", "See"), picture]),
-        user("cut", "u5", aside=True),
-        Message(role="assistant", content="cut", id="a6", partial=True),
-        Message(role="tool", content="only words", id="t4"),
-    ]
-
-    written = tool.write(messages, project=project)
-
-    assert written.changed == {
-        "opening user message added": 1,
-        "tool input wrapped": 1,
-        "call id changed": 2,
-        "tool name changed": 1,
-        "missing result added": 2,
-        "result without a call as text": 2,
-        "image as a note": 2,
-        "system message as the user's": 1,
-        "thinking left out": 2,
-        "side agent's message left out": 1,
-        "cut reply left out": 1,
-    }
-    assert (written.tool_calls, written.messages) == (4, 8)
-    found = back(tool, written.key)
-    assert [(one.role, one.id) for one in found] == [
-        ("assistant", "a1"),
-        ("tool", "t2"),
-        ("tool", "t1"),
-        ("tool", "t3"),
-        ("system", "s1"),
-        ("assistant", "a3"),
-        ("user", "u4"),
-        ("tool", "t4"),
-    ]
-    calls = found[0].parts_of("tool_call")
-    assert [(part.id, part.name) for part in calls][:3] == [("c1", "one"), ("c2", "two"), ("c1", "again")]
-    assert (calls[1].input, calls[3].name) == ("plain words", "tool")
-    assert found[1].parts == [Part("tool_result", call_id="c1", name="one", output="fine"), picture]
-    assert found[3].parts == [Part("tool_result", call_id="nobody", name="lost", output="a result of nothing")]
-    assert found[6].parts == [Part("text", "See"), picture]
-    assert [one.text for one in found][2:6] == ["broke", "a result of nothing", "Be brief.", "So."]
-    assert found[7].text == "only words"
-
-
 def test_results_of_one_message_for_calls_of_two(tool: OpenCode, project: str) -> None:
     messages = [
         user("Go"),
@@ -210,19 +126,6 @@ def test_times_go_forward_and_stay_what_they_were(tool: OpenCode, project: str) 
     found = back(tool, written.key)
     assert [one.id for one in found] == ["u0", "u1", "u2", "u3"]
     assert [one.timestamp for one in found] == [stamps[0], stamps[1], "2026-11-01T10:00:00.123Z", stamps[3]]
-
-
-@pytest.mark.req("SESS-004d")
-def test_never_over_an_existing_session(tool: OpenCode, project: str) -> None:
-    first = tool.write([user("One")], project=project, key="ses_mine")
-    second = tool.write([user("Two")], project=project, key="ses_mine")
-    third = tool.write([user("Three")], project=project, key="not a key")
-
-    assert first.key == "ses_mine"
-    assert len({first.key, second.key, third.key}) == 3
-    assert [one.content for one in back(tool, "ses_mine")] == ["One"]
-    with pytest.raises(UsageError, match="nothing to write"):
-        tool.write([user("")], project=project)
 
 
 words = st.text(st.characters(codec="utf-8"), max_size=30)

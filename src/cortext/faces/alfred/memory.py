@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import json
 
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.assistant.memory import KINDS, Fact, fact_json
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
@@ -30,7 +32,7 @@ def run(arguments: list[str]) -> int:
     for action in (listing, adding, forgetting, searching):
         action.add_argument("--json", action="store_true", default=argparse.SUPPRESS, help="as JSON")
     options = parser.parse_args(arguments)
-    memory = Wiring().assistant().memory
+    memory = build_assistant(Stores()).memory
     if options.action == "add":
         fact = memory.remember(" ".join(options.text), kind=options.kind, expires=options.expires)
         _say([fact], options.json, f"Remembered as {fact.id}: {fact.text}")
@@ -46,8 +48,6 @@ def run(arguments: list[str]) -> int:
 
 def _say(facts: list[Fact], as_json: bool, words: str = "", *, none: str = "") -> None:
     if as_json:
-        import json
-
         print(json.dumps([fact_json(fact) for fact in facts], ensure_ascii=False, indent=2))
     elif words:
         print(terminal.line(words))

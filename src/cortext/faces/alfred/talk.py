@@ -7,7 +7,7 @@ import argparse
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.talk.interrupt import whole_talk
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
@@ -24,12 +24,12 @@ def run(arguments: list[str]) -> int:
         with whole_talk():  # first of all: people type before the prompt is there
             from cortext.faces.alfred.loop import Loop
 
-            return Loop(Wiring(), options.model).run(new=options.new, session=options.session)
+            return Loop(Stores(), options.model).talk(new=options.new, session=options.session)
     from cortext.faces.alfred.loop import Loop
     from cortext.faces.terminal.talk.piped import question_of
 
     question = question_of(words or ["-"])
     if not question:
         raise UsageError("an empty question", hint='alfred "question"')
-    loop = Loop(Wiring(), options.model)
+    loop = Loop(Stores(), options.model)
     return loop.once(question, new=options.new, session=options.session, as_json=options.json)

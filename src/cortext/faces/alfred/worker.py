@@ -14,7 +14,8 @@ from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.assistant.worker import ChatWorker, Pass
-from cortext.wiring.app import Wiring
+from cortext.wiring.assistant import build_assistant, build_worker
+from cortext.wiring.stores import Stores
 
 EVERY = 60.0
 
@@ -63,8 +64,8 @@ def run(arguments: list[str]) -> int:
     if options.print_cron:
         print(f"*/5 * * * * {program} worker --once")
         return 0
-    wiring = Wiring()
-    worker = wiring.chat_worker(wiring.assistant(options.model))
+    stores = Stores()
+    worker = build_worker(stores, build_assistant(stores, options.model))
     if options.once:
         return _once(worker)
     stop = threading.Event()

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
+
+import msgspec
 
 from cortext.faces.terminal.args import Help
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.talk.agents import Agents, find_agents
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -28,13 +31,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List them, or show one."""
     options = parser().parse_args(arguments)
-    found = find_agents(Wiring().folder)
+    found = find_agents(Stores().folder)
     chosen = [found.get(options.name)] if options.name else list(found.known.values())
     if options.json:
-        import json
-
-        import msgspec
-
         print(json.dumps(msgspec.to_builtins(chosen[0] if options.name else chosen), ensure_ascii=False, indent=2))
     elif options.name:
         print(terminal.block(chosen[0].prompt))

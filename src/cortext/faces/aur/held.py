@@ -9,6 +9,7 @@ from typing import Self
 
 from cortext.errors import NoModel, NotFound, SessionBusy, UsageError
 from cortext.faces.aur.sessions import resolve
+from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.prompt import ask_which
@@ -20,7 +21,8 @@ from cortext.services.talk import sessions as spawn
 from cortext.services.talk.agents import Agent, Agents, find_agents
 from cortext.services.talk.context import View
 from cortext.services.talk.turn import Model, Talk
-from cortext.wiring.app import Wiring
+from cortext.wiring.models import choose_model
+from cortext.wiring.stores import Stores
 
 PATIENCE = 1.0  # seconds for a lock: whoever talks holds it for hours, all others for a moment
 FOR_REPLY = 16_000  # tokens of the model's own limit that are left for its answer; a quarter of a small one
@@ -31,12 +33,12 @@ class Declined(Exception):
 
 
 class Held:
-    """`with Held(wiring, session_id, agent, model) as held:`; let go at the end, whatever happens."""
+    """`with Held(stores, session_id, agent, model) as held:`; let go at the end, whatever happens."""
 
-    def __init__(self, wiring: Wiring, session_id: str, *, agent: str = "", model: str = "") -> None:
-        self.wiring = wiring
-        self.store = wiring.spawn_store().store
-        self.agents = find_agents(wiring.folder)
+    def __init__(self, stores: Stores, session_id: str, *, agent: str = "", model: str = "") -> None:
+        self.stores = stores
+        self.store = stores.spawn_store().store
+        self.agents = find_agents(stores.folder)
         self.chosen_model = model
         self._stack = ExitStack()
         try:
@@ -58,8 +60,10 @@ class Held:
         if wanted_agent and wanted_agent != current:
             self.agent = choose_agent(self.agents, wanted_agent)
         else:
-            self.agent = choose_agent(self.agents, current or default_agent(self.wiring), config.system_prompt_hash)
-        self.model = choose_model(self.wiring, self.chosen_model, config.model, self.agent.model)
+            self.agent = choose_agent(
+                self.agents, current or self.stores.settings.spawner.agent, config.system_prompt_hash
+            )
+        self.model = usable_model(self.stores, self.chosen_model, config.model, self.agent.model)
         self.view = View(self.limit, system=self.agent.prompt)
         self.view.load(messages)
         self.session = spawn.activate(self.writer)
@@ -74,13 +78,13 @@ class Held:
     @property
     def limit(self) -> int:
         """How many tokens of the talk the model is sent: the setting, or what fits into the model."""
-        limit: int = self.wiring.settings["spawner.interactive.context_tokens"]
+        limit = self.stores.settings.spawner.interactive.context_tokens
         whole = self.model.context
         return min(limit, whole - min(FOR_REPLY, whole // 4)) if whole > 0 else limit
 
     def change_agent(self, agent: Agent, old: str = "") -> None:
         """Another agent answers from here on: said in the log first, then in the metadata."""
-        model = choose_model(self.wiring, "", agent.model, "") if agent.model and not self.chosen_model else self.model
+        model = usable_model(self.stores, "", agent.model, "") if agent.model and not self.chosen_model else self.model
         line, change = spawn.change_agent(old or self.agent.name, agent, model.name)
         self.talk.store(line)
         self.agent = agent
@@ -90,7 +94,7 @@ class Held:
 
     def change_model(self, name: str) -> None:
         """Another model answers from here on."""
-        self.model = self.talk.model = self.wiring.model(name)
+        self.model = self.talk.model = choose_model(self.stores.settings, self.stores.folder, name)
         self.chosen_model = name
         self.see_again()
         self._note_model()
@@ -130,23 +134,23 @@ class Held:
         self._stack.close()
 
 
-def open_session(wiring: Wiring, options: Namespace) -> Held:
+def open_session(stores: Stores, options: Namespace) -> Held:
     """The session that the command line asks for: a new one, or one to go on with."""
     if options.resume is not None:
-        session_id = resolve(wiring, options.resume)
-        _check(wiring, session_id)
-        return Held(wiring, session_id, agent=options.agent or "", model=options.model)
+        session_id = resolve(stores, options.resume)
+        _check(stores, session_id)
+        return Held(stores, session_id, agent=options.agent or "", model=options.model)
     # The agent and the model first: a session that nobody can answer in is not begun.
-    agents = find_agents(wiring.folder)
-    agent = choose_agent(agents, options.agent or default_agent(wiring), unasked=not options.agent)
-    model = choose_model(wiring, options.model, agent.model, "")
-    session = spawn.begin(wiring.spawn_store().store, agent, model.name, options.session)
-    return Held(wiring, session.id, model=options.model)
+    agents = find_agents(stores.folder)
+    agent = choose_agent(agents, options.agent or stores.settings.spawner.agent, unasked=not options.agent)
+    model = usable_model(stores, options.model, agent.model, "")
+    session = spawn.begin(stores.spawn_store().store, agent, model.name, options.session)
+    return Held(stores, session.id, model=options.model)
 
 
-def _check(wiring: Wiring, session_id: str) -> None:
+def _check(stores: Stores, session_id: str) -> None:
     """A damaged file is told with its lines; a person chooses what to do with it, a script gets exit code 3."""
-    store = wiring.spawn_store().store
+    store = stores.spawn_store().store
     session = store.peek(session_id)
     if session.status == COMPLETED:
         note(f"session {session_id} was completed; going on with it")
@@ -168,12 +172,6 @@ def _check(wiring: Wiring, session_id: str) -> None:
         raise Declined
     else:
         raise error
-
-
-def default_agent(wiring: Wiring) -> str:
-    """The agent of the settings."""
-    name: str = wiring.settings["spawner.agent"]
-    return name
 
 
 def choose_agent(agents: Agents, name: str, held_with: str = "", *, unasked: bool = False) -> Agent:
@@ -198,20 +196,14 @@ def choose_agent(agents: Agents, name: str, held_with: str = "", *, unasked: boo
             return agents.known.get(given, near[0])
 
 
-def choose_model(wiring: Wiring, asked: str, held_with: str, agents: str) -> Model:
+def usable_model(stores: Stores, asked: str, held_with: str, agents: str) -> Model:
     """What was asked for; else what the session was held with or the agent names, if it is usable; else any."""
-    if asked:
-        return wiring.model(asked)
-    for name in filter(None, (held_with, agents)):
-        try:
-            return wiring.model(name)
-        except (NoModel, UsageError):
-            other = wiring.model()
-            note(f"{name} is not usable here; {other.name} answers")
-            return other
-    return wiring.model()
-
-
-def note(text: str) -> None:
-    """A word to the person, beside the talk."""
-    print(paint(terminal.line(f"({text})"), "dim", stream=sys.stderr), file=sys.stderr)
+    preferred = asked or held_with or agents
+    try:
+        return choose_model(stores.settings, stores.folder, preferred)
+    except (NoModel, UsageError):
+        if asked or not preferred:
+            raise
+        other = choose_model(stores.settings, stores.folder)
+        note(f"{preferred} is not usable here; {other.name} answers")
+        return other

@@ -4,41 +4,37 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from contextlib import closing
 
 from cortext.errors import CortextError, UsageError
 from cortext.faces.aur.held import Declined, Held, open_session
-from cortext.faces.aur.spawn import expire
+from cortext.faces.aur.sessions import expire
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
-from cortext.faces.terminal.talk.answer import show_answer
-from cortext.faces.terminal.talk.interrupt import on_interrupt
+from cortext.faces.terminal.talk.answer import answer_json, show_answer, take_answer
 from cortext.faces.terminal.talk.piped import question_of
 from cortext.model.status import COMPLETED, INTERRUPTED
 from cortext.services.talk.turn import cut_error
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
-def ask_once(wiring: Wiring, options: Namespace) -> int:
+def ask_once(stores: Stores, options: Namespace) -> int:
     """Ask, answer, end."""
     question = question_of(options.prompt)
     if not question.strip():
         raise UsageError("an empty question", hint='aur spawn "question" --agent NAME')
     try:
-        held = open_session(wiring, options)
+        held = open_session(stores, options)
     except Declined:
         return 0
     with held:
-        expire(wiring)
+        expire(stores.settings)
         code = 0
         cut = None
         try:
             held.talk.say(question)
             if options.json:
-                with on_interrupt(held.talk.stop), closing(held.talk.answer()) as answer:
-                    for _ in answer:
-                        pass
+                take_answer(held.talk)
             else:
                 show_answer(held.talk)
             code = 130 if held.talk.stopped else 0
@@ -52,7 +48,7 @@ def ask_once(wiring: Wiring, options: Namespace) -> int:
             raise
         held.end(INTERRUPTED if code == 130 else COMPLETED)
     if options.json:
-        _print(held)
+        print_json(answer_json(held.talk, held.session.id, agent=held.agent.name))
     elif cut is not None:
         report("aur", cut)
     elif sys.stderr.isatty():
@@ -66,18 +62,3 @@ def _end(held: Held, status: str) -> None:
         held.end(status)
     except CortextError:
         pass
-
-
-def _print(held: Held) -> None:
-    reply = held.talk.reply
-    answer = {
-        "session_id": held.session.id,
-        "agent": held.agent.name,
-        "model": held.model.name,
-        "reply": reply.content if reply else "",
-        "partial": bool(reply and reply.partial),
-        "stop": "stopped" if held.talk.stopped else held.talk.cut or "end",
-        "tokens": reply.tokens if reply else 0,
-        "usage": (reply.usage if reply else None) or {},
-    }
-    print_json(answer)

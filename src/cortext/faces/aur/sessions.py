@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from argparse import Namespace
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cortext.errors import UsageError
+from cortext.config.schema import Settings
+from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
 from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
+from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list
 from cortext.services.library.json_views import session_json, trashed_json
-from cortext.wiring.app import SPAWN, Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Listing
+from cortext.services.library.listing import Listing
+from cortext.wiring.stores import SPAWN, Stores
 
 PROGRAM = "aur"  # whose lists the numbers count in
 # What the table shows of a session, and under which words.
@@ -26,9 +26,9 @@ SHOWN = ("id", "agent", "message_count", "created_at", "status", "damage")
 HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 
 
-def list_sessions(wiring: Wiring, options: Namespace) -> int:
+def list_sessions(stores: Stores, options: Namespace) -> int:
     """The table, the newest first."""
-    listing = fresh(wiring)
+    listing = fresh(stores)
     if options.json:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([session_json(row) for row in rows])
@@ -44,9 +44,9 @@ def list_sessions(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def fresh(wiring: Wiring) -> Listing:
+def fresh(stores: Stores) -> Listing:
     """The list of aur's sessions, up to date."""
-    listing = wiring.listing(SPAWN)
+    listing = stores.listing(SPAWN)
     listing.refresh()
     if listing.scan_due:
         listing.look_at_all()  # one store of single files: a look at each is cheap
@@ -71,8 +71,6 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
 
 def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
-    from cortext.model import clock
-
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
@@ -87,14 +85,13 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     return fitted_table(given, 1, screen, least=14)[0]
 
 
-def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
+def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
-    from cortext.errors import SessionNotFound
     from cortext.services.library.resolve import Resolver, exact
 
-    if found := exact([wiring.spawn_store()], wanted):
+    if found := exact([stores.spawn_store()], wanted):
         return found[0].session.id
-    rows = fresh(wiring).rows(order="created_at")
+    rows = fresh(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id
@@ -108,10 +105,10 @@ def resolve(wiring: Wiring, wanted: str, *, words: bool = True) -> str:
         raise
 
 
-def delete(wiring: Wiring, options: Namespace) -> int:
+def delete(stores: Stores, options: Namespace) -> int:
     """One session into the trash, after a question where somebody can answer it."""
-    session_id = resolve(wiring, options.delete_session, words=False)
-    store = wiring.spawn_store().store
+    session_id = resolve(stores, options.delete_session, words=False)
+    store = stores.spawn_store().store
     session = store.get(session_id)
     if sys.stdin.isatty() and not options.yes and not options.json:
         title = f' "{terminal.line(session.title)}"' if session.title else ""
@@ -128,12 +125,11 @@ def delete(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def restore(wiring: Wiring, options: Namespace) -> int:
+def restore(stores: Stores, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
-    from cortext.model import clock
     from cortext.services.library.resolve import resolve_trashed
 
-    place = wiring.spawn_store()
+    place = stores.spawn_store()
     items = list(place.store.trash())
     if not options.restore:
         if options.json:
@@ -154,13 +150,13 @@ def restore(wiring: Wiring, options: Namespace) -> int:
     return 0
 
 
-def clean_sessions(wiring: Wiring, options: Namespace) -> int:
+def clean_sessions(stores: Stores, options: Namespace) -> int:
     """Everything that was quiet for longer goes to the trash; what is in use stays."""
     from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
-    place = wiring.spawn_store(timeout=0.0)
-    cleaned = clean(fresh(wiring), place.store, days)
+    place = stores.spawn_store(timeout=0.0)
+    cleaned = clean(fresh(stores), place.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0
@@ -171,6 +167,23 @@ def clean_sessions(wiring: Wiring, options: Namespace) -> int:
     if count:
         print("Undo, one by one: aur spawn --restore ID")
     return 0
+
+
+def expire(settings: Settings) -> int:
+    """Where the settings say so, trash old sessions in a process that nobody waits for; its id, or 0."""
+    days = settings.spawner.interactive.session_expiry_days
+    if days <= 0:
+        return 0
+    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
+    nothing = os.open(os.devnull, os.O_RDWR)
+    try:
+        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
+        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
+        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
+    except OSError:
+        return 0  # the next start tries again
+    finally:
+        os.close(nothing)
 
 
 def _days(text: str) -> float:

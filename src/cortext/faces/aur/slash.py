@@ -6,16 +6,14 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
-from cortext.errors import CortextError, UsageError
+from cortext.errors import UsageError
 from cortext.faces.aur.agents import agent_table
-from cortext.faces.terminal.run import report
+from cortext.faces.aur.held import Held
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
 from cortext.faces.terminal.talk.interrupt import answer_to
 from cortext.faces.terminal.talk.pager import page
-from cortext.faces.terminal.talk.prompt import Choice
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message, thread
@@ -23,48 +21,34 @@ from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.services.talk import sessions as spawn
 from cortext.services.talk.context import CLEAR, cut_by, mark
-
-if TYPE_CHECKING:
-    from cortext.faces.aur.loop import Loop
+from cortext.services.talk.slash import Choice, Command, CommandTable
 
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
 
 
-def run(loop: Loop, line: str) -> bool:
-    """Do what a line that begins with a slash says; whether the person wants to leave."""
-    name, _, argument = line[1:].strip().partition(" ")
-    if name in ("exit", "quit"):
-        return True
-    found = COMMANDS.get(name)
-    if found is None:
-        from difflib import get_close_matches
+class Context:
+    """What a command works on. `held` is the session that is open: /fork puts another in its place."""
 
-        near = get_close_matches(name, list(COMMANDS), n=1)
-        meant = f"did you mean /{near[0]}? " if near else "/help shows what there is; "
-        report("aur", UsageError(f"unknown command /{name}", hint=f"{meant}begin with a blank to say it to the agent"))
-        return False
-    try:
-        found[2](loop, argument.strip())
-    except CortextError as error:
-        loop.fail(error)
-    return False
+    def __init__(self, held: Held, *, live: bool, answer: Callable[[], None]) -> None:
+        self.held, self.live, self.answer = held, live, answer
 
 
-def complete(loop: Loop, text: str) -> list[Choice]:
+def run(context: Context, line: str) -> None:
+    """Do what a line that begins with a slash says."""
+    command, argument = COMMANDS.find(line)
+    command.run(context, argument.strip())
+
+
+def complete(context: Context, text: str) -> list[Choice]:
     """What Tab offers: commands, agents, files."""
-    if not text.startswith("/"):
-        return []
-    name, blank, argument = text[1:].partition(" ")
-    if not blank:
-        return [
-            Choice(f"/{known} ", len(text), about)
-            for known, (_, about, _) in COMMANDS.items()
-            if known.startswith(name)
-        ]
-    if name == "agent":
-        known = loop.held.agents.known.values()
-        return [Choice(a.name, len(argument), a.description) for a in known if a.name.startswith(argument)]
-    return files(argument) if name in ("save", "export", "import") else []
+
+    def arguments(name: str, beginning: str) -> list[Choice]:
+        if name == "agent":
+            known = context.held.agents.known.values()
+            return [Choice(a.name, len(beginning), a.description) for a in known if a.name.startswith(beginning)]
+        return files(beginning) if name in ("save", "export", "import") else []
+
+    return COMMANDS.complete(text, arguments)
 
 
 def files(beginning: str) -> list[Choice]:
@@ -86,27 +70,26 @@ def files(beginning: str) -> list[Choice]:
 # ── the commands ─────────────────────────────────────────────────────────────────────────────────────
 
 
-def _help(loop: Loop, argument: str) -> None:
-    rows = [(f"/{name} {usage}".rstrip(), about) for name, (usage, about, _) in COMMANDS.items()]
-    print(table(("COMMAND", "WHAT IT DOES"), rows, styles=("cyan", "")))
+def _help(context: Context, argument: str) -> None:
+    print(table(("COMMAND", "WHAT IT DOES"), COMMANDS.help(), styles=("cyan", "")))
     print("\nEnter sends; a \\ at the end of a line goes on in the next. Up and Down are what you said before.")
 
 
-def _exit(loop: Loop, argument: str) -> None:
-    """In the table for /help; `run` knows it itself."""
+def _exit(context: Context, argument: str) -> None:
+    """In the table for /help; the loop itself leaves."""
 
 
-def history(loop: Loop, argument: str) -> None:
+def history(context: Context, argument: str) -> None:
     """The last turns, with their numbers in the file."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UsageError(f"not a number of turns: {argument!r}", hint="for example /history 20")
-    found = loop.held.store.tail(loop.held.session.id, int(argument or 10))
+    found = context.held.store.tail(context.held.session.id, int(argument or 10))
     page("\n".join(_shown(message) for message in found) if found else "Nothing was said yet.")
 
 
-def last_words(loop: Loop, lines: int = 6) -> None:
+def last_words(context: Context, lines: int = 6) -> None:
     """Where the talk stopped: the end of it, a few lines of each turn."""
-    for message in loop.held.store.tail(loop.held.session.id, 2):
+    for message in context.held.store.tail(context.held.session.id, 2):
         head, *rest = _shown(message).rstrip().split("\n")
         more = [paint(f"… {len(rest) - lines} lines before this", "dim")] if len(rest) > lines else []
         print("\n".join([head, *more, *(cut(line, 400) for line in rest[-lines:]), ""]))
@@ -121,8 +104,8 @@ def _shown(message: Message) -> str:
     return f"{head}  {when}\n{terminal.block(message.text)}\n"
 
 
-def _stats(loop: Loop, argument: str) -> None:
-    held = loop.held
+def _stats(context: Context, argument: str) -> None:
+    held = context.held
     messages = held.messages()
     roles = Counter(message.role for message in messages if not message.aside)
     halves = sum(message.partial for message in messages)
@@ -146,75 +129,75 @@ def _stats(loop: Loop, argument: str) -> None:
         print(f"{paint(name.ljust(8), 'dim')} {terminal.line(value)}")
 
 
-def _clear(loop: Loop, argument: str) -> None:
-    loop.held.talk.store(mark(CLEAR, "the view was cleared"))
+def _clear(context: Context, argument: str) -> None:
+    context.held.talk.store(mark(CLEAR, "the view was cleared"))
     print("The agent starts afresh; the file keeps everything.")
 
 
-def _retry(loop: Loop, argument: str) -> None:
-    loop.held.talk.save_pending()  # it may be the answer, which only could not be stored
-    if not loop.held.view.waits:
+def _retry(context: Context, argument: str) -> None:
+    context.held.talk.save_pending()  # it may be the answer, which only could not be stored
+    if not context.held.view.waits:
         raise UsageError("there is nothing to answer", hint="say something first")
-    loop.held.talk.begin()
-    loop.answer()
+    context.held.talk.begin()
+    context.answer()
 
 
-def _continue(loop: Loop, argument: str) -> None:
-    if not loop.held.view.cut:
+def _continue(context: Context, argument: str) -> None:
+    if not context.held.view.cut:
         raise UsageError("the last answer was not cut off", hint="just say what you want")
-    loop.held.talk.begin()
-    loop.answer()
+    context.held.talk.begin()
+    context.answer()
 
 
-def _agent(loop: Loop, argument: str) -> None:
+def _agent(context: Context, argument: str) -> None:
     if not argument:
-        print(agent_table(loop.held.agents))
-        print(f"\n{terminal.line(loop.held.agent.name)} answers now; /agent NAME changes that.")
+        print(agent_table(context.held.agents))
+        print(f"\n{terminal.line(context.held.agent.name)} answers now; /agent NAME changes that.")
         return
-    agent = loop.held.agents.get(argument)
-    loop.held.change_agent(agent)
+    agent = context.held.agents.get(argument)
+    context.held.change_agent(agent)
     print(f"{terminal.line(agent.name)} answers from here on, and knows what was said.")
 
 
-def _model(loop: Loop, argument: str) -> None:
+def _model(context: Context, argument: str) -> None:
     if argument:
-        loop.held.change_model(argument)
-        loop.held.talk.warm()
-    print(f"{terminal.line(loop.held.model.name)} answers{' from here on' if argument else ''}.")
+        context.held.change_model(argument)
+        context.held.talk.warm()
+    print(f"{terminal.line(context.held.model.name)} answers{' from here on' if argument else ''}.")
 
 
-def _title(loop: Loop, argument: str) -> None:
+def _title(context: Context, argument: str) -> None:
     if argument:
-        loop.held.session = loop.held.writer.update(Change(title=" ".join(argument.split())))
-    print(terminal.line(loop.held.session.title or "(no title yet: /title WORDS)"))
+        context.held.session = context.held.writer.update(Change(title=" ".join(argument.split())))
+    print(terminal.line(context.held.session.title or "(no title yet: /title WORDS)"))
 
 
-def _save(loop: Loop, argument: str) -> None:
+def _save(context: Context, argument: str) -> None:
     from cortext.services.library.export import as_markdown
 
-    session, messages = loop.held.session, _for_export(loop)
-    _write(loop, argument, "/save talk.md", as_markdown(session, messages), len(messages))
+    session, messages = context.held.session, _for_export(context)
+    _write(context, argument, "/save talk.md", as_markdown(session, messages), len(messages))
 
 
-def _export(loop: Loop, argument: str) -> None:
+def _export(context: Context, argument: str) -> None:
     from cortext.services.library.export import as_json
     from cortext.services.library.stores import Found
 
-    held, messages = loop.held, _for_export(loop)
-    found = Found(held.wiring.spawn_store(), held.store.get(held.session.id))
-    _write(loop, argument, "/export talk.json", as_json(found, messages), len(messages))
+    held, messages = context.held, _for_export(context)
+    found = Found(held.stores.spawn_store(), held.store.get(held.session.id))
+    _write(context, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 
-def _for_export(loop: Loop) -> list[Message]:
+def _for_export(context: Context) -> list[Message]:
     from cortext.services.library.export import masked
 
-    messages, kinds = masked(thread(loop.held.messages()))
+    messages, kinds = masked(thread(context.held.messages()))
     for kind, count in Counter(kinds).items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return messages
 
 
-def _write(loop: Loop, argument: str, example: str, text: str, turns: int) -> None:
+def _write(context: Context, argument: str, example: str, text: str, turns: int) -> None:
     """Write a file of the user's: never over another without a word."""
     if not argument:
         raise UsageError("which file?", hint=f"for example {example}")
@@ -222,37 +205,35 @@ def _write(loop: Loop, argument: str, example: str, text: str, turns: int) -> No
     if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path)):
         raise UsageError(f"not a file that could be written: {path}", kept="nothing was written")
     if os.path.lexists(path):
-        answer = answer_to(f"{terminal.line(path)} exists. Write over it? [y/N] ") if loop.prompt.live else ""
+        answer = answer_to(f"{terminal.line(path)} exists. Write over it? [y/N] ") if context.live else ""
         if answer.strip().lower() not in ("y", "yes"):
             raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name")
     fsio.replace_file(path, [text.encode("utf-8", "replace")])
     print(terminal.line(f"Wrote {turns} turns to {path}"))
 
 
-def _import(loop: Loop, argument: str) -> None:
+def _import(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("which file?", hint="/import FILE: what /export wrote, or the file of a session")
     messages = spawn.take_in(os.path.abspath(os.path.expanduser(argument)))
-    loop.held.talk.store(*messages)
+    context.held.talk.store(*messages)
     print(f"Took in {len(messages)} turns; the agent knows them now.")
 
 
-def _fork(loop: Loop, argument: str) -> None:
-    from cortext.faces.aur.held import Held
-
-    held = loop.held
+def _fork(context: Context, argument: str) -> None:
+    held = context.held
     held.talk.save_pending()
     made = spawn.fork(held.store, held.store.get(held.session.id))
-    loop.held = Held(held.wiring, made.id, agent=held.agent.name, model=held.chosen_model)
+    context.held = Held(held.stores, made.id, agent=held.agent.name, model=held.chosen_model)
     held.end()
     held.__exit__()
     print(f"Went on as {made.id}; {held.session.id} stays as it was.")
 
 
-def _search(loop: Loop, argument: str) -> None:
+def _search(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("search for what?", hint="for example /search retry budget")
-    found = loop.held.wiring.search().search(argument, limit=8, per_session=1, leave_out={loop.held.session.id})
+    found = context.held.stores.search().search(argument, limit=8, per_session=1, leave_out={context.held.session.id})
     if not found:
         print("Nothing was found.")
     for hit in found:
@@ -273,20 +254,23 @@ def _lit(text: str, places: list[tuple[int, int]]) -> str:
     return shown + terminal.line(text[done:])
 
 
-COMMANDS: dict[str, tuple[str, str, Callable[[Loop, str], None]]] = {
-    "help": ("", "this list", _help),
-    "history": ("[N]", "the last N turns (10), with their numbers", history),
-    "stats": ("", "turns, tokens, and how full the context is", _stats),
-    "clear": ("", "start afresh: the agent forgets, the file does not", _clear),
-    "retry": ("", "ask again for an answer to your last words", _retry),
-    "continue": ("", "go on with an answer that the model's limit cut", _continue),
-    "agent": ("[NAME]", "let another agent answer", _agent),
-    "model": ("[M]", "let another model answer", _model),
-    "title": ("[WORDS]", "show the title, or give one", _title),
-    "save": ("FILE", "the talk as markdown, secrets masked", _save),
-    "export": ("FILE", "the talk as JSON, secrets masked", _export),
-    "import": ("FILE", "take in turns from an export or another session", _import),
-    "fork": ("", "go another way from here, in a new session", _fork),
-    "search": ("WORDS", "find something in past sessions", _search),
-    "exit": ("", "leave; Ctrl-D does too", _exit),
-}
+COMMANDS = CommandTable[Callable[[Context, str], None]](
+    [
+        Command("help", "", "this list", _help),
+        Command("history", "[N]", "the last N turns (10), with their numbers", history),
+        Command("stats", "", "turns, tokens, and how full the context is", _stats),
+        Command("clear", "", "start afresh: the agent forgets, the file does not", _clear),
+        Command("retry", "", "ask again for an answer to your last words", _retry),
+        Command("continue", "", "go on with an answer that the model's limit cut", _continue),
+        Command("agent", "[NAME]", "let another agent answer", _agent),
+        Command("model", "[M]", "let another model answer", _model),
+        Command("title", "[WORDS]", "show the title, or give one", _title),
+        Command("save", "FILE", "the talk as markdown, secrets masked", _save),
+        Command("export", "FILE", "the talk as JSON, secrets masked", _export),
+        Command("import", "FILE", "take in turns from an export or another session", _import),
+        Command("fork", "", "go another way from here, in a new session", _fork),
+        Command("search", "WORDS", "find something in past sessions", _search),
+        Command("exit", "", "leave; Ctrl-D does too", _exit),
+    ],
+    hint="start with a space to send it to the agent",
+)

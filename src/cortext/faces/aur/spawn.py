@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 STATUSES = ("active", "completed", "interrupted", "damaged")
 
@@ -51,30 +51,30 @@ def run(arguments: list[str]) -> int:
     """Do what was asked."""
     options = parser().parse_args(arguments)
     _check(options)
-    wiring = Wiring()
+    stores = Stores()
     if options.list_sessions or options.delete_session is not None or options.restore is not None:
         from cortext.faces.aur import sessions
 
-        expire(wiring)
+        sessions.expire(stores.settings)
         if options.list_sessions:
-            return sessions.list_sessions(wiring, options)
+            return sessions.list_sessions(stores, options)
         if options.restore is not None:
-            return sessions.restore(wiring, options)
-        return sessions.delete(wiring, options)
+            return sessions.restore(stores, options)
+        return sessions.delete(stores, options)
     if options.clean_sessions is not None:
         from cortext.faces.aur import sessions
 
-        return sessions.clean_sessions(wiring, options)
+        return sessions.clean_sessions(stores, options)
     if options.interactive or (options.resume is not None and not options.prompt):
         from cortext.faces.terminal.talk.interrupt import whole_talk
 
         with whole_talk():  # first of all: people type before the prompt is there
             from cortext.faces.aur.loop import talk
 
-            return talk(wiring, options)
+            return talk(stores, options)
     from cortext.faces.aur.once import ask_once
 
-    return ask_once(wiring, options)
+    return ask_once(stores, options)
 
 
 def _check(options: Namespace) -> None:
@@ -100,23 +100,3 @@ def _check(options: Namespace) -> None:
         raise UsageError("--resume and --session at once", hint="--session names a new session")
     if options.status and not options.list_sessions:
         raise UsageError("--status goes with --list-sessions")
-
-
-def expire(wiring: Wiring) -> int:
-    """Where the settings say so, old sessions go to the trash, in a process that nobody waits for; its id, or 0."""
-    days = wiring.settings["spawner.interactive.session_expiry_days"]
-    if days <= 0:
-        return 0
-    import os
-    import sys
-
-    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
-    nothing = os.open(os.devnull, os.O_RDWR)
-    try:
-        # posix_spawn, because the subprocess module alone would cost more than the rest of a quick command.
-        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
-        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
-    except OSError:
-        return 0  # the next start tries again
-    finally:
-        os.close(nothing)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+
 from cortext import __version__
+from cortext.config import folders
+from cortext.errors import CortextError
 from cortext.faces.terminal.run import note_strangers_workspace, run_command, unknown_command, whole_process
+from cortext.safety import terminal
 
 PACKAGE = "cortext.faces.cortext.commands"
 
@@ -33,7 +39,7 @@ COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
             ("similar", "similar", "sessions that are about the same as one"),
             ("browse", "browse", "find, read and resume them on one screen"),
             ("stats", "stats", "how many there are, by day, tool and type"),
-            ("import", "import_", "take in what Claude Code, Gemini CLI, OpenCode and Codex have stored"),
+            ("import", "import_", "take in what your AI tools have stored"),
             ("sync", "sync", "take in only what is new"),
             ("sweep", "sweep", "pause what has been quiet for a while"),
             ("doctor", "doctor", "check every store, say what is wrong and what to do"),
@@ -63,8 +69,7 @@ HIDDEN = {
     "hook": "hook",
     "merge-driver": "merge_driver",
     "complete-words": "complete_words",
-    "look-at-all": "look_at_all",
-    "index-later": "index_later",
+    "refresh": "refresh",
 }
 
 # What sees to a workspace itself, leaves it, or has nothing to do with the one that we stand in.
@@ -101,8 +106,6 @@ def main() -> None:
 
 def run(words: list[str]) -> int:
     """Find the command and run it; the exit code."""
-    import os
-
     if "CORTEXT_ENVIRONMENT" in os.environ:  # a tool that we launched has started us
         from cortext.services.resume.environment import adopt
 
@@ -131,14 +134,7 @@ def run(words: list[str]) -> int:
 
 def tell_news() -> None:
     """Say, once, that a hook failed since the last command: the tool that called it was not disturbed."""
-    import os
-
-    from cortext.config import settings as config
-
-    if os.path.lexists(os.path.join(config.state_folder(), "hook-failed")):
-        import sys
-
-        from cortext.safety import terminal
+    if os.path.lexists(os.path.join(folders.state(), "hook-failed")):
         from cortext.services.capture import uncaptured
 
         told = uncaptured.take_news()
@@ -149,11 +145,7 @@ def tell_news() -> None:
 
 def adopt_here() -> None:
     """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
-    import os
-    import sys
-
-    from cortext.errors import CortextError
-    from cortext.wiring.app import adopt_workspace, find_workspace
+    from cortext.services.workspace.known import adopt_workspace, find_workspace
 
     note_strangers_workspace()
     try:

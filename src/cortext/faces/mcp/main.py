@@ -8,9 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from cortext.errors import CortextError
+from cortext.faces.mcp.pages import Answer
 
 if TYPE_CHECKING:
-    from cortext.faces.mcp.pages import Answer
     from cortext.faces.mcp.world import World
 
 

@@ -6,8 +6,8 @@ import os
 
 from msgspec.structs import replace
 
+from cortext.faces.mcp.calls import GetSession, ResumeSession
 from cortext.faces.mcp.drawing import briefer, session_data, session_entry, session_line
-from cortext.faces.mcp.given import Given
 from cortext.faces.mcp.pages import FRAME, Answer, Json, fenced, fit, safe, size
 from cortext.faces.mcp.world import World
 from cortext.model import tokens
@@ -31,18 +31,13 @@ from cortext.services.workspace.lifecycle import pause
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 
-MANY = 10**9
 
-
-def get_session(world: World, given: Given) -> Answer:
+def get_session(world: World, given: GetSession) -> Answer:
     """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
     recall = world.recall
-    row = recall.resolve(given.needed("id"), world.wiring.workspace, shown=world.shown)
+    row = recall.resolve(given.id, world.stores.workspace, shown=world.shown)
     shown = without_secrets(row)
-    start = given.number("start", 0, -MANY, MANY)
-    start = max(0, row.message_count + start) if start < 0 else start
-    offset = given.number("offset", 0, 0, MANY)
-    limit = given.number("limit", 50, 1, 500)
+    start = max(0, row.message_count + given.start) if given.start < 0 else given.start
     if start or _head_size(shown) > world.budget // 4:
         shown = briefer(shown) or shown
     room = world.budget - FRAME - _head_size(shown)
@@ -51,11 +46,11 @@ def get_session(world: World, given: Given) -> Answer:
     following, rest = -1, 0
     for message, text in recall.messages(row, start):
         text = safe(text)
-        begin = offset if not page and message.seq == start else 0
+        begin = given.offset if not page and message.seq == start else 0
         entry = _message(message, text[begin:])
         heading = _heading(message)
         cost = _cost(heading, entry)
-        if len(page) == limit or (page and cost > room):
+        if len(page) == given.limit or (page and cost > room):
             following = message.seq
             break
         if cost > room:
@@ -115,15 +110,14 @@ def _beginning(heading: str, entry: Json, room: int) -> str:
     return text
 
 
-def resume_session(world: World, given: Given) -> Answer:
+def resume_session(world: World, given: ResumeSession) -> Answer:
     """The packet, and the chat that asks is attached where it is known; without a name, what can be resumed."""
-    wanted = given.text("id")
     desk = _desk(world)
-    if not wanted:
+    if not given.id:
         return _resumable(world, desk)
-    row = desk.choose(wanted, see="list_sessions or search_sessions")
+    row = desk.choose(given.id, see="list_sessions or search_sessions")
     chosen = desk.found(row)
-    if desk.chat is not None and chosen.session.status == COMPLETED and not given.flag("force"):
+    if desk.chat is not None and chosen.session.status == COMPLETED and not given.force:
         refused = f"{completed_text(chosen)} (or resume_session with force)"
         return Answer(refused, {"attached": False, "done": refused})
     done = "\n".join(desk.go_on(chosen, force=True))
@@ -136,19 +130,19 @@ def resume_session(world: World, given: Given) -> Answer:
 
 def _desk(world: World) -> Desk:
     """The list as the chat that asks is to see it, if we can tell which that is."""
-    wiring = world.wiring
-    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks(), long_lived=True)
-    capture = wiring.capture()
+    stores = world.stores
+    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks(), long_lived=True)
+    capture = stores.capture()
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         world.listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = stores.settings.workspace.commit
     return Desk(
         world.listing,
         capture,
-        wiring.workspace,
+        stores.workspace,
         chat,
-        caught_up=wiring.caught_up,
+        caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
     )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from cortext.config.trust import settings_of
+from cortext.faces.mcp.calls import SaveSession
 from cortext.faces.mcp.drawing import session_data
-from cortext.faces.mcp.given import Given
 from cortext.faces.mcp.pages import Answer
 from cortext.faces.mcp.world import World
 from cortext.model.session import Change
@@ -19,23 +20,22 @@ from cortext.services.workspace.lifecycle import Saved, active, save
 LONGEST = 4_000  # characters of a summary
 
 
-def save_session(world: World, given: Given) -> Answer:
+def save_session(world: World, given: SaveSession) -> Answer:
     """Take in what is new, bring title and summary up to date, and commit; the status stays."""
-    wiring = world.wiring
-    wanted = given.text("id")
-    if wanted:
-        row = world.recall.resolve(wanted, wiring.workspace, shown=world.shown)
+    stores = world.stores
+    if given.id:
+        row = world.recall.resolve(given.id, stores.workspace, shown=world.shown)
         place, session = world.listing.place(row.root), world.listing.found(row).session
     else:
-        place = wiring.workspace_store()
+        place = stores.workspace_store()
         session = active(place)
-    wiring.caught_up(Found(place, session))
-    summary = " ".join(given.text("summary")[:LONGEST].split())
+    stores.caught_up(Found(place, session))
+    summary = " ".join(given.summary[:LONGEST].split())
     session = place.store.get(session.id)
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
         session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"]
+    commit = place.kind == "workspace" and settings_of(place.root).workspace.commit
     saved = save(place, session.id, session.status, commit=commit)
     return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
 

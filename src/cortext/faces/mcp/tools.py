@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 
 from cortext.errors import NotFound, UsageError
+from cortext.faces.mcp import calls, dates
 from cortext.faces.mcp.drawing import briefer, decision_entry, flat, session_entry, smaller, told_entry
-from cortext.faces.mcp.given import Given
 from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, place_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
-from cortext.faces.mcp.specs import SPECS
 from cortext.faces.mcp.world import World
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Recall, Told, without_secrets
+from cortext.services.library.search import check_filters
 
 NEAREST = "This is only near it in meaning, and perhaps about something else"
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
@@ -27,48 +27,55 @@ def call(world: World, name: str, arguments: dict[str, Any]) -> Answer:
     """Answer one call; CortextError where it cannot be answered."""
     if name not in TOOLS:
         raise UsageError(f"there is no tool {ascii(name)[:60]}", hint=f"there are {', '.join(TOOLS)}")
-    given = Given(arguments, tuple(SPECS[name].takes["properties"]))
+    given = calls.decode(calls.SPECS[name].call, arguments)
     world.look()
     return TOOLS[name](world, given).sent()
 
 
-def search_workspace(world: World, given: Given) -> Answer:
+def search_workspace(world: World, given: calls.SearchWorkspace) -> Answer:
     """What was said in this workspace."""
-    query = given.needed("query")
-    if not world.wiring.workspace:
-        raise NotFound("the folder of this server is no workspace", hint="search_sessions looks into every store")
-    filters = {**given.filters("type"), **given.dates("date_range"), "workspace": world.wiring.workspace}
-    start, limit = place_of(given.text("cursor")), given.number("limit", 10, 1, 50)
+    query = given.query
+    if not world.stores.workspace:
+        raise NotFound("this server was not started inside a workspace", hint="search_sessions looks into every store")
+    filters = {**_filters(type=given.type), **dates.filters(given.date_range), "workspace": world.stores.workspace}
+    start, limit = place_of(given.cursor), given.limit
     # One more than is wanted tells whether there is a next page.
     recall = world.recall
-    found = recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.texts("leave_out"))
+    found = recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.leave_out)
     return _found(world, recall, found, start, limit, query, "in this workspace")
 
 
-def search_sessions(world: World, given: Given) -> Answer:
+def search_sessions(world: World, given: calls.SearchSessions) -> Answer:
     """What was said anywhere."""
-    query = given.needed("query")
-    start, limit = place_of(given.text("cursor")), given.number("top_k", 5, 1, 50)
+    query = given.query
+    start, limit = place_of(given.cursor), given.top_k
     recall = world.recall
     found = recall.found(
         query,
-        filters=given.filters("after", "before"),
+        filters=_filters(after=given.after, before=given.before),
         limit=start + limit + 1,
-        per_session=given.number("messages_per_session", 3, 1, 10),
-        leave_out=given.texts("leave_out"),
+        per_session=given.messages_per_session,
+        leave_out=given.leave_out,
     )
     return _found(world, recall, found, start, limit, query, "in all sessions")
 
 
-def get_context(world: World, given: Given) -> Answer:
+def get_context(world: World, given: calls.GetContext) -> Answer:
     """Background: the passages at length."""
-    topic = given.needed("topic")
-    start, limit = place_of(given.text("cursor")), given.number("max_results", 5, 1, 20)
+    topic = given.topic
+    start, limit = place_of(given.cursor), given.max_results
     recall = world.recall
     found = recall.found(
-        topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.texts("leave_out"), whole=True
+        topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.leave_out, whole=True
     )
     return _found(world, recall, found, start, limit, topic, "as background")
+
+
+def _filters(**given: str) -> dict[str, str]:
+    """The filters of a search that were given, checked."""
+    filters = {name: value for name, value in given.items() if value}
+    check_filters(filters)
+    return filters
 
 
 def _found(world: World, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str) -> Answer:
@@ -86,12 +93,12 @@ def _found(world: World, recall: Recall, found: list[Told], start: int, limit: i
     return Answer(fenced(above, page.texts, below), data)
 
 
-def get_decision_history(world: World, given: Given) -> Answer:
+def get_decision_history(world: World, given: calls.GetDecisionHistory) -> Answer:
     """What was settled, in the order of time."""
-    topic = given.needed("topic")
-    start = place_of(given.text("cursor"))
+    topic = given.topic
+    start = place_of(given.cursor)
     recall = world.recall
-    settled = recall.decisions(topic, leave_out=given.texts("leave_out"))
+    settled = recall.decisions(topic, leave_out=given.leave_out)
     page = fit(settled, start, decision_entry, world.budget)
     data = {"decisions": page.rows, "next_cursor": cursor_at(page.following)}
     if not page.texts:
@@ -105,19 +112,19 @@ def get_decision_history(world: World, given: Given) -> Answer:
     return Answer(fenced(above, page.texts, below), data)
 
 
-def list_sessions(world: World, given: Given) -> Answer:
+def list_sessions(world: World, given: calls.ListSessions) -> Answer:
     """What there is, the last active first."""
-    status = given.text("status").lower()
+    status = given.status.lower()
     if status and status not in STATUSES:
-        raise UsageError(f"{ascii(status)[:60]} is no status", hint=f"one of {', '.join(STATUSES)}")
-    kind, tool = given.text("type") or None, given.text("tool") or None
+        raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"one of {', '.join(STATUSES)}")
+    kind, tool = given.type or None, given.tool or None
     rows = world.listing.rows(kind=kind, status=status or None, tool=tool, asking=False)
     rows.sort(key=_key, reverse=True)
     total = len(rows)
-    after = _after(given.text("cursor"))
+    after = _after(given.cursor)
     if after is not None:
         rows = [row for row in rows if _key(row) < after]
-    limit = given.number("limit", 20, 1, 100)
+    limit = given.limit
     page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, world.budget, briefer)
     shown = len(page.texts)
     world.shown = [(row.root, row.id) for row in rows[:shown]]
@@ -154,7 +161,7 @@ def _quoted(text: str) -> str:
     return f'"{text if len(text) <= 120 else text[:119] + "…"}"'
 
 
-TOOLS: dict[str, Callable[[World, Given], Answer]] = {
+TOOLS: dict[str, Callable[[World, Any], Answer]] = {
     "search_workspace": search_workspace,
     "get_context": get_context,
     "get_decision_history": get_decision_history,

@@ -9,7 +9,7 @@ from cortext.faces.mcp.pages import LEAST
 from cortext.services.library.listing import Listing
 from cortext.services.library.recall import Recall
 from cortext.services.library.search import Search
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 PATIENCE = 600.0  # seconds between two looks at everything
 
@@ -20,7 +20,7 @@ class World:
     def __init__(self, folder: str, later: Callable[[], None]) -> None:
         self._folder, self._later = folder, later
         self._places: list[tuple[str, str, bool]] | None = None
-        self.wiring: Wiring
+        self.stores: Stores
         self.listing: Listing
         self._search: Search | None = None
         self.shown: list[tuple[str, str]] | None = None  # what the last list of this server showed
@@ -28,10 +28,10 @@ class World:
 
     def look(self) -> None:
         """Read the settings again, and open the stores anew where there are others now."""
-        self.wiring = Wiring(self._folder)
-        places = [(place.kind, place.root, place.exists) for place in self.wiring.places()]
+        self.stores = Stores(self._folder)
+        places = [(place.kind, place.root, place.exists) for place in self.stores.locations()]
         if places != self._places:
-            self.listing = self.wiring.listing()
+            self.listing = self.stores.listing()
             self._search = None
             self._places = places
         self.listing.refresh()
@@ -46,7 +46,7 @@ class World:
     @property
     def budget(self) -> int:
         """How many tokens an answer may be."""
-        return max(LEAST, int(self.wiring.settings["mcp.tokens"]))
+        return max(LEAST, self.stores.settings.mcp.tokens)
 
     @property
     def recall(self) -> Recall:
@@ -56,7 +56,7 @@ class World:
     def search(self) -> Search:
         """Search, up to date."""
         if self._search is None:
-            self._search = self.wiring.search()
+            self._search = self.stores.search()
         self._search.refresh()
         self._finish_later(self._search.more_to_do)
         return self._search

@@ -16,8 +16,8 @@ from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, Store
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created
+from cortext.services.assistant.held_chats import Taken, Updates
 from cortext.services.assistant.turn import Assistant, answer_to, unanswered_calls, what_is_missing
-from cortext.services.assistant.updates import Taken, Updates
 from cortext.services.library.stores import settle
 from cortext.services.talk.context import REMARK, cut_by
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
@@ -279,14 +279,12 @@ class Answering:
 
     def record_deletion(self, chat: str, gone: tuple[int, ...]) -> None:
         """Store a record about the message that was deleted in Telegram; the message itself stays here."""
-        store: Any = self._assistant.store
-        session_id = self._assistant.sessions.active(chat)
-        if not session_id or not hasattr(store, "annotate"):
-            return
-        for message in store.read(session_id):
+        sessions = self._assistant.sessions
+        session_id = sessions.active(chat)
+        for message in self._assistant.store.read(session_id) if session_id else ():
             origin = (message.extra or {}).get("telegram")
             if isinstance(origin, dict) and origin.get("message") in gone:
-                store.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
+                sessions.annotate(session_id, {"type": "deletion", "message_id": message.id, "by": "telegram"})
 
     def _message(self, incoming: Incoming) -> Message:
         """Return the user's message as it is stored, with the id of its update."""

@@ -12,14 +12,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
-from cortext.services.assistant.worker import told
-from cortext.wiring.app import Wiring
+from cortext.services.assistant.turn import Assistant
+from cortext.services.assistant.worker import ChatWorker, told
+from cortext.wiring.assistant import bot_chats, bot_updates, build_assistant, build_worker
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.faces.telegram.bot import TelegramBot
-    from cortext.services.assistant.turn import Assistant
 
 TOKEN = "TELEGRAM_BOT_TOKEN"
 EVERY = 60.0  # seconds between two passes of the worker
@@ -83,7 +84,7 @@ def _how_to_allow(has_users: bool, user: int) -> str:
         return f"This is a private assistant. Your user id is {user}: its owner can add it to the list."
     return (
         f"This is a private assistant, and no user is allowed yet. Your user id is {user}. If it is yours, write this "
-        f'to {config.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
+        f'to {folders.user_file()} and start it again:\n\n[telegram]\nallowed_users = "{user}"'
     )
 
 
@@ -97,17 +98,17 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
     from cortext.faces.telegram.shared import SharedBot
     from cortext.services.assistant.commands import Commands
 
-    wiring = Wiring()
-    allowed = allowed_users(wiring.settings["telegram.allowed_users"])
+    stores = Stores()
+    allowed = allowed_users(stores.settings.telegram.allowed_users)
     bot_id = int(token.partition(":")[0]) if token.partition(":")[0].isdigit() else 0
     if not bot_id:
         raise ConfigError(f"{TOKEN} is not a token", hint="it looks like 123456:ABC…, as @BotFather gave it")
-    assistant = wiring.assistant(options.model)
-    updates = wiring.bot_updates(bot_id)
-    shared = wiring.bot_chats(updates)
+    assistant = build_assistant(stores, options.model)
+    updates = bot_updates(stores, bot_id)
+    shared = bot_chats(updates)
     if shared is None or not options.webhook:
         await _hold(updates.hold, patient=shared is not None)
-    api = wiring.settings["telegram.api_url"].rstrip("/")
+    api = stores.settings.telegram.api_url.rstrip("/")
     bot = Bot(
         token,
         base_url=f"{api}/bot",
@@ -115,7 +116,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         request=HTTPXRequest(connection_pool_size=64, read_timeout=20, connect_timeout=10, pool_timeout=30),
         get_updates_request=HTTPXRequest(connection_pool_size=2, connect_timeout=10),
     )
-    commands = Commands(assistant, idle_minutes=wiring.settings["session.idle_minutes"])
+    commands = Commands(assistant, idle_minutes=stores.settings.session.idle_minutes)
     # With the sessions on a server, several processes may serve one bot.
     kind: Callable[..., TelegramBot] = TelegramBot if shared is None else partial(SharedBot, chats=shared)
     served = kind(
@@ -123,8 +124,8 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         Answering(assistant, commands, updates, bot_id),
         updates,
         allowed=allowed,
-        longest=wiring.settings["telegram.longest_message"],
-        parallel=wiring.settings["telegram.parallel"],
+        longest=stores.settings.telegram.longest_message,
+        parallel=stores.settings.telegram.parallel,
         how_to_allow=lambda user: _how_to_allow(bool(allowed), user),
     )
     loop = asyncio.get_running_loop()
@@ -132,7 +133,7 @@ async def _serve(token: str, options: argparse.Namespace) -> int:
         loop.add_signal_handler(number, served.stopping.set)
     if not allowed:
         LOG.warning("telegram.allowed_users is empty: every user is refused. Write to the bot to learn your id.")
-    worker = _Worker(wiring, assistant) if not options.no_worker else None
+    worker = _Worker(partial(build_worker, stores, assistant)) if not options.no_worker else None
     try:
         await served.start()
         LOG.info("serving @%s", bot.username)
@@ -209,8 +210,8 @@ async def _by_webhook(served: TelegramBot, options: argparse.Namespace, shared: 
 class _Worker:
     """The worker in a thread of the bot: one pass a minute."""
 
-    def __init__(self, wiring: Wiring, assistant: Assistant) -> None:
-        self._wiring, self._assistant = wiring, assistant
+    def __init__(self, build: Callable[[], ChatWorker]) -> None:
+        self._build = build
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True, name="worker")
 
@@ -223,7 +224,7 @@ class _Worker:
     def _run(self) -> None:
         from cortext.faces.telegram.logs import LOG
 
-        worker = self._wiring.chat_worker(self._assistant)
+        worker = self._build()
         pause = SOON
         while not self._stop.wait(pause):
             pause = EVERY

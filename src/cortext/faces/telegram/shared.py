@@ -18,9 +18,8 @@ from cortext.faces.telegram.bot import TelegramBot
 from cortext.faces.telegram.incoming import Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import Line
-from cortext.services.assistant.claims import HeldChats
 from cortext.services.assistant.commands import Answer
-from cortext.services.assistant.updates import Taken
+from cortext.services.assistant.held_chats import HeldChats, Taken
 
 T = TypeVar("T")
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
+import json
 import os
 import sys
 from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, NoReturn
 
 from cortext.errors import CortextError, NotFound, UsageError, WriteFailed
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
+from cortext.safety.secrets.masking import mask
 
 SAID_LESS = "everything that was stored; only what was to be said about it is missing"
 ELSEWHERE = "send the output elsewhere, or free some space"
@@ -87,8 +91,6 @@ def whole_process(main: Callable[[list[str]], int]) -> NoReturn:
     Rarely looking for garbage, and leaving without tidying up memory that the kernel frees anyway, is a fifth of the
     time of a short command. What must be on disk is there before a command returns.
     """
-    import gc
-
     gc.set_threshold(50_000, 20, 20)
     _open_streams()
     status = 1
@@ -154,12 +156,8 @@ def _unsaid(error: OSError) -> int:
 
 def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
     """Say what happened, what was kept and what to do next; an error may quote an address with a key in it."""
-    from cortext.safety.secrets.masking import mask
-
     error.message, error.kept, error.hint = (mask(text).text for text in (error.message, error.kept, error.hint))
     if as_json:
-        import json
-
         print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
         return
     if error.code == "no-model" and "\n" in error.message:
@@ -177,7 +175,7 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
 
 def note_strangers_workspace() -> None:
     """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
-    from cortext.wiring.app import strangers_workspace_here
+    from cortext.services.workspace.known import strangers_workspace_here
 
     why = strangers_workspace_here()
     if why:
@@ -186,8 +184,6 @@ def note_strangers_workspace() -> None:
 
 def unknown_command(program: str, name: str, known: Sequence[str]) -> int:
     """An unknown command, with the nearest known ones."""
-    from difflib import get_close_matches
-
     near = get_close_matches(name, known, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see `{program} --help`"
     error = UsageError(f"unknown command {name!r}", hint=hint)

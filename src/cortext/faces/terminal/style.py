@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from textwrap import wrap
 from typing import TextIO
 
 _CODES = {
@@ -61,7 +62,6 @@ def folded(text: str, stream: TextIO | None = None, *, first: int = 0, indent: i
     wide = columns(stream)
     if not wide or all(len(line) + first <= wide for line in text.split("\n")):
         return text
-    from textwrap import wrap
 
     lines: list[str] = []
     for number, line in enumerate(text.split("\n")):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from cortext.faces.terminal.style import brush, columns, paint
 from cortext.safety import terminal
@@ -12,8 +12,8 @@ from cortext.safety import terminal
 JOINER = "\u200d"  # between the pieces of an emoji: of no width
 SAMPLE = 64  # so many cells of a column show whether its words come again and again
 
-if TYPE_CHECKING:
-    Value = TypeVar("Value", bound=Hashable)
+
+Value = TypeVar("Value", bound=Hashable)
 
 
 def width(text: str) -> int:

@@ -7,17 +7,13 @@ inside longer words and, if that finds nothing, with one letter wrong.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tantivy
 
-from cortext.index.search.keywords import any_of
+from cortext.index.search.keywords import Keywords, any_of
+from cortext.index.search.query import Query, Word
+from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import SIGNS, STOP, camel_pieces, clean
-
-if TYPE_CHECKING:
-    from cortext.index.search.keywords import Keywords
-    from cortext.index.search.query import Query, Word
-    from cortext.index.search.wordlist import WordList
 
 RARE = 1_000  # a word in more messages than this is not matched inside longer words
 INSIDE = 0.4  # weight of a longer word that contains the one asked for

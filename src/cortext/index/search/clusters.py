@@ -5,16 +5,14 @@ from __future__ import annotations
 import io
 import math
 import os
-from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.vectors import centroid_file
 from cortext.io import files as fsio
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Floats = NDArray[np.float32]
+Floats = NDArray[np.float32]
 
 WORTH = 40_000  # fewer vectors are compared one by one
 SAMPLE = 64  # sample vectors per centroid

@@ -11,25 +11,25 @@ import unicodedata
 from collections.abc import Sequence
 from itertools import chain
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
+
+from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.words import LONGEST_WORD, STOP, WORD, camel_pieces, words_of
 from cortext.index.search.wordtable import Rows, WordTable
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Vectors = NDArray[np.float32]
 
-    Vectors = NDArray[np.float32]
 
-    class Model(Protocol):
-        """Turns texts into vectors of length 1, or 0 if the model knows nothing in a text."""
+class Model(Protocol):
+    """Turns texts into vectors of length 1, or 0 if the model knows nothing in a text."""
 
-        name: str
-        dimension: int
-        quick: bool  # whether it is fast enough for a query to wait for
+    name: str
+    dimension: int
+    quick: bool  # whether it is fast enough for a query to wait for
 
-        def embed(self, texts: Sequence[str]) -> Vectors: ...
+    def embed(self, texts: Sequence[str]) -> Vectors: ...
 
 
 DATA = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "embedding")

@@ -11,15 +11,13 @@ import os
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cortext.errors import ConfigError, ModelBusy, ModelRefused, ModelUnreachable, install_hint
 from cortext.index.search.arrays import np
+from cortext.index.search.embed import Vectors
 from cortext.llm.connection import opener
 from cortext.safety.secrets.masking import mask
-
-if TYPE_CHECKING:
-    from cortext.index.search.embed import Vectors
 
 BATCH = 64  # texts per request
 LONGEST = 8_000  # characters of a text that are sent

@@ -7,32 +7,34 @@ continued and loses a few seconds of work. One process at a time writes, under a
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import stat
+import tempfile
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING
 
-from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed
+import tantivy
+
+from cortext.errors import ConfigError, ModelError, SessionBusy, WriteFailed, index_busy
 from cortext.index.search.ask import Asking, between, restricted_to
-from cortext.index.search.fuse import fused, in_order
+from cortext.index.search.fuse import Scores, fused, in_order
 from cortext.index.search.generation import BROKEN, Generation, Status, check_space, mark_of, seen, skipped
 from cortext.index.search.keywords import NAME_PLACE, folder_size
-from cortext.index.search.query import moment
+from cortext.index.search.models import Models
+from cortext.index.search.query import Query, moment
 from cortext.index.search.update import KeywordUpdate
 from cortext.index.search.words import STOP, WORD, clean
+from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.io import files as fsio
 from cortext.io import locks
 
 if TYPE_CHECKING:
-    import tantivy
-
     from cortext.index.search.embed import Model
-    from cortext.index.search.fuse import Scores
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import SessionIndex, StoreSource
 
-    Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
+
+Progress = Callable[[str, int, int], None]  # what is being done, how much is done, how much there is
 
 SCHEMA = 1  # version of everything in the folder
 FEW_KEYS = 1_500  # up to this many sessions restrict the query itself; beyond it, results are filtered afterwards
@@ -49,8 +51,6 @@ def _index_folder(cache: str) -> str:
         existing = os.path.dirname(existing)
     if os.access(existing, os.W_OK):
         return usual
-    import stat
-    import tempfile
 
     try:
         fallback = os.path.join(tempfile.gettempdir(), f"cortext-{os.getuid()}")
@@ -186,11 +186,7 @@ class Engine:
         """Build a new index next to the old one, then switch to it. An interrupted rebuild is continued."""
         lock = self._lock(wait)
         if lock is None:
-            raise SessionBusy(
-                "the search index is being written by another process",
-                kept="the index as it is",
-                hint="try again when it is done; `cortext index status` shows how far it is",
-            )
+            raise index_busy()
         with lock:
             self._sweep()  # free the space of abandoned folders: it is needed
             self._retry_once("next", lambda: self._make_next(listed, progress))
@@ -215,7 +211,7 @@ class Engine:
         """Delete the index; the next query recreates it."""
         lock = self._lock(5.0)
         if lock is None:
-            raise SessionBusy("the search index is being written by another process", kept="the index as it is")
+            raise index_busy()
         with lock:
             self._let_go("current", "next")
             self._sweep()
@@ -229,8 +225,6 @@ class Engine:
                 self._let_go("current")
 
     def _index_changes(self, generation: Generation, listed: SessionIndex, progress: Progress | None) -> None:
-        import json
-
         name, number = listed.counter()
         known_name, known_number = seen(generation.state)
         if name != known_name:

@@ -7,11 +7,10 @@ words alone; neighbours, and how much of the session is about the query, are wor
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Place = tuple[int, int]  # session key, and twice the message number (plus 1 if the user wrote it)
-    Scores = dict[tuple[int, int], float]  # by session key and number of the message
+Place = tuple[int, int]  # session key, and twice the message number (plus 1 if the user wrote it)
+
+Scores = dict[tuple[int, int], float]  # by session key and number of the message
 
 MEANING = 0.3  # weight of meaning; words have the rest
 WORDS_POWER = 1.2  # one good match counts more than two poor ones

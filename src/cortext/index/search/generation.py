@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 import sqlite3
@@ -61,8 +62,6 @@ class Generation:
 
 def skipped(state: State) -> list[str]:
     """Return stores whose sessions were listed but not indexed, because the store was not configured at that time."""
-    import json
-
     found: list[str] = json.loads(state.fact("skipped", "[]"))
     return found
 

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 import tantivy
 
-from cortext.index.search.keywords import NAME_PLACE, PRIVATE, place_of
+from cortext.index.search.keywords import NAME_PLACE, PRIVATE, Keywords, place_of
 from cortext.index.search.query import number
 from cortext.index.search.vocabulary import Vocabulary
 from cortext.index.search.words import clean, without_signs
+from cortext.model.message import Message
 
-if TYPE_CHECKING:
-    from cortext.index.search.keywords import Keywords
-    from cortext.model.message import Message
-
-    Fields = dict[str, int | str | list[str]]
+Fields = dict[str, int | str | list[str]]
 
 HEAP = 96_000_000
 SMALL_HEAP = 15_000_000  # tantivy's minimum: quick to set up for a few messages

@@ -6,17 +6,15 @@ document of its own. Scores are BM25.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import tantivy
 
 from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, SIGNS, clean
 from cortext.io import files as fsio
-
-if TYPE_CHECKING:
-    from cortext.model.message import Message
+from cortext.model.message import Message
 
 NAME_PLACE = 1 << 40  # the place of a session's name, far beyond every message
 
@@ -137,8 +135,6 @@ class Keywords:
 
     def stamp(self) -> str:
         """Return tantivy's operation counter at its last commit, which shows whether a commit was made."""
-        import json
-
         return str(json.loads(fsio.read_text(os.path.join(self.folder, "meta.json")))["opstamp"])
 
     def size(self) -> int:

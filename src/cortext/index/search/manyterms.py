@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from cortext.index.search.arrays import np
-from cortext.index.search.vocabulary import GAP, MOST_KNOWN, Vocabulary
-from cortext.index.search.wordtable import Rows, WordTable
-
-if TYPE_CHECKING:
-    from cortext.index.search.vocabulary import Take
-    from cortext.index.search.wordtable import Numbers
+from cortext.index.search.vocabulary import GAP, MOST_KNOWN, Take, Vocabulary
+from cortext.index.search.wordtable import Numbers, Rows, WordTable
 
 _EIGHT = 8
 

@@ -10,25 +10,23 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from numpy.typing import NDArray
 
 from cortext.index.search import clusters
 from cortext.index.search.arrays import np
+from cortext.index.search.embed import Model
 from cortext.index.search.keywords import place_of
 from cortext.index.search.reading import messages
+from cortext.index.search.state import State
 from cortext.index.search.vectors import Segment, VectorSet, owner, pack, write
 from cortext.index.search.words import searchable
+from cortext.index.sessions import SessionIndex, StoreSource
 from cortext.io import files as fsio
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
+Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
 
-    from cortext.index.search.embed import Model
-    from cortext.index.search.state import State
-    from cortext.index.sessions import SessionIndex, StoreSource
-
-    Progress = Callable[[int, int], None]
-    Packed = tuple[NDArray[np.int8], NDArray[np.float32]]  # vectors, and the scale of each
+Progress = Callable[[int, int], None]
 
 BATCH = 2_048  # texts per call of a model
 FILE_SIZE = 1 << 16  # vectors per file during a large update

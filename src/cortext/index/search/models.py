@@ -11,10 +11,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cortext.errors import ConfigError
+from cortext.index.search.state import State
 
 if TYPE_CHECKING:
     from cortext.index.search.embed import Model
-    from cortext.index.search.state import State
 
 BUILT_IN = "built-in/static-256-1"
 

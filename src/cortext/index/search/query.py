@@ -6,6 +6,7 @@ No query is an error: what is not valid syntax is treated as a word.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Mapping
 
 from cortext.index.search.words import STOP, WORD
@@ -97,8 +98,6 @@ def moment(text: str, *, end: bool = False) -> int:
     Accepts a year, a month, a day, a full timestamp, `today`, `yesterday`, or an age: 12h, 7d, 2w, 3m, 1y.
     With `end`, a year, month or day stands for its last second.
     """
-    import time
-
     text = text.strip().lower()
     ago = _RELATIVE.fullmatch(text)
     if ago:

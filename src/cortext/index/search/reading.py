@@ -8,14 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import TYPE_CHECKING
 
-from cortext.store.files import layout_paths as shapes
-
-if TYPE_CHECKING:
-    from cortext.index.sessions import StoreSource
-    from cortext.model.message import Message
-
+from cortext.errors import CortextError
+from cortext.index.sessions import StoreSource
+from cortext.io import files as fsio
+from cortext.io.jsonl import BLOCK
+from cortext.model.message import Message
+from cortext.store.files import layout_paths
 
 AT_A_TIME = 500  # messages per batch from a store without files
 
@@ -28,10 +27,8 @@ def messages(source: StoreSource, session_id: str, path: str, start: int = 0) ->
 
 def batches(source: StoreSource, session_id: str, path: str, start: int = 0) -> Iterator[list[Message]]:
     """Yield the same messages in batches: the fast way to read a whole session."""
-    from cortext.errors import CortextError
-
     try:
-        if source.kind in shapes.FILES:
+        if source.kind in layout_paths.FILES:
             yield from _from_files(source, path, start)
         else:
             yield from _gathered(source.store.read(session_id, start))
@@ -45,7 +42,7 @@ def _from_files(source: StoreSource, path: str, start: int) -> Iterator[list[Mes
     from cortext.store.files.journal import JournalReading
     from cortext.store.files.seek import offset_of
 
-    files = shapes.FILES[source.kind]
+    files = layout_paths.FILES[source.kind]
     log = f"{path}/{files[0]}" if files[0] else path
     archive = f"{path}/{files[-1]}" if len(files) > 1 else ""
     Folders(source.root).check(os.path.dirname(log))
@@ -84,13 +81,10 @@ def _picked(source: StoreSource, path: str, seq: int) -> dict[int, Message]:
 
     Empty if the log differs in any way from what we write; the caller then reads it normally.
     """
-    from cortext.errors import CortextError
-    from cortext.io import files as fsio
-    from cortext.io.jsonl import BLOCK
     from cortext.store.files.folders import Folders
     from cortext.store.files.seek import offset_of
 
-    files = shapes.FILES.get(source.kind)
+    files = layout_paths.FILES.get(source.kind)
     if files is None or (len(files) > 1 and os.path.lexists(f"{path}/{files[-1]}")):
         return {}
     log = f"{path}/{files[0]}" if files[0] else path
@@ -136,7 +130,7 @@ def _in_piece(piece: bytes, seq: int) -> dict[int, Message]:
 
 def log_fingerprint(kind: str, fingerprint: str) -> str:
     """Return the part of a session's fingerprint that covers its messages: the log and the archive."""
-    files = shapes.FILES.get(kind)
+    files = layout_paths.FILES.get(kind)
     if files is None:
         return fingerprint
     pieces = fingerprint.split(" ")

@@ -13,17 +13,18 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from cortext.index.search.reading import batches, log_fingerprint, only_grew
+from cortext.index.search.state import Known, State
+from cortext.index.search.wordlist import WordList
 from cortext.index.search.words import searchable
+from cortext.index.sessions import Changed, Row, StoreSource
+from cortext.model.message import Message
 
 if TYPE_CHECKING:
     from cortext.index.search.keyword_writer import KeywordWriter
     from cortext.index.search.keywords import Keywords
-    from cortext.index.search.state import Known, State
-    from cortext.index.search.wordlist import WordList
-    from cortext.index.sessions import Changed, Row, StoreSource
-    from cortext.model.message import Message
 
-    Progress = Callable[[int, int], None]
+
+Progress = Callable[[int, int], None]
 
 BATCH = 150_000  # messages between two commits of a long update
 AT_RISK = 5.0  # seconds of work that a kill may cost, unless a single session takes longer

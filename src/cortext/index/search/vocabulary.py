@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from cortext.index.search.words import LONGEST_TERM, LONGEST_WORD, camel_pieces, plain_words
 
-if TYPE_CHECKING:
-    Take = Callable[[str], list[str]]
+Take = Callable[[str], list[str]]
 
 MOST_KNOWN = 1_000_000  # words that are cached while indexing
 GAP = "x" * LONGEST_TERM  # stands for a word that is not indexed: the index drops it but counts its position

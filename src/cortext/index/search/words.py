@@ -8,10 +8,8 @@ indexed character by character with positions, so any part of such a text is fou
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cortext.model.message import Message
+from cortext.model.message import Message
 
 LONGEST_WORD = 64  # longer ones are keys, hashes and base64 that no one types
 LONGEST_TERM = 256  # a longer term stands for a word that is not indexed

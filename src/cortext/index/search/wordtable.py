@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import Generic, TypeVar
+
+from numpy.typing import NDArray
 
 from cortext.index.search.arrays import np
 from cortext.index.search.words import BLANKS, LONGEST_WORD
 
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    Numbers = NDArray[np.int64]
-    Hashes = NDArray[np.uint64]
+Numbers = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 
 Item = TypeVar("Item", bound=np.generic)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Callable
 
@@ -52,8 +53,6 @@ def chosen(match: re.Match[str], value: str) -> bool:
 
 def basic(match: re.Match[str], value: str) -> bool:
     """Base64 of `user:password`."""
-    import binascii
-
     try:
         plain = binascii.a2b_base64(value + "=" * (-len(value) % 4)).decode("utf-8")
     except ValueError:

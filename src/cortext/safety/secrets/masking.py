@@ -7,16 +7,20 @@ matches. And a secret that has neither a form of its own nor a word before it th
 sentence) is not found.
 """
 
+from __future__ import annotations
+
+import hashlib
 import re
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
-from cortext.safety.secrets.shapes import Pattern
+from cortext.safety.secrets import words as secret_words
+from cortext.safety.secrets.rules import RULES
 
-_MARK = Pattern(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
-Span = tuple[int, int, int, str]  # start, end, rank of the rule (lower is more certain), kind
+_MARK = re.compile(r"\[masked [a-z0-9-]{1,40} [0-9a-f]{2,6}\]")
+Span = tuple[int, int, int, str]  # start, end, rank of the rule (the surer the lower), kind
 _ROUNDS = 3
 _GUESSABLE = 16  # shorter secrets may be chosen by people
 _PIECE = 1 << 14
@@ -40,9 +44,7 @@ class Masked(NamedTuple):
 
 
 def fingerprint(secret: str) -> str:
-    """Return the name of a secret for an allow-list. Never show it for a secret that could be guessed."""
-    import hashlib  # only if there is a secret: loading it costs more than all the rest
-
+    """The name of a secret in an allow-list. Do not show it for a secret that could be guessed."""
     raw = secret.encode("utf-8", "surrogatepass")
     return hashlib.blake2b(raw, digest_size=8, key=b"cortext.safety.secrets.masking").hexdigest()
 
@@ -98,10 +100,8 @@ def mask(text: str, allow: AbstractSet[str] = frozenset()) -> Masked:
 
 @cache
 def _literals() -> dict[str, list[tuple[str, str, int]]]:
-    """Return the literals of all rules, each with its longest piece without a space and the rank of its rule, grouped
-    by a character in them: most texts have no `_` in a long word, and then no literal with a `_` need be searched."""
-    from cortext.safety.secrets.rules import RULES
-
+    """The literals of all rules, each with its longest piece without a blank and the rank of its rule, by a character
+    that they share: most texts hold no `_` in a long word, and then no literal with a `_` in it need be looked for."""
     groups: dict[str, list[tuple[str, str, int]]] = {" ": [], "_": [], "-": [], "": []}
     for rank, rule in enumerate(RULES):
         for literal in rule.literals:
@@ -125,10 +125,7 @@ def _spans(text: str) -> list[Span]:
 
     Words repeat, so almost all of the search is done in a list of the distinct ones.
     """
-    from cortext.safety.secrets import words as secret_words
-    from cortext.safety.secrets.rules import RULES
-
-    # Literals are ASCII, and are found several times faster in ASCII text; every character keeps its offset.
+    # Literals are ASCII, and are found several times faster in a text that is; every place stays where it is.
     plain = text if text.isascii() else text.encode("ascii", "replace").decode("ascii")
     distinct = _distinct_words(plain)
     words = "\n".join(distinct)

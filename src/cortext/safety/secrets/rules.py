@@ -7,6 +7,8 @@ what else must be true of it. The values are assembled from pieces, so that no s
 of them was ever a real key.
 """
 
+from __future__ import annotations
+
 import re
 from typing import NamedTuple
 

@@ -9,20 +9,6 @@ import math
 import re
 from collections import Counter
 from itertools import pairwise
-from typing import Any
-
-
-class Pattern:
-    """A pattern that is compiled on first use: most texts contain no value to judge."""
-
-    def __init__(self, text: str, flags: int = 0) -> None:
-        self._text, self._flags = text, flags
-
-    def __getattr__(self, name: str) -> Any:
-        method = getattr(re.compile(self._text, self._flags), name)
-        setattr(self, name, method)  # later lookups find it without __getattr__
-        return method
-
 
 # The 160 most common pairs of letters: 82% of the pairs in words and identifiers, 24% of those in random text.
 _COMMON_PAIRS = (
@@ -34,43 +20,41 @@ _COMMON_PAIRS = (
 )
 _PAIRS = frozenset(_COMMON_PAIRS.split())
 
-_FILLERS = Pattern(
-    r"example|placeholder|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|sample|insert"
+# The three long patterns are compiled when a value is first judged: most texts hold none.
+_FILLERS = (
+    r"(?is)example|placeholder|change[_-]?(?:me|it|this)|replace|redacted|censored|removed|masked|hidden|sample|insert"
     r"|goes[_-]?here|not[_-]?a?[_-]?real|_here\b|-here\b|abcdefgh|12345678|87654321|\.\.\.|…|\*\*\*|(?P<run>.)(?P=run){7}"
-    # Four letters occur by chance in a long key, unless their case has to match.
-    r"|(?-i:xxxx|XXXX|your|YOUR|Your|fake|FAKE|Fake|dummy|DUMMY|Dummy)",
-    re.IGNORECASE | re.DOTALL,
+    # Four letters are met by chance in a long key, unless their case must agree.
+    r"|(?-i:xxxx|XXXX|your|YOUR|Your|fake|FAKE|Fake|dummy|DUMMY|Dummy)"
 )
-# What people write instead of a value: a variable, a template, a tag, a call, a path, a mask.
-_REFERENCE = Pattern(
-    r"\$\{|\$\(|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
+# What stands where a value would: a variable, a template, a tag, a call, a path, a mask.
+_REFERENCE = (
+    r"(?i)\$\{|\$\(|\{\{|\{[A-Za-z_][\w.]*\}|%[({][A-Za-z_]|^%[sdrv]$|^[<\[({]|^@\w+@$|^%\w+%$"
     r"|\bprocess\.env|\bos\.environ|\bgetenv|\benv[.:(\[]|\bsecrets?\.[A-Za-z_]|\bvars?\.[A-Za-z_]|\bvault:|\bop://"
     r"|\bfile:|\bref\+|\barn:aws|^(?:~|\.{1,2})/|^/(?:home|usr|etc|var|tmp|opt|root|run|mnt|srv|app|data|dev|Users)/"
-    r"|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$",
-    re.IGNORECASE,
+    r"|^[A-Za-z]:\\|^https?://|\(\)$|^[*•·.x#_?=-]+$"
 )
-_STEMS = Pattern(
-    r"(?:my|the|some|new|old|test|db|root|admin|super|top|user|default|dev|local|bad|good|wrong|correct|plain|no)?[_.-]?"
+_STEMS = (
+    r"(?i)(?:my|the|some|new|old|test|db|root|admin|super|top|user|default|dev|local|bad|good|wrong|correct|plain|no)?[_.-]?"
     r"(?:passw(?:or)?[dt]|pass|pwd|pw|secret|token|api[_.-]?key|key|test|admin|root|user|username|guest|default|login"
     r"|postgres|mysql|mongo|redis|rabbitmq|minio|elastic|demo|dev|local|sa|foo|bar|foobar|baz|qux|none|null|nil|true|false|empty"
     r"|undefined|string|str|value|text|bytes|hello|abc|letmein|changeme|changeit|qwerty|welcome|invalid|required|optional"
     r"|base|sha|md|utf|oauth|argon|pbkdf|bcrypt|scrypt|saml|totp|bearer|basic|public|private|passphrase|credentials?|unset|unknown|todo|tbd|n/?a)"
-    r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}",
-    re.IGNORECASE,
+    r"[_.-]?(?:value|string|key|here|word)?[_.-]?[\d!@#$*.]{0,4}"
 )
-_VARIABLE = Pattern(r"\$[A-Za-z_]\w*")
-_UUID = Pattern(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_HEX = Pattern(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
-_LETTER_RUNS = Pattern(r"[a-z]{2,}")
-_DOTTED = Pattern(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
-_CALL = Pattern(r"[A-Za-z_][\w.:]{2,}[(\[]")
-_CAMEL = Pattern(r"[A-Za-z][a-z]*(?:[A-Z][a-z]+)*[0-9]?")
+_VARIABLE = re.compile(r"\$[A-Za-z_]\w*")
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_HEX = re.compile(r"(?:0x)?[0-9a-f]+|(?:0x)?[0-9A-F]+")
+_LETTER_RUNS = re.compile(r"[a-z]{2,}")
+_DOTTED = re.compile(r"[A-Za-z_]\w*(?:(?:\.|::|->|\?\.)[A-Za-z_]\w*)+")
+_CALL = re.compile(r"[A-Za-z_][\w.:]{2,}[(\[]")
+_CAMEL = re.compile(r"[A-Za-z][a-z]*(?:[A-Z][a-z]+)*[0-9]?")
 _SEPARATORS = "-_./:"
 
 
 def placeholder(value: str) -> bool:
     """Whether the value stands for a secret without being one: filler, a variable, a template, a mask."""
-    if _FILLERS.search(value) or _REFERENCE.search(value):
+    if re.search(_FILLERS, value) or re.search(_REFERENCE, value):
         return True
     if _VARIABLE.fullmatch(value) and not (_mixed(value) and turns(value) >= 3):
         return True
@@ -140,7 +124,7 @@ def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
     """For values assigned to a key, a token or a secret. `firm`: quoted, or a line of an environment file;
     `uuid`: even a UUID would grant access here."""
     size = len(value)
-    if size < 8 or placeholder(value) or _STEMS.fullmatch(value) or _member(value):
+    if size < 8 or placeholder(value) or re.fullmatch(_STEMS, value) or _member(value):
         return False
     if _UUID.fullmatch(value):
         return firm and uuid
@@ -157,9 +141,9 @@ def assigned_key(value: str, *, firm: bool, uuid: bool = False) -> bool:
 
 
 def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
-    """For values assigned to a password. `alone`: nothing follows on the line. People's passwords are short and partly
-    words, so the evidence against one is that it looks like code or a name."""
-    if len(value) < 5 or placeholder(value) or _STEMS.fullmatch(value) or _member(value):
+    """For what is assigned to a password. `alone`: nothing follows on the line. People's passwords are short
+    and half words, so what speaks against one is the look of code or of a name."""
+    if len(value) < 5 or placeholder(value) or re.fullmatch(_STEMS, value) or _member(value):
         return False
     if 2 * sum(c.isascii() for c in value) <= len(value):  # a word of a script without spaces, not a password
         return False
@@ -189,5 +173,7 @@ def assigned_password(value: str, *, firm: bool, alone: bool) -> bool:
 
 
 def url_password(user: str, value: str) -> bool:
-    """For the password in a URL: anything except placeholders, templates and common defaults."""
-    return not (placeholder(value) or value == user or _STEMS.fullmatch(value) or (value.isdigit() and len(value) < 6))
+    """For the password in a URL: everything but placeholders, templates and what every program ships with."""
+    return not (
+        placeholder(value) or value == user or re.fullmatch(_STEMS, value) or (value.isdigit() and len(value) < 6)
+    )

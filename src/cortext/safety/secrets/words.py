@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 
 from cortext.safety.secrets import shapes
 
@@ -37,46 +36,42 @@ _HARMLESS = _endings(
     "foreign partition sort row dedup idempotency etag ssh_host anon site tracking preview cancel cancellation request "
     "change update verification publickey"
 )
-# Where an unquoted value ends: before code, before the next value, before closing punctuation. A password may contain
-# any of these characters, so there only what follows them decides.
-_KEY_ENDS = shapes.Pattern(r"[,;&)}\](\[{|]|\.$|\*\*")
-_PASSWORD_ENDS = shapes.Pattern(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
-_FLAG = shapes.Pattern(r"[\s\"'(]--?[\w-]*$")
-# Kinds of tokens that grant access even if they look like ids.
+# Where a value without quotes ends: before code, before the next value, before what closes the sentence. A
+# password may hold any of these signs, so there only what comes after them tells.
+_KEY_ENDS = re.compile(r"[,;&)}\](\[{|]|\.$|\*\*")
+_PASSWORD_ENDS = re.compile(r"[&;,](?=[\w.\x20-]{1,40}[=:])|[,;)}\]|]+$|\.$|\*\*$")
+_FLAG = re.compile(r"[\s\"'(]--?[\w-]*$")
+# Tokens that open doors even where they look like ids.
 _GRANTS = _endings("access auth api refresh bot deploy personal private secret session login user")
 
 
-@cache
-def _pattern() -> re.Pattern[str]:
-    return re.compile(
-        r"""
-        (?P<word> passw(?:or)?[dt]e? | passphrase | passcode | pass(?![a-z]) | pwd | pw(?![a-z]) | kennwort
-          | пароль | 密[码碼] | パスワード
-          | secret (?:[_\-.\x20]? (?:access[_\-.\x20]?)? key)? (?:[_-]?base)?
-          | token | key | bearer | credentials? )
-        (?: [_\-]? (?:value|string|plain|raw|prod(?:uction)?|stag(?:e|ing)|dev|live|test|old|new|[0-9]{1,2})
-           (?![a-z]) )?
-        (?: \\{0,3} ["'`] \]? | \*\* ){0,2}+
-        [\x20\t]{0,8}+
-        (?: \( [^()\n]{0,30} \) [\x20\t]{0,4}+ | \[ [^\]\n]{0,30} \] [\x20\t]{0,4}+ )?
-        (?P<link>
-            : [\x20\t]{0,4}+ [A-Za-z_][\w.]{0,20} (?: [\[<][\w\x20|]{1,20}[\]>] )?
-              (?:[\x20\t]?\|[\x20\t]?None)? [\x20\t]{0,4}+ = (?!=)
-          | := | => | -> | ={1,3} | != | : (?:\*\*)? | ： | ＝
-          | ,? \s{1,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
-          | (?<=["'`]) , (?=[\x20\t]{0,4}\\{0,3}["'`])
-          | (?:is|was|are|ist|lautet|est|es|to|used|as)
-            (?: [\x20\t]{1,4}+ (?:now|still|currently|set[\x20]to|just|jetzt) )? (?: : | (?=[\x20\t]) )
-          | (?<=[\x20\t]) (?=["'`A-Za-z0-9!#$%&*+/=?@^_~.-])
-          | > | \( (?=\\{0,3}["'`])
-        )
-        \s{0,8}+
-        (?: (?:bearer|token|basic|apikey|key) [\x20]{1,4}+ )?
-        (?: [rbuf] (?=\\{0,3}["'`]) )? (?P<escape> \\{0,3} ) (?P<quote> ["'`] | \*\*(?!\*) )?
-        (?P<value> [^\s"'`<>\\]{4,2048}+ )
-        """,
-        re.IGNORECASE | re.VERBOSE,
+# Compiled at the first such word: most texts hold none.
+_ANNOUNCED = r"""(?ix)
+    (?P<word> passw(?:or)?[dt]e? | passphrase | passcode | pass(?![a-z]) | pwd | pw(?![a-z]) | kennwort
+      | пароль | 密[码碼] | パスワード
+      | secret (?:[_\-.\x20]? (?:access[_\-.\x20]?)? key)? (?:[_-]?base)?
+      | token | key | bearer | credentials? )
+    (?: [_\-]? (?:value|string|plain|raw|prod(?:uction)?|stag(?:e|ing)|dev|live|test|old|new|[0-9]{1,2})
+       (?![a-z]) )?
+    (?: \\{0,3} ["'`] \]? | \*\* ){0,2}+
+    [\x20\t]{0,8}+
+    (?: \( [^()\n]{0,30} \) [\x20\t]{0,4}+ | \[ [^\]\n]{0,30} \] [\x20\t]{0,4}+ )?
+    (?P<link>
+        : [\x20\t]{0,4}+ [A-Za-z_][\w.]{0,20} (?: [\[<][\w\x20|]{1,20}[\]>] )?
+          (?:[\x20\t]?\|[\x20\t]?None)? [\x20\t]{0,4}+ = (?!=)
+      | := | => | -> | ={1,3} | != | : (?:\*\*)? | ： | ＝
+      | ,? \s{1,20}+ \\{0,3} ["']? value \\{0,3} ["']? \s{0,4}+ [:=]
+      | (?<=["'`]) , (?=[\x20\t]{0,4}\\{0,3}["'`])
+      | (?:is|was|are|ist|lautet|est|es|to|used|as)
+        (?: [\x20\t]{1,4}+ (?:now|still|currently|set[\x20]to|just|jetzt) )? (?: : | (?=[\x20\t]) )
+      | (?<=[\x20\t]) (?=["'`A-Za-z0-9!#$%&*+/=?@^_~.-])
+      | > | \( (?=\\{0,3}["'`])
     )
+    \s{0,8}+
+    (?: (?:bearer|token|basic|apikey|key) [\x20]{1,4}+ )?
+    (?: [rbuf] (?=\\{0,3}["'`]) )? (?P<escape> \\{0,3} ) (?P<quote> ["'`] | \*\*(?!\*) )?
+    (?P<value> [^\s"'`<>\\]{4,2048}+ )
+    """
 
 
 def announces(name: str) -> bool:
@@ -117,7 +112,7 @@ def _look(text: str, low: str, offset: int, word: str) -> tuple[str, int, int]:
         return _NOTHING
     if word == "key" and not owner.endswith(_KEY_OF) and not (before[-1:] == "_" and before[-2:-1].isupper()):
         return _NOTHING
-    match = _pattern().match(text, offset)
+    match = re.compile(_ANNOUNCED).match(text, offset)
     if match is None or (before[-1:] == ":" and match["link"] == ":"):  # a name such as arn:…:secret:…
         return _NOTHING
     if match["word"].lower() in ("pass", "pw") and not _is_name(text, match, before):

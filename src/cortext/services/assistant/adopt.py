@@ -13,6 +13,7 @@ from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.session import Change, Session
 from cortext.services.library.stores import Found
 from cortext.store.base import Store
+from cortext.store.capabilities import Compacts
 
 PREFIX = "cont_"
 FROM = "continued_from"  # in the copy's metadata
@@ -21,7 +22,7 @@ _KEPT = 40  # messages that stay in the working file: the model sees the summary
 
 def adopt(store: Store, found: Found) -> str:
     """The id of the chat that continues this session; made where it is not there yet."""
-    from cortext.services.text.titles import title  # costs 40 ms, and is seldom wanted
+    from cortext.services.text.titles import title
 
     source = found.session
     talk = [_words(message) for message in thread(found.place.store.read(source.id)) if _is_talk(message)]
@@ -77,9 +78,8 @@ def _words(message: Message) -> Message:
 
 def _shorten(store: Store, source: Session, session_id: str, talk: list[Message]) -> None:
     """Let the older messages leave the working file, behind a summary that covers them."""
-    compact = getattr(store, "compact", None)
     going = len(talk) - _KEPT
-    if going <= 0 or compact is None:
+    if going <= 0 or not isinstance(store, Compacts):
         return
     from cortext.services.text.summarise import summarise
 
@@ -87,4 +87,4 @@ def _shorten(store: Store, source: Session, session_id: str, talk: list[Message]
     of_text = summarise([replace(message, seq=place) for place, message in enumerate(talk[:going])])
     summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
     store.update(session_id, Change(summary=summary, summary_covers=going, summary_by="text"))
-    compact(session_id, going)
+    store.compact(session_id, going)

@@ -7,11 +7,12 @@ rewritten: a vector of another model stays, and the newest of a message counts.
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.store.base import Store
+from cortext.store.capabilities import Annotates, EmbedsSummaries
 
 EMBEDDING = "embedding"
 BATCH = 512  # messages that are embedded and stored at once
@@ -35,19 +36,16 @@ def is_embedded(message: Message) -> bool:
 def records(embedder: Embedder, messages: Sequence[Message]) -> list[dict[str, object]]:
     """The lines that hold the vectors of these messages: bytes from -127 to 127, and what one of them stands for."""
     return [
-        {"type": EMBEDDING, "message_id": message.id, **packed}
-        for message, packed in zip(messages, pack(embedder, [message.text for message in messages]), strict=True)
+        {"type": EMBEDDING, "message_id": message.id, **vector}
+        for message, vector in zip(messages, packed(embedder, [message.text for message in messages]), strict=True)
     ]
 
 
-def pack(embedder: Embedder, texts: Sequence[str]) -> Iterator[dict[str, object]]:
+def packed(embedder: Embedder, texts: Sequence[str]) -> Iterator[dict[str, object]]:
     """The vectors of these texts as they are stored."""
-    import numpy as np
+    from cortext.index.search.vectors import pack
 
-    found = embedder.embed([text[:LONGEST] for text in texts])
-    scales = np.abs(found).max(axis=1) / 127
-    whole = np.rint(found / np.where(scales > 0, scales, 1)[:, None]).astype(np.int8)
-    for row, scale in zip(whole, scales, strict=True):
+    for row, scale in zip(*pack(embedder.embed([text[:LONGEST] for text in texts])), strict=True):
         yield {
             "model": embedder.name,
             "dimensions": len(row),
@@ -56,17 +54,9 @@ def pack(embedder: Embedder, texts: Sequence[str]) -> Iterator[dict[str, object]
         }
 
 
-def unpack(record: dict[str, Any]) -> Any:
-    """The vector of such a line, as a numpy array of float32."""
-    import numpy as np
-
-    return np.frombuffer(base64.b64decode(record["int8"]), np.int8).astype(np.float32) * np.float32(record["scale"])
-
-
 def lacking(store: Store, session_id: str, model: str) -> list[Message]:
     """The messages of a session that have no vector of this model."""
-    capable: Any = store
-    noted: Iterable[dict[str, object]] = capable.annotations(session_id) if hasattr(store, "annotations") else ()
+    noted = store.annotations(session_id) if isinstance(store, Annotates) else ()
     there = {record.get("message_id") for record in noted if _is_of(record, model)}
     return [message for message in store.read(session_id) if is_embedded(message) and message.id not in there]
 
@@ -82,8 +72,7 @@ def embed(store: Store, session_id: str, embedder: Embedder, messages: Sequence[
 
 def embed_many(store: Store, embedder: Embedder, wanted: Mapping[str, Sequence[Message]]) -> int:
     """Store the vectors of these messages of these sessions; how many. Together, because that is faster."""
-    capable: Any = store
-    if not hasattr(store, "annotate"):
+    if not isinstance(store, Annotates):
         return 0
     everything = [(session_id, message) for session_id, messages in wanted.items() for message in messages]
     for start in range(0, len(everything), BATCH):
@@ -92,7 +81,7 @@ def embed_many(store: Store, embedder: Embedder, wanted: Mapping[str, Sequence[M
         for (session_id, _), record in zip(lot, records(embedder, [message for _, message in lot]), strict=True):
             by_session.setdefault(session_id, []).append(record)
         for session_id, lines in by_session.items():
-            capable.annotate(session_id, *lines)
+            store.annotate(session_id, *lines)
     return len(everything)
 
 
@@ -104,11 +93,10 @@ def backfill(store: Store, session_id: str, embedder: Embedder) -> int:
 
 def embed_summary(store: Store, session_id: str, embedder: Embedder) -> int:
     """Store the vector of the summary where it has none of this model; whether it did."""
-    capable: Any = store
     summary = store.peek(session_id).summary
-    if not summary or not hasattr(store, "embed_summary"):
+    if not summary or not isinstance(store, EmbedsSummaries):
         return 0
-    there = capable.summary_embedding(session_id)
+    there = store.summary_embedding(session_id)
     if there is not None and there.get("model") == embedder.name:
         return 0
-    return int(capable.embed_summary(session_id, summary, next(pack(embedder, [summary]))))
+    return int(store.embed_summary(session_id, summary, next(packed(embedder, [summary]))))

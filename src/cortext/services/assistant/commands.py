@@ -8,11 +8,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from cortext.errors import CortextError, NoModel, NotFound
+from cortext.errors import CortextError, NoModel, NotFound, UsageError
 from cortext.model import clock
 from cortext.model.session import Change
 from cortext.model.status import shown
@@ -24,35 +23,14 @@ from cortext.services.assistant.turn import Assistant
 from cortext.services.library.export import as_markdown, masked
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import scrubbed
+from cortext.services.library.search import Match
 from cortext.services.talk.context import size
+from cortext.services.talk.slash import Choice, Command, CommandTable
 from cortext.services.text.digest import clip
 from cortext.store.assistant import FACT
 
-if TYPE_CHECKING:
-    from cortext.services.library.search import Match
-
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
 TOUCHABLE = 10  # buttons under a list
-
-HELP = (
-    ("new", "", "start a new session"),
-    ("resume", "ID", "continue one, of any tool: its row in /sessions, its id, or words"),
-    ("sessions", "[all]", "list the sessions, the last active first"),
-    ("session", "", "show the current session"),
-    ("retry", "", "ask again for an answer that did not come"),
-    ("continue", "", "go on with an answer that was cut"),
-    ("search", "WORDS", "find what was said, in any session of any tool"),
-    ("title", "[WORDS]", "name this session"),
-    ("context", "", "what the model sees, and how large it is"),
-    ("compact", "", "sum up the older messages and move them out of the model's sight"),
-    ("memory", "[WORDS]", "what is remembered"),
-    ("remember", "[KIND:] WORDS", f"keep it for all sessions ({', '.join(KINDS)})"),
-    ("forget", "ID", "forget it"),
-    ("export", "", "this session as a document, secrets masked"),
-    ("delete", "[ID]", "move a session to the trash"),
-    ("restore", "[ID]", "undo that"),
-    ("help", "", "this list"),
-)
 
 
 class Hit(msgspec.Struct):
@@ -97,34 +75,31 @@ class Commands:
         self._sessions, self._store = assistant.sessions, assistant.store
 
     def run(self, chat: str, words: str, *, seed: str = "") -> Answer:
-        """Do what `/name rest` says. Errors are the caller's to show; an unknown name is NotFound."""
-        name, rest = [*words.strip().lstrip("/").split(None, 1), "", ""][:2]
-        name = name.lower()
-        if name.startswith("resume_"):  # a messenger makes a link of it
-            name, rest = "resume", name.removeprefix("resume_")
-        if name not in (entry[0] for entry in HELP):
-            known = ", ".join(f"/{entry[0]}" for entry in HELP)
-            raise NotFound(f"there is no command /{name}", kept="nothing was sent", hint=known)
-        if name in ("retry", "continue"):  # a turn: the face has to ask the model
-            raise NotFound(f"/{name} takes no arguments", kept="nothing was sent", hint=f"send /{name} alone")
-        command: Callable[..., Answer] = getattr(self, f"do_{name}")
-        return command(chat, rest, seed) if name == "new" else command(chat, rest)
+        """Do what `/name rest` says. Errors are the caller's to show; an unknown name is a UsageError."""
+        link, _, rest = words.strip().partition("_")
+        if link.lower() == "/resume":  # a messenger makes a link of it
+            words = f"{link} {rest}"
+        command, rest = COMMANDS.find(words)
+        return self.do_new(chat, rest, seed) if command.name == "new" else command.run(self, chat, rest)
 
-    def complete(self, words: str) -> list[tuple[str, str]]:
-        """What may stand in place of the last word: commands, then ids of sessions, each with a word about it."""
-        name, space, rest = words.partition(" ")
-        if not space:
-            known = [(f"/{command} " if given else f"/{command}", about) for command, given, about in HELP]
-            return [entry for entry in known if entry[0].startswith(name)]
-        if name not in ("/resume", "/delete") or " " in rest:
+    def complete(self, text: str) -> list[Choice]:
+        """What Tab offers: commands, and ids of sessions, each with a word about it."""
+        return COMMANDS.complete(text, self._ids)
+
+    def _ids(self, name: str, beginning: str) -> list[Choice]:
+        if name not in ("resume", "delete") or " " in beginning:
             return []
-        own = name == "/delete"
-        rows = self._sessions.rows(0) if own else self._sessions.listing().rows()
-        return [(row.id, _about(row)) for row in rows if row.id.startswith(rest.lower())][:200]
+        rows = self._sessions.rows(0) if name == "delete" else self._sessions.listing().rows()
+        there = [row for row in rows if row.id.startswith(beginning.lower())]
+        return [Choice(row.id, len(beginning), _about(row)) for row in there[:200]]
+
+    def do_turn(self, chat: str, rest: str) -> Answer:
+        """`/retry` and `/continue` are turns: the face asks the model, where they stand alone."""
+        raise UsageError("/retry and /continue take no arguments", kept="nothing was sent", hint="send it alone")
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
-    def do_new(self, chat: str, rest: str, seed: str) -> Answer:
+    def do_new(self, chat: str, rest: str, seed: str = "") -> Answer:
         """`/new [TITLE]`."""
         session = self._sessions.start(chat, seed=seed)
         if rest:
@@ -308,7 +283,7 @@ class Commands:
 
     def do_help(self, chat: str, rest: str) -> Answer:
         """`/help`."""
-        return Answer("\n".join(f"/{name} {given}".rstrip() + f" – {about}" for name, given, about in HELP))
+        return Answer("\n".join(f"{typed} – {about}" for typed, about in COMMANDS.help()))
 
     def _current(self, chat: str) -> str:
         session_id = self._sessions.active(chat)
@@ -319,3 +294,28 @@ class Commands:
 
 def _about(row: Row) -> str:
     return clip(mask(headline(row.summary) or row.title).text, 100)
+
+
+COMMANDS = CommandTable[Callable[[Commands, str, str], Answer]](
+    (
+        Command("new", "", "start a new session", Commands.do_new),
+        Command(
+            "resume", "ID", "continue one, of any tool: its row in /sessions, its id, or words", Commands.do_resume
+        ),
+        Command("sessions", "[all]", "list the sessions, the last active first", Commands.do_sessions),
+        Command("session", "", "show the current session", Commands.do_session),
+        Command("retry", "", "ask again for an answer that did not come", Commands.do_turn),
+        Command("continue", "", "go on with an answer that was cut", Commands.do_turn),
+        Command("search", "WORDS", "find what was said, in any session of any tool", Commands.do_search),
+        Command("title", "[WORDS]", "name this session", Commands.do_title),
+        Command("context", "", "what the model sees, and how large it is", Commands.do_context),
+        Command("compact", "", "sum up the older messages and move them out of the model's sight", Commands.do_compact),
+        Command("memory", "[WORDS]", "what is remembered", Commands.do_memory),
+        Command("remember", "[KIND:] WORDS", f"keep it for all sessions ({', '.join(KINDS)})", Commands.do_remember),
+        Command("forget", "ID", "forget it", Commands.do_forget),
+        Command("export", "", "this session as a document, secrets masked", Commands.do_export),
+        Command("delete", "[ID]", "move a session to the trash", Commands.do_delete),
+        Command("restore", "[ID]", "undo that", Commands.do_restore),
+        Command("help", "", "this list", Commands.do_help),
+    )
+)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cortext.model import clock, tokens
 from cortext.model.message import Message
@@ -18,6 +18,7 @@ from cortext.safety import framing
 from cortext.services.assistant.memory import Memory
 from cortext.services.talk.context import View
 from cortext.store.base import Store
+from cortext.store.capabilities import KeepsWorking
 
 PROMPTS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "prompts")
 REPLY = 8_000  # tokens of the model's window that are left for the answer and the tools
@@ -52,9 +53,7 @@ def prompt(name: str) -> str:
 
 def working(store: Store, session_id: str) -> Iterable[Message]:
     """The messages that are not archived; all of them, where a store does not tell them apart."""
-    capable: Any = store
-    found: Iterable[Message] = capable.working(session_id) if hasattr(store, "working") else store.read(session_id)
-    return found
+    return store.working(session_id) if isinstance(store, KeepsWorking) else store.read(session_id)
 
 
 class ContextBuilder:

@@ -23,6 +23,7 @@ from cortext.services.library.resolve import Resolver, resolve_trashed
 from cortext.services.library.stores import NamedStore
 from cortext.store.assistant import Chats
 from cortext.store.base import Store, Trashed
+from cortext.store.capabilities import Annotates
 
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
@@ -111,6 +112,11 @@ class ChatSessions:
             session = self.store.update(session_id, Change(status=ACTIVE, force=session.status == COMPLETED))
         self.chats.activate(chat, session_id)
         return Resumed(session, copied_from)
+
+    def annotate(self, session_id: str, record: dict[str, object]) -> None:
+        """Keep a record about a message of a session, where the store keeps such records."""
+        if isinstance(self.store, Annotates):
+            self.store.annotate(session_id, record)
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -18,6 +18,7 @@ from cortext.model.session import BY_OTHER, Change, Session
 from cortext.safety.framing import disarmed, fence, field
 from cortext.services.assistant.context import prompt, working
 from cortext.store.base import Store
+from cortext.store.capabilities import Compacts
 
 HEADINGS = (
     "Goal",
@@ -49,7 +50,7 @@ class Summary(NamedTuple):
 
 def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
     """The summary as it should be now; None where the one that is there covers everything. Nothing is stored."""
-    from cortext.services.text.summarise import summarise  # with its patterns, 40 ms that a start need not wait for
+    from cortext.services.text.summarise import summarise
 
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:
@@ -85,15 +86,13 @@ def store_summary(store: Store, session: Session, summary: Summary) -> bool:
 def compact_chat(store: Store, session: Session, keep: int) -> int:
     """Move what the summary covers out of the working file, but the newest `keep` messages; how many moved."""
     messages = list(working(store, session.id))
-    compact = getattr(store, "compact", None)
-    if compact is None or len(messages) <= keep:
+    if not isinstance(store, Compacts) or len(messages) <= keep:
         return 0
     border = len(messages) - keep
     # A question stays with its answer, a tool's call with its result: the file begins with the user's words.
     while border > 0 and (messages[border].role != USER or messages[border].seq > session.summary_covers):
         border -= 1
-    moved: int = compact(session.id, messages[border].seq) if border else 0
-    return moved
+    return store.compact(session.id, messages[border].seq) if border else 0
 
 
 def headline(summary: str) -> str:

@@ -7,6 +7,7 @@ twice.
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Callable
 from typing import Protocol
@@ -14,7 +15,7 @@ from typing import Protocol
 import msgspec
 
 from cortext.errors import CortextError, DamagedData, ModelError, NoModel, SessionBusy, SessionNotFound
-from cortext.index.chores import EMBED, SUMMARISE, Due
+from cortext.index.background_jobs import EMBED, SUMMARISE, Due
 from cortext.io import locks
 from cortext.llm.base import Model
 from cortext.model import clock, tokens
@@ -42,14 +43,44 @@ class Lists(Protocol):
         """Take in what changed."""
 
 
-class ToDo(Protocol):
-    """What is to be looked at (index.chores, or chat_chores on a server)."""
+class Jobs(Protocol):
+    """The work that is left: index.background_jobs, or ServerJobs."""
 
     def due(self, chore: str) -> list[Due]:
         """The sessions that changed since this chore was found done, the oldest first."""
 
     def settled(self, chore: str, session: Due) -> None:
         """Nothing is left to do, as long as it stays as it was when it was looked at."""
+
+
+class ServerMarks(Protocol):
+    """What a server knows of the work that is left (see store.postgres.chores)."""
+
+    def due(self, chore: str) -> list[tuple[str, int, str]]:
+        """Ids of sessions, the end of their log, their last activity: those that wait longest."""
+
+    def settled(self, chore: str, session_id: str, end: int) -> None:
+        """Nothing is left to do up to this end of the log."""
+
+
+class ServerJobs:
+    """The jobs where the sessions are on a server, which keeps an index of them; any number of workers may ask."""
+
+    def __init__(self, marks: ServerMarks) -> None:
+        self._marks = marks
+
+    def refresh(self) -> None:
+        """The server is always up to date."""
+
+    def due(self, chore: str) -> list[Due]:
+        """Sessions that went on since this chore was found done, in no order: many workers ask, and begin apart."""
+        found = [Due(session_id, str(end), last_active) for session_id, end, last_active in self._marks.due(chore)]
+        random.shuffle(found)
+        return found
+
+    def settled(self, chore: str, session: Due) -> None:
+        """Nothing is left to do, as long as the session does not go on."""
+        self._marks.settled(chore, session.id, int(session.signs))
 
 
 class Pass(msgspec.Struct):
@@ -70,7 +101,7 @@ class ChatWorker:
         self,
         store: Store,
         listing: Lists,
-        chores: ToDo,
+        jobs: Jobs,
         *,
         embedder: Callable[[], Embedder],
         models: Models,
@@ -81,7 +112,7 @@ class ChatWorker:
         at_once: int = 20,
         claims: Claims | None = None,
     ) -> None:
-        self.store, self._listing, self._chores = store, listing, chores
+        self.store, self._listing, self._jobs = store, listing, jobs
         self._embedder, self._models, self._lock = embedder, models, lock
         self._idle, self._large, self._keep, self._at_once = idle_minutes * 60, compact_tokens, keep_messages, at_once
         self._claims = claims  # where workers of many hosts look after the same sessions
@@ -115,7 +146,7 @@ class ChatWorker:
 
     def _embed(self, done: Pass) -> None:
         waiting: dict[str, list[Message]] = {}
-        due = self._chores.due(EMBED)
+        due = self._jobs.due(EMBED)
         for place, session in enumerate(due):
             self._tell("Vectors", place, len(due))
             if not self._claimed(session.id):
@@ -133,7 +164,7 @@ class ChatWorker:
             else:
                 self._let_go(session.id)
             if not missing and not made:  # else it changes now: the next pass makes sure that nothing is missing
-                self._chores.settled(EMBED, session)
+                self._jobs.settled(EMBED, session)
             if sum(map(len, waiting.values())) >= BATCH:
                 self._embed_lot(waiting, done)
         self._embed_lot(waiting, done)
@@ -163,7 +194,7 @@ class ChatWorker:
         waiting.clear()
 
     def _summarise(self, done: Pass, now: float) -> None:
-        due = self._chores.due(SUMMARISE)
+        due = self._jobs.due(SUMMARISE)
         quiet = clock.from_epoch(now - self._idle)
         for place, session in enumerate(due):
             self._tell("Summaries", place, len(due))
@@ -203,7 +234,7 @@ class ChatWorker:
             done.compacted.append(due.id)
             changed = True
         if not changed:
-            self._chores.settled(SUMMARISE, due)
+            self._jobs.settled(SUMMARISE, due)
 
     def _renew_claimed(self, session: Session, last: int) -> bool | None:
         """Sum the session up; None where a worker elsewhere does, or did a moment ago."""

@@ -6,6 +6,7 @@ the session's lock it reads what is new in the transcript and appends what the s
 
 from __future__ import annotations
 
+import hashlib
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,12 +28,12 @@ from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
 from cortext.services.text.masking import Kept, mask_message, mask_struct
 from cortext.store.base import Store
+from cortext.store.files.layout_paths import NATIVE, native_copy
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
 
 BATCH_MESSAGES = 2_000
 BATCH_BYTES = 8 << 20
 KNOWN_TAIL = 400
-COPY_NAME = "native"
 UNREAD = "unread"  # transcripts that gave no session, as the tools wrote them
 OWN_COMMANDS = ("/workspace.", "$workspace-")
 
@@ -55,7 +56,6 @@ def session_id_for(tool: str, key: str) -> str:
     plain = f"{tool}-{key}"
     if is_id(plain):
         return plain
-    import hashlib
 
     mark = hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:10]
     return f"{tool}-{slug(key, 60) or 'session'}-{mark}"
@@ -91,13 +91,8 @@ class Capture:
         if self._entries is not None:
             self.remember_all()
 
-    def store_at(self, root: str) -> Store | None:
-        """The store in this folder, if it is one that we know."""
-        place = self._places.get(root)
-        return place.store if place else None
-
     def place_at(self, root: str) -> NamedStore | None:
-        """The same, with its name."""
+        """The store in this folder, if it is one that we know."""
         return self._places.get(root)
 
     def is_own(self, entry: Entry) -> bool:
@@ -124,9 +119,9 @@ class Capture:
 
     def _until(self, before: Entry) -> str:
         """The time of the newest word of a transcript that was taken in where it belonged before."""
-        store = self.store_at(before.root)
+        place = self.place_at(before.root)
         try:
-            messages = store.tail(before.session_id, KNOWN_TAIL) if store else []
+            messages = place.store.tail(before.session_id, KNOWN_TAIL) if place else []
         except CortextError:
             messages = []
         newest = max([before.since, *(message.timestamp for message in messages)])
@@ -161,14 +156,14 @@ class Capture:
             return UNCHANGED
         known = self._entry(transcript.tool, transcript.key)
         entry = known or self._entry_by_origin(transcript)
-        store = self.store_at(entry.root) if entry else None
-        if entry is None or store is None:
-            entry, store = self._home_entry(transcript), self.home.store
+        place = self.place_at(entry.root) if entry else None
+        if entry is None or place is None:
+            entry, place = self._home_entry(transcript), self.home
         if self._keep_unmasked and entry.root != self.home.root:
             aside = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
             self._take(tool, transcript, self.catalogue.get(*aside[:2]) or aside, self.home.store)
         # The first words after a conversation was handed to a tool show that it goes on there.
-        return self._take(tool, transcript, entry, store, wake=known is not None and known.fresh)
+        return self._take(tool, transcript, entry, place.store, wake=known is not None and known.fresh)
 
     def _take(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
@@ -286,7 +281,7 @@ class Capture:
         own = (session.origin.tool, session.origin.session_id) == (transcript.tool, transcript.key)
         if entry.root == self.home.root and own:  # not one that we wrote ourselves, beside it
             try:
-                tool.copy(transcript, copy_path(session))
+                tool.copy(transcript, native_copy(session.path))
             except (CortextError, OSError) as error:
                 failure = error
         yield
@@ -313,7 +308,7 @@ class Capture:
         folder = os.path.join(self.home.root, UNREAD, session_id_for(transcript.tool, transcript.key))
         try:
             newfiles.ensure_folder(folder, None)
-            tool.copy(transcript, os.path.join(folder, COPY_NAME))
+            tool.copy(transcript, os.path.join(folder, NATIVE))
         except (CortextError, OSError):
             pass  # what went wrong with the transcript itself is told
 
@@ -361,11 +356,6 @@ def new_session(entry: Entry, transcript: Transcript, about: About, first: Seque
 def done_entry(entry: Entry, transcript: Transcript, reading: TranscriptReading) -> Entry:
     """What the catalogue is to say once a reading is stored; `entry.last` is set by who stored it."""
     return entry._replace(size=transcript.size, changed=transcript.changed, cursor=reading.cursor)
-
-
-def copy_path(session: Session) -> str:
-    """Where the tool's own form of a captured session is kept."""
-    return os.path.join(session.path, ".session", COPY_NAME)
 
 
 class _Fresh:

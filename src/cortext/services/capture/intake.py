@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from cortext.errors import CortextError, SessionExists
 from cortext.index.catalogue import Entry
 from cortext.model.message import Message
-from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import (
     Capture,
     Captured,
-    ToolReport,
     batches_of,
     calls_in,
     changes_of,
@@ -29,7 +27,7 @@ from cortext.services.capture.capture import (
     newest_of,
     title_of,
 )
-from cortext.store.base import Bulk
+from cortext.store.capabilities import Bulk, Bulks
 from cortext.tools.base import Transcript, TranscriptSource
 
 # What is built before it is flushed and counted: more would not be quicker, and Ctrl-C forgets it.
@@ -150,13 +148,13 @@ class Intake:
 
 def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
     """Capture these transcripts, tell what became of each, and yield it then; one that fails stops nothing."""
-    store: Any = capture.home.store
-    bulk: Bulk | None = store.bulk() if hasattr(store, "bulk") else None
-    if bulk is None:
+    store = capture.home.store
+    if not isinstance(store, Bulks):
         for tool, transcript in work:
             tell(tool, transcript, tried(capture, tool, transcript))
             yield transcript
         return
+    bulk = store.bulk()
     intake = Intake(capture, bulk)
     try:
         for tool, transcript in work:
@@ -176,29 +174,6 @@ def outcomes(capture: Capture, work: Work, tell: Tell) -> Iterator[Transcript]:
         bulk.close()
 
 
-def _side_by_side(
-    capture: Capture, work: Sequence[tuple[TranscriptSource, Transcript]], tell: Tell
-) -> Iterator[Transcript]:
-    """The same, by several processes for what is new where there is much of it."""
-    if hasattr(capture.home.store, "bulk"):
-        from cortext.services.capture import workers as crew
-
-        new = [item for item in work if _is_new(capture, item[1])]
-        size = crew.size_of_crew(new)
-        if size > 1:
-            yield from crew.outcomes_of_crew(capture, new, size, tell)
-            taken = {id(transcript) for _, transcript in new}
-            work = [item for item in work if id(item[1]) not in taken]
-    yield from outcomes(capture, work, tell)
-
-
-def _is_new(capture: Capture, transcript: Transcript) -> bool:
-    try:
-        return capture.new_entry(transcript) is not None
-    except Exception:  # noqa: BLE001 (told when it is tried by itself)
-        return False
-
-
 def tried(capture: Capture, tool: TranscriptSource, transcript: Transcript) -> Captured | str:
     """What a capture gave, or why it gave nothing: whatever is wrong with a transcript is that transcript's alone."""
     try:
@@ -214,49 +189,3 @@ def reason_of(error: Exception) -> str:
     if isinstance(error, CortextError | OSError):
         return str(error)
     return f"it holds something unexpected ({type(error).__name__}: {error}); its file is kept as it is"
-
-
-def note_failure(reports: dict[str, ToolReport], tool: str, key: str, path: str, why: str) -> None:
-    """Tell that a transcript (or, without a key, a tool's store) could not be taken in, now and until it is."""
-    report = reports.setdefault(tool, ToolReport(tool=tool))
-    report.failed.append(f"{path}: {uncaptured.without_path(why, path)}" if path else why)
-    uncaptured.failed(tool, key, path, why)
-
-
-def capture_all(capture: Capture, work: Work, reports: dict[str, ToolReport]) -> Generator[Transcript, None, None]:
-    """Capture these transcripts, yielding each when it is done; one that fails stops nothing."""
-    changed: list[tuple[TranscriptSource, Transcript]] = []
-    marked = {(mark.tool, mark.key) for mark in uncaptured.marks()}
-    for tool, transcript in work:
-        report = reports.setdefault(tool.name, ToolReport(tool=tool.name))
-        report.transcripts += 1
-        try:
-            unchanged = capture.unchanged(transcript)
-        except Exception as error:  # noqa: BLE001 (its name is odd: the others must not suffer)
-            note_failure(reports, tool.name, transcript.key, transcript.path, reason_of(error))
-            continue
-        if unchanged:
-            if (tool.name, transcript.key) in marked:  # a hook failed, and somebody else has captured it since
-                uncaptured.done(tool.name, [transcript.key])
-            report.unchanged += 1
-            yield transcript
-        else:
-            changed.append((tool, transcript))
-    taken: dict[str, list[str]] = {}
-
-    def tell(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
-        if not isinstance(outcome, Captured):
-            note_failure(reports, tool.name, transcript.key, transcript.path, outcome)
-            return
-        reports[tool.name].add(outcome)
-        if outcome.counts.damaged and not outcome.session_id:  # nothing but damage: there is no session of it
-            kinds = ", ".join(f"{kind} × {count}" for kind, count in sorted(outcome.counts.damaged.items()))
-            uncaptured.failed(tool.name, transcript.key, transcript.path, f"nothing in it could be read ({kinds})")
-        else:
-            taken.setdefault(tool.name, []).append(transcript.key)
-
-    try:
-        yield from _side_by_side(capture, changed, tell)
-    finally:
-        for name, report in reports.items():
-            uncaptured.done(name, [*taken.get(name, ()), *(() if report.failed else ("",))])

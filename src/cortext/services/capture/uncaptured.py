@@ -7,12 +7,16 @@ A mark goes when the same transcript is captured. Nothing that is written here m
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterable
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.safety.secrets.masking import mask
 
 LONGEST = 400  # characters of a reason
 MOST = 500  # marks that are kept: very many transcripts that fail have one cause
@@ -34,16 +38,14 @@ class Mark:
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "uncaptured")
+    return os.path.join(folders.state(), "uncaptured")
 
 
 def _news() -> str:
-    return os.path.join(config.state_folder(), "hook-failed")
+    return os.path.join(folders.state(), "hook-failed")
 
 
 def _path(tool: str, key: str) -> str:
-    import hashlib
-
     digest = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:24]
     return os.path.join(_folder(), f"{digest}.json")
 
@@ -58,11 +60,6 @@ def without_path(why: str, path: str) -> str:
 
 def failed(tool: str, key: str, path: str, why: str, *, hook: bool = False) -> None:
     """Leave a mark; one that is there keeps its time. `hook` has the next command tell of it, once."""
-    import json
-
-    from cortext.model import clock
-    from cortext.safety.secrets.masking import mask
-
     try:
         file = _path(tool, key)
         before = _read(file)
@@ -123,8 +120,6 @@ def _forget(path: str) -> None:
 
 
 def _read(path: str) -> Mark | None:
-    import json
-
     try:
         fields = json.loads(fsio.read_file(path, 1 << 16))
         return Mark(*(str(fields[name]) for name in ("tool", "key", "path", "since", "why")))

@@ -1,206 +1,140 @@
-"""Several processes that take in new transcripts side by side: most of an import is work for a processor.
+"""New transcripts imported by several processes: most of an import is work for a processor.
 
-Each takes the next transcript when it has time, builds sessions and publishes them by the lot (`intake`), and tells us
-what became of them. They are forks, so that they begin at once; each opens the catalogue anew, and touches nothing but
-the home store. What one of them leaves undone, because it was killed, is done here.
+Each process takes a batch of transcripts, builds and publishes their sessions (`intake`), and returns what became of
+each. It opens the catalogue by itself and writes only to the home store. What a killed process left undone is done by
+the one that started it.
 """
 
 from __future__ import annotations
 
-import gc
+import multiprocessing
 import os
-import select
 import signal
-import struct
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn
-
-import msgspec
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from multiprocessing.synchronize import Event
 
 from cortext.services.capture.capture import Capture, Captured
-from cortext.services.capture.intake import Tell, ctrl_c_later, outcomes
+from cortext.services.capture.intake import LOT_BYTES, LOT_SESSIONS, Tell, ctrl_c_later, outcomes
 from cortext.tools.base import Transcript, TranscriptSource
 
-WORTH_IT = 8 << 20  # bytes of new transcripts: below this one process is done before others have begun
+WORTH_IT = 8 << 20  # bytes of new transcripts: below this one process is done before others have started
 MOST = 4
-_NUMBER = struct.Struct("<I")
-_AT_ONCE = 1024  # numbers that a pipe takes all or none of (4 kB)
-_CTRL_C = (signal.SIGINT,)
+BATCHES_EACH = 2  # of a process: each batch ends with a wait for the disk, and many would leave processors idle
 
 New = Sequence[tuple[TranscriptSource, Transcript]]
+Outcomes = list[tuple[int, Captured | str]]  # by the number of a transcript
 
 
-class Told(msgspec.Struct, array_like=True):
-    """What became of a transcript, by its number; `why` says why it could not be taken in."""
-
-    number: int
-    captured: Captured | None
-    why: str = ""
-
-
-_told = msgspec.msgpack.Decoder(Told)
-
-
-def size_of_crew(work: New) -> int:
-    """How many processes are worth it; fewer than two means none beside this one."""
+def worker_count(work: New) -> int:
+    """How many processes are worth starting; 1 means that this one does it alone."""
     if sum(transcript.size for _, transcript in work) < WORTH_IT or not _may_fork():
         return 1
     return min(MOST, len(os.sched_getaffinity(0)), len(work))
 
 
 def _may_fork() -> bool:
-    """Only on Linux, and where no thread runs that might hold a lock at this moment."""
-    threads = sys.modules.get("threading")
-    return sys.platform == "linux" and (threads is None or threads.active_count() == 1)
+    """Only on Linux, and only if no other thread is running that may hold a lock now."""
+    return sys.platform == "linux" and threading.active_count() == 1
 
 
-def outcomes_of_crew(capture: Capture, work: New, size: int, tell: Tell) -> Iterator[Transcript]:
-    """Capture these new transcripts, by so many processes."""
+def outcomes_of_workers(capture: Capture, work: New, count: int, tell: Tell) -> Iterator[Transcript]:
+    """Capture these new transcripts with so many processes; tell what became of each, and yield it then."""
     work = sorted(work, key=lambda item: -item[1].size)  # a large one at the end would be waited for
     left = dict.fromkeys(range(len(work)))
+    context = multiprocessing.get_context("fork")  # so that nothing need be pickled, and they start at once
+    stopping = context.Event()
     capture.catalogue.close()  # a connection does not survive a fork
+    executor = ProcessPoolExecutor(count, context, initializer=_start, initargs=(capture, work, stopping))
+    waiting: set[Future[Outcomes]] = set()
 
-    def heard(told: Told) -> None:
-        del left[told.number]
-        tell(*work[told.number], told.why if told.captured is None else told.captured)
+    def told(future: Future[Outcomes]) -> Outcomes:
+        """Pass on what a process returned; a Ctrl-C waits until all of it is told."""
+        with ctrl_c_later():
+            waiting.discard(future)
+            try:
+                done = future.result()
+            except Exception:  # noqa: BLE001 (a process was killed, or failed: what it did not return is done below)
+                return []
+            for number, outcome in done:
+                del left[number]
+                tell(*work[number], outcome)
+            return done
 
-    crew = Crew(heard)
     try:
-        crew.begin(capture, work, size)
-        capture.catalogue.reopen()
-        for number in crew.reports(len(work)):
-            yield work[number][1]
+        with ctrl_c_later():  # no process may get it before it knows what to do then
+            waiting |= {executor.submit(_import, batch) for batch in _batches(work, count)}
+            capture.catalogue.reopen()
+        for future in as_completed(list(waiting)):
+            for number, _ in told(future):
+                yield work[number][1]
     finally:
-        crew.end()
+        with ctrl_c_later():  # what was published is told, also after a Ctrl-C
+            stopping.set()
+            executor.shutdown(cancel_futures=True)
+            for future in [future for future in waiting if not future.cancelled()]:
+                told(future)
     capture.look_again()
     yield from outcomes(capture, [work[number] for number in left], tell)
 
 
-class Crew:
-    """The processes, the pipe that hands out work, and those that they answer through."""
-
-    def __init__(self, heard: Callable[[Told], None]) -> None:
-        self._heard = heard
-        self._reading, self._giving = os.pipe()
-        os.set_blocking(self._giving, False)
-        self._answers: dict[int, bytearray] = {}
-        self._processes: list[int] = []
-
-    def begin(self, capture: Capture, work: New, size: int) -> None:
-        """Start them. Where the system allows fewer, there are fewer."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _CTRL_C)  # none may hear it before it knows what to do then
-        try:
-            for _ in range(size):
-                ours, theirs = os.pipe()
-                try:
-                    process = os.fork()
-                except OSError:
-                    os.close(ours)
-                    os.close(theirs)
-                    break
-                if process == 0:
-                    _work(capture, work, self._reading, theirs, [ours, self._giving, *self._answers])
-                os.close(theirs)
-                self._answers[ours] = bytearray()
-                self._processes.append(process)
-        finally:
-            signal.pthread_sigmask(signal.SIG_UNBLOCK, _CTRL_C)
-            os.close(self._reading)
-
-    def reports(self, count: int) -> Iterator[int]:
-        """Hand out so many numbers; those that are done, until all have ended."""
-        numbers = list(range(count))
-        while self._answers:
-            readable, writable, _ = select.select(list(self._answers), [self._giving] if self._giving >= 0 else [], [])
-            if writable:
-                self._give(numbers)
-            for descriptor in readable:
-                yield from self._told(descriptor)
-
-    def _give(self, numbers: list[int]) -> None:
-        """Hand out as many as there is room for; then say that there are no more."""
-        try:
-            os.write(self._giving, b"".join(map(_NUMBER.pack, numbers[:_AT_ONCE])))
-            del numbers[:_AT_ONCE]
-        except BlockingIOError:
-            return
-        except BrokenPipeError:  # nobody is left
-            numbers.clear()
-        if not numbers:
-            os.close(self._giving)
-            self._giving = -1
-
-    def _told(self, descriptor: int) -> list[int]:
-        """Hear what one of them tells; the numbers that are done."""
-        done: list[int] = []
-        with ctrl_c_later():
-            piece = os.read(descriptor, 1 << 16)
-            waiting = self._answers[descriptor]
-            waiting += piece
-            while len(waiting) >= _NUMBER.size:
-                end = _NUMBER.size + _NUMBER.unpack_from(waiting)[0]
-                if len(waiting) < end:
-                    break
-                told = _told.decode(bytes(waiting[_NUMBER.size : end]))
-                del waiting[:end]
-                self._heard(told)
-                done.append(told.number)
-            if not piece:
-                os.close(descriptor)
-                del self._answers[descriptor]
-        return done
-
-    def end(self) -> None:
-        """Stop who is still at work (a Ctrl-C may have reached only us), hear what they had done, and wait for them."""
-        with ctrl_c_later():
-            if self._giving >= 0:
-                os.close(self._giving)
-            if self._answers:
-                for process in self._processes:
-                    os.kill(process, signal.SIGINT)
-            while self._answers:
-                self._told(next(iter(self._answers)))
-            for process in self._processes:
-                os.waitpid(process, 0)
+def _batches(work: New, count: int) -> Iterator[list[int]]:
+    """The numbers of all transcripts, in batches that keep every process busy until the end."""
+    shares = count * BATCHES_EACH
+    sessions = min(LOT_SESSIONS, -(-len(work) // shares))
+    most = min(LOT_BYTES, sum(transcript.size for _, transcript in work) // shares)
+    batch: list[int] = []
+    size = 0
+    for number, (_, transcript) in enumerate(work):
+        batch.append(number)
+        size += transcript.size
+        if len(batch) >= sessions or size >= most:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
 
 
-def _work(capture: Capture, work: New, reading: int, telling: int, others: list[int]) -> NoReturn:
-    """What one of them does, until there are no more numbers. It never returns into what it was forked from."""
-    status = 1
-    try:
-        signal.signal(signal.SIGINT, _stop)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _CTRL_C)
-        for descriptor in others:
-            os.close(descriptor)
-        gc.disable()  # what is made here goes by itself; looking for circles among it costs a twentieth
-        capture.catalogue.reopen()
-        numbers = {id(transcript): number for number, (_, transcript) in enumerate(work)}
-
-        def asked() -> Iterator[tuple[TranscriptSource, Transcript]]:
-            while len(raw := os.read(reading, _NUMBER.size)) == _NUMBER.size:
-                yield work[_NUMBER.unpack(raw)[0]]
-
-        def told(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
-            done, why = (outcome, "") if isinstance(outcome, Captured) else (None, outcome)
-            _tell(telling, Told(numbers[id(transcript)], done, why))
-
-        for _ in outcomes(capture, asked(), told):
-            pass
-        status = 0
-    except (KeyboardInterrupt, BrokenPipeError):
-        pass  # what was published is safe; the rest is for who comes next
-    finally:
-        os._exit(status)
+# ── in the processes ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _stop(number: int, frame: object) -> NoReturn:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # once is enough: what follows is tidying up
-    raise KeyboardInterrupt
+class _Job:
+    """What a process works on; set when it starts."""
+
+    capture: Capture
+    work: New
+    stopping: Event
 
 
-def _tell(descriptor: int, told: Told) -> None:
-    raw = msgspec.msgpack.encode(told)
-    rest = memoryview(_NUMBER.pack(len(raw)) + raw)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]
+def _start(capture: Capture, work: New, stopping: Event) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the process that started us says when to stop
+    _Job.capture, _Job.work, _Job.stopping = capture, work, stopping
+    capture.catalogue.reopen()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def _import(batch: list[int]) -> Outcomes:
+    numbers = {id(_Job.work[number][1]): number for number in batch}
+    done: Outcomes = []
+
+    def until_stopped() -> Iterator[tuple[TranscriptSource, Transcript]]:
+        for number in batch:
+            if _Job.stopping.is_set():
+                return
+            yield _Job.work[number]
+
+    def tell(tool: TranscriptSource, transcript: Transcript, outcome: Captured | str) -> None:
+        done.append((numbers[id(transcript)], outcome))
+
+    for _ in outcomes(_Job.capture, until_stopped(), tell):
+        pass
+    return done

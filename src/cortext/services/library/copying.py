@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any
 
 import msgspec
 
@@ -19,6 +18,7 @@ from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
 from cortext.model.status import PAUSED, STORED
 from cortext.store.base import Store, Writer
+from cortext.store.capabilities import Annotates, Compacts, EmbedsSummaries, KeepsWorking
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
 
@@ -166,22 +166,22 @@ def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:
         writer.update(Change(**changed, force=True))
 
 
-def _copy_notes(source: Any, target: Any, session_id: str) -> None:
+def _copy_notes(source: Store, target: Store, session_id: str) -> None:
     """Records about messages (embeddings), and that of the summary, where both stores keep such."""
-    if hasattr(source, "annotations") and hasattr(target, "annotate"):
+    if isinstance(source, Annotates) and isinstance(target, Annotates):
         begun = sum(1 for _ in target.annotations(session_id))
         rest = islice(source.annotations(session_id), begun, None)
         while lot := list(islice(rest, BATCH)):
             target.annotate(session_id, *lot)
-    if hasattr(source, "summary_embedding") and hasattr(target, "embed_summary"):
+    if isinstance(source, EmbedsSummaries) and isinstance(target, EmbedsSummaries):
         embedding = source.summary_embedding(session_id)
         if embedding is not None:
             target.embed_summary(session_id, source.peek(session_id).summary, embedding)
 
 
-def _copy_archived(source: Any, target: Any, session_id: str) -> None:
+def _copy_archived(source: Store, target: Store, session_id: str) -> None:
     """What is archived in the source is so in the target, where both tell the two apart."""
-    if not hasattr(source, "working") or not hasattr(target, "working"):
+    if not isinstance(source, KeepsWorking) or not isinstance(target, KeepsWorking) or not isinstance(target, Compacts):
         return
     working = sum(1 for _ in source.working(session_id))
     count = target.get(session_id).message_count

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
@@ -10,9 +10,6 @@ from cortext.index.sessions import Row
 from cortext.model.message import Message
 from cortext.model.session import Session
 from cortext.store.base import Trashed
-
-if TYPE_CHECKING:
-    from cortext.services.library.search import Match
 
 Json = dict[str, Any]
 
@@ -41,12 +38,6 @@ def message_json(message: Message) -> Json:
     """A message as it is stored."""
     fields: Json = msgspec.to_builtins(message)
     return {name: value for name, value in fields.items() if name not in ("type", "idx")}
-
-
-def hit_json(row: Row, match: Match) -> Json:
-    """A message that a search found, with its session."""
-    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
-    return {"session": session_json(row), "message": message, "score": match.score}
 
 
 def trashed_json(item: Trashed, store: str = "") -> Json:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterable
+from itertools import islice
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.errors import CortextError
 from cortext.io import files as fsio
 
 MOST = 1_000  # rows: nobody counts further
@@ -19,11 +21,6 @@ VALID = 24 * 3600.0  # seconds: another terminal may have got this one's number 
 
 def remember(program: str, keys: Iterable[tuple[str, str]]) -> None:
     """A list was shown with these sessions, each as its store's root and its id."""
-    from itertools import islice
-
-    from cortext.errors import CortextError
-    from cortext.io import files as fsio
-
     lines = [f"{session_id} {root}\n" if "\n" not in root else "\n" for root, session_id in islice(keys, MOST)]
     path = _path(program)
     folder = os.path.dirname(path)
@@ -51,4 +48,4 @@ def recall(program: str) -> list[tuple[str, str]] | None:
 
 
 def _path(program: str) -> str:
-    return os.path.join(config.cache_folder(), "shown", f"{program}.{os.getsid(0)}")
+    return os.path.join(folders.cache(), "shown", f"{program}.{os.getsid(0)}")

@@ -1,7 +1,4 @@
-"""Every session of every known store, as a list: answered from the index, which brings itself up to date first.
-
-Nothing heavy is imported here: a list in which nothing changed costs little more than starting Python.
-"""
+"""Every session of every known store, as a list: answered from the index, which brings itself up to date first."""
 
 from __future__ import annotations
 
@@ -11,33 +8,32 @@ from functools import partial
 from operator import attrgetter, itemgetter
 from typing import Any, TypedDict, Unpack
 
+from cortext.errors import CortextError
 from cortext.index.sessions import COLUMNS, Row, SessionIndex, StoreSource
 from cortext.io import locks
+from cortext.model.message import Message
 from cortext.model.status import ACTIVE, INTERRUPTED
+from cortext.services.library.server_rows import ServerSource
+from cortext.services.library.stores import Found, NamedStore
+from cortext.store.files.layout_paths import lock_file
 
 __all__ = ["Listing", "Row"]
 
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cortext.model.message import Message
-    from cortext.services.library.server_rows import ServerSource
-    from cortext.services.library.stores import Found, NamedStore
+class Wanted(TypedDict, total=False):
+    """Which sessions, and in which order: see `Listing.cells`."""
 
-    class Wanted(TypedDict, total=False):
-        """Which sessions, and in which order: see `Listing.cells`."""
-
-        root: str
-        kind: str | None
-        status: str | None
-        tool: str | None
-        agent: str | None
-        limit: int
-        order: str
-        roots: Sequence[str] | None
-        after: str
-        before: str
-        asking: bool
+    root: str
+    kind: str | None
+    status: str | None
+    tool: str | None
+    agent: str | None
+    limit: int
+    order: str
+    roots: Sequence[str] | None
+    after: str
+    before: str
+    asking: bool
 
 
 class Listing:
@@ -180,7 +176,6 @@ class Listing:
 
     def _only_torn(self, root: str, session_id: str) -> bool:
         """Whether all that is wrong with a session is a line that its process was killed in."""
-        from cortext.errors import CortextError
         from cortext.store.base import TORN
 
         try:
@@ -196,7 +191,7 @@ class Listing:
         return locks.read_holder(self._lock(root, session_id)) is not None
 
     def _lock(self, root: str, session_id: str) -> str:
-        return os.path.join(self.sources[root].control, "locks", f"{session_id}.lock")
+        return lock_file(self.sources[root].control, session_id)
 
     def place(self, root: str) -> NamedStore:
         """The store of a row."""

@@ -10,9 +10,10 @@ Numbers and ids are matched exactly or not at all. What could be two sessions is
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from difflib import SequenceMatcher
 from typing import NamedTuple, NoReturn, TypeVar
 
-from cortext.errors import AmbiguousId, NotFound, SessionNotFound, UsageError
+from cortext.errors import AmbiguousId, SessionNotFound, UsageError, not_in_trash
 from cortext.index.sessions import Row
 from cortext.model.ids import is_id, looks_like_id, number_of
 from cortext.services.library.stores import Found, NamedStore
@@ -138,7 +139,7 @@ def resolve_trashed(
     near = [pair for pair in found if pair[0].root == here]
     found = near if is_number(wanted) and here else near or found
     if not found:
-        raise NotFound(f"nothing in the trash is called {wanted!r}", hint=hint)
+        raise not_in_trash(repr(wanted), hint)
     several = len({place.root for place, _ in found}) > 1
     names = dict.fromkeys(
         f"{item.session_id} of {place.label}" if several else item.session_id for place, item in found
@@ -226,8 +227,6 @@ def _alike(words: Sequence[str], row: Row) -> bool:
 
 
 def _best(word: str, there: Sequence[str]) -> float:
-    from difflib import SequenceMatcher
-
     best = 0.0
     for other in there:
         if word in other:

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cortext.index.search.engine import Engine
-from cortext.index.search.generation import BROKEN
-from cortext.index.search.query import FILTERS, parse, timestamp
+from cortext.index.search.generation import BROKEN, Status
+from cortext.index.search.models import Models
+from cortext.index.search.query import FILTERS, Query, parse, timestamp
 from cortext.index.search.reading import around
 from cortext.index.search.words import clean, searchable
+from cortext.index.sessions import Row
+from cortext.model.message import Message
 from cortext.safety import terminal
+from cortext.services.library.json_views import Json, session_json
+from cortext.services.library.listing import Listing
 from cortext.services.library.search_check import Check
 from cortext.services.library.search_times import check_filters
 from cortext.services.library.snippets import shortened, snippet
 
-if TYPE_CHECKING:
-    from cortext.index.search.generation import Status
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import Row
-    from cortext.model.message import Message
-    from cortext.services.library.listing import Listing
+Ranked = tuple[float, "Row", int]  # score, session, number of the message
 
-    Progress = Callable[[str, int, int], None]
-    Ranked = tuple[float, "Row", int]  # score, session, number of the message
+Progress = Callable[[str, int, int], None]
 
 
 class Match(NamedTuple):
@@ -52,7 +50,7 @@ class Found(NamedTuple):
     score: float
 
 
-__all__ = ["FILTERS", "Found", "Match", "Search", "check_filters"]
+__all__ = ["FILTERS", "Found", "Match", "Search", "check_filters", "hit_json"]
 
 OTHERS = 0.1  # what a session's further matches add to its score, each
 PER_SESSION = 3
@@ -318,3 +316,9 @@ def _said(message: Message | None) -> str:
 def _session_score(group: list[Ranked]) -> float:
     # Rounded: sums of the same numbers in another order may differ in their last digits.
     return round(group[0][0] + OTHERS * sum(item[0] for item in group[1:PER_SESSION]), 6)
+
+
+def hit_json(row: Row, match: Match) -> Json:
+    """A message that a search found, with its session."""
+    message = {name: getattr(match, name) for name in ("id", "seq", "role", "timestamp", "snippet")}
+    return {"session": session_json(row), "message": message, "score": match.score}

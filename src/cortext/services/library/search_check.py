@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
-from cortext.index.search.query import moment, number
+from cortext.index.search.query import Query, Word, moment, number
 from cortext.index.search.words import SIGNS, clean, searchable
-
-if TYPE_CHECKING:
-    from cortext.index.search.query import Query, Word
-    from cortext.index.sessions import Row
-    from cortext.model.message import Message
+from cortext.index.sessions import Row
+from cortext.model.message import Message
 
 LAST = 99991231235959
 

@@ -8,25 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from cortext.index.search.query import parse
+from cortext.index.search.models import Models
+from cortext.index.search.query import Query, parse
 from cortext.index.search.words import clean, searchable
-from cortext.services.assistant.backfill import backfill, is_embedded
+from cortext.index.sessions import Row
+from cortext.model.message import Message
+from cortext.model.session import Session
+from cortext.services.assistant.backfill import Embedder, backfill, is_embedded
+from cortext.services.library.listing import Listing
 from cortext.services.library.search import PER_SESSION, Found, Match, Search
+from cortext.services.library.server_rows import ServerSource
 from cortext.services.library.snippets import shortened, snippet
 
-if TYPE_CHECKING:
-    from cortext.index.search.models import Models
-    from cortext.index.search.query import Query
-    from cortext.index.sessions import Row
-    from cortext.model.message import Message
-    from cortext.model.session import Session
-    from cortext.services.assistant.backfill import Embedder
-    from cortext.services.library.listing import Listing
-    from cortext.services.library.server_rows import ServerSource
-
-    Hits = dict[tuple[str, int], tuple[float, Session, Message]]
+Hits = dict[tuple[str, int], tuple[float, Session, Message]]
 
 RECENT = 20  # sessions that are looked at for their meaning
 NEWEST = 60  # messages of each
@@ -42,11 +38,6 @@ class ServedSearch(Search):
         super().__init__(listing, folder, models)
         self._embedder = embedder
         self._worded = False  # whether a server found the words of the last query
-
-    def meaning_by(self) -> dict[str, str]:
-        """Who looks for meaning in each store on a server."""
-        servers = self._listing.servers.items()
-        return {root: "server" if source.store.has_vectors() else "recent sessions, here" for root, source in servers}
 
     @property
     def by_meaning(self) -> bool:

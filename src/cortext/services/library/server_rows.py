@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from cortext.index.sessions import Row
+from cortext.model.session import Session
 from cortext.services.library.json_views import row_of
+from cortext.store.base import Store
+from cortext.store.server_capabilities import Served
 
-if TYPE_CHECKING:
-    from cortext.model.session import Session
-    from cortext.store.base import Store
-    from cortext.store.server_capabilities import Served
 
-    class ServedStore(Store, Served, Protocol):
-        """A store on a server."""
+class ServedStore(Store, Served, Protocol):
+    """A store on a server."""
 
 
 class ServerSource:

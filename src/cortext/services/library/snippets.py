@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    Span = tuple[int, int]
-    Tokens = Callable[[str], list[tuple[str, int, int]]]  # the terms of a text with their places
+Span = tuple[int, int]
+
+Tokens = Callable[[str], list[tuple[str, int, int]]]  # the terms of a text with their places
 
 WIDTH = 220  # characters of a snippet
 BLOCK = 20_000  # characters that are looked at together

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from cortext.model import clock
+from cortext.services.library.listing import Row
 
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Row
-
-    Count = dict[str, object]
+Count = dict[str, object]
 
 DAY = 86_400
 

@@ -6,7 +6,8 @@ from typing import NamedTuple
 from cortext.errors import CortextError
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.store.base import CreatesWhole, Settles, Store, Trashed
+from cortext.store.base import Store, Trashed
+from cortext.store.capabilities import CreatesWhole, Settles
 
 __all__ = ["Found", "NamedStore", "Trashed", "create_with", "settle"]
 
@@ -45,7 +46,7 @@ def create_with(store: Store, session: Session, messages: Sequence[Message], cha
 
 
 def settle(store: Store, session_id: str) -> None:
-    """The end of a turn: the counts in the metadata become what the log says (see base.Settles).
+    """The end of a turn: the counts in the metadata become what the log says (see capabilities.Settles).
 
     Where that fails, or somebody else has the session, nothing is lost: the next turn does it.
     """

@@ -7,10 +7,13 @@ that became the tool; the next launch after that process has ended removes it.
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 
-from cortext.config import settings as config
+import msgspec
+
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 from cortext.safety.environment import HELD_BACK, for_child, held_back
@@ -20,8 +23,6 @@ _LARGEST = 1 << 20
 
 def environment(added: dict[str, str]) -> dict[str, str]:
     """Return the environment of the tool that this process is about to become; `added` is what its launch needs."""
-    import msgspec
-
     environ = {**for_child(os.environ), **added}
     folder = _folder()
     _sweep(folder)
@@ -44,7 +45,6 @@ def adopt() -> None:
     path = os.environ.pop(HELD_BACK, "")
     if not path or os.path.dirname(path) != _folder():
         return
-    import json
 
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
@@ -65,7 +65,7 @@ def adopt() -> None:
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "handed")
+    return os.path.join(folders.state(), "handed")
 
 
 def _sweep(folder: str) -> None:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import msgspec
 
 from cortext.errors import DamagedData
+from cortext.index.catalogue import Entry
 from cortext.model import tokens
 from cortext.model.message import THINKING, TOOL, TOOL_CALL, Message, attachments_in, plain, thread
 from cortext.model.session import Session
@@ -21,18 +21,15 @@ from cortext.model.status import ACTIVE, check_transition
 from cortext.model.turns import Change
 from cortext.safety.framing import GO_ON, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import notes_on
 from cortext.services.resume.packet import DIGEST_OF, Receipt, begun_block, context_block, facts_before
 from cortext.services.text.masking import disarm, mask_messages
 from cortext.services.text.render import body
-from cortext.tools.base import Installer
-
-if TYPE_CHECKING:
-    from cortext.index.catalogue import Entry
-    from cortext.services.capture.capture import Capture
-    from cortext.tools.base import Launch, NativeWriter, Transcript, Withheld, Written
+from cortext.store.files.layout_paths import native_copy
+from cortext.tools.base import Installer, Launch, NativeWriter, Transcript, Withheld, Written
 
 OWN = "its own session, as it is"
 PUT_BACK = "its own session, put back from our copy"
@@ -228,9 +225,7 @@ def _bring(plan: Plan, tool: NativeWriter, model: str) -> Written | None:
     if plan.how == OWN:
         return None
     if plan.how == PUT_BACK:
-        from cortext.services.capture.capture import copy_path
-
-        plan.key = tool.put_back(copy_path(plan.session), project=plan.project)
+        plan.key = tool.put_back(native_copy(plan.session.path), project=plan.project)
         return None
     note = plan.prompt if tool.prompt_is_public else ""
     written = tool.write(plan.carried, project=plan.project, title=_title(plan), model=model, note=note)
@@ -263,12 +258,11 @@ def _own_session(found: Found, tool: NativeWriter, messages: Sequence[Message], 
     for transcript in tool.transcripts(project):
         if transcript.key == key:
             return _as_it_is(OWN, tool, transcript, wanted)
-    from cortext.services.capture.capture import copy_path
 
     held_in = session.extra.get("project")
     if isinstance(held_in, str) and held_in and os.path.realpath(held_in) != os.path.realpath(project):
         return _Own()
-    copy = copy_path(session)
+    copy = native_copy(session.path)
     kept = tool.transcript_at(copy) if os.path.exists(copy) else None
     return _as_it_is(PUT_BACK, tool, kept, wanted) if kept is not None else _Own()
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from cortext.model.message import Message, Outline, thread
 from cortext.model.session import Session
 from cortext.store.base import Store
+from cortext.store.capabilities import Outlines
 
 CHUNK = 256
 
@@ -26,8 +27,8 @@ class History:
         if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
             self._count = session.message_count
         else:
-            outline = getattr(store, "outline", store.read)
-            self._outline = thread(outline(self._id))
+            outline = store.outline(self._id) if isinstance(store, Outlines) else store.read(self._id)
+            self._outline = thread(outline)
             self._count = len(self._outline)
 
     def __len__(self) -> int:

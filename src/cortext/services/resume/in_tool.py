@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from cortext.errors import AmbiguousId, CortextError, NotFound
 from cortext.index.sessions import Row
@@ -17,6 +17,7 @@ from cortext.model.session import Change, Origin
 from cortext.model.status import ACTIVE, COMPLETED
 from cortext.safety.framing import disarmed, field
 from cortext.safety.secrets.masking import mask
+from cortext.services.capture.capture import Capture
 from cortext.services.library.listing import Listing
 from cortext.services.library.resolve import Resolver, is_number
 from cortext.services.library.stores import Found
@@ -26,10 +27,7 @@ from cortext.services.resume.packet import build
 from cortext.services.text.digest import clip
 from cortext.services.workspace import running_chats as chats
 from cortext.services.workspace.registry import command_text
-
-if TYPE_CHECKING:
-    from cortext.services.capture.capture import Capture
-    from cortext.services.workspace.running_chats import Chat
+from cortext.services.workspace.running_chats import Chat
 
 # Hooks and commands of the tools are known to carry 10,000 characters: the rest is fetched through MCP.
 LARGEST = 9_500

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cortext.errors import CortextError
 from cortext.model import clock
 from cortext.model.session import Origin
 from cortext.model.status import ACTIVE
@@ -19,7 +18,7 @@ def up_to_date(found: Found, caught_up: Callable[[Found], Found]) -> tuple[Found
     """Return the conversation with everything its tool has written; if that fails, as stored and with a note."""
     try:
         return caught_up(found), []
-    except (CortextError, OSError) as error:
+    except Exception as error:  # noqa: BLE001 (another package's adapter may raise anything)
         why = field(mask(str(error)).text)
         return found, [f"the latest messages may be missing, because they could not be captured: {why}"]
 

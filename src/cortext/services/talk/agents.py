@@ -18,10 +18,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator
+from difflib import get_close_matches
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import NotFound
 from cortext.io import files as fsio
 
@@ -67,7 +68,6 @@ class Agents(msgspec.Struct, frozen=True):
                 same = [agent for agent in self.every if agent.name == candidate]
                 same.sort(key=lambda agent: (agent.prompt_hash != held_with, unasked and agent.source == PROJECT))
                 return same[0]
-        from difflib import get_close_matches
 
         near = get_close_matches(wanted.lower(), list(self.known), n=2)
         raise NotFound(
@@ -102,7 +102,7 @@ def _places(folder: str) -> Iterator[tuple[str, str]]:
         if parent == here or os.path.exists(os.path.join(here, ".git")):
             break  # the repository ends here: what lies above belongs to somebody else
         here = parent
-    yield USER, os.path.join(os.path.dirname(config.user_file()), "agents")
+    yield USER, os.path.join(os.path.dirname(folders.user_file()), "agents")
     for parts in _FOLDERS:
         yield USER, os.path.join(home, *parts)
     yield BUILT_IN, os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(__file__))), "agents")

@@ -20,7 +20,7 @@ No model is at hand yet. There are three ways to get going, any one of them is e
   1. A key       export ANTHROPIC_API_KEY=…     (or OPENAI_API_KEY, or GEMINI_API_KEY)
   2. Ollama      run models on this machine, free and private: https://ollama.com/download
                  then, for example:  ollama pull qwen3
-  3. An AI CLI   if Claude Code, Gemini CLI, OpenCode or Codex is installed and signed in, it is found by itself
+  3. An AI CLI   if Claude Code or another AI tool is installed and signed in, it is found by itself
 
 The first two need the client libraries too:  pip install '{DISTRIBUTION}[models]'
 Choose one for good with CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""

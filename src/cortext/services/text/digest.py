@@ -14,16 +14,15 @@ from operator import itemgetter
 import msgspec
 
 from cortext.model.message import ASSISTANT, TOOL_CALL, USER, Message
-from cortext.safety.secrets.shapes import Pattern
 from cortext.services.text.decision_words import CHARACTERS, STEMS, sounds_decided
 
-_SENTENCE = Pattern(r"(?<=[.!?。！？])\s+|\n+")
-_CODE = Pattern(r"`([^`\n]{2,80})`")
-_IDENTIFIER = Pattern(
+_SENTENCE = re.compile(r"(?<=[.!?。！？])\s+|\n+")
+_CODE = re.compile(r"`([^`\n]{2,80})`")
+_IDENTIFIER = re.compile(
     r"\b(?:[A-Za-z_]\w*(?:_\w+)+|[a-z]+[A-Z]\w+|[A-Z][a-z]+[A-Z]\w+|[0-9a-f]{7,40}|[A-Z]{2,}-\d+|[\w.-]+/[\w./-]+\.\w+)\b"
 )
 _PATH_KEYS = ("file_path", "path", "filePath", "absolute_path", "notebook_path", "filename")
-_WRITES = Pattern(r"write|edit|replace|patch|create|update", re.IGNORECASE)
+_WRITES = re.compile(r"write|edit|replace|patch|create|update", re.IGNORECASE)
 
 
 class Digest(msgspec.Struct, kw_only=True):

@@ -7,8 +7,11 @@ message of its own.
 
 from __future__ import annotations
 
+import json
+
 from cortext.model.message import IMAGE, TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 from cortext.safety.framing import disarmed, field
+from cortext.safety.secrets.masking import mask
 
 # A tool result that had to be cut shows its beginning and its end: errors stand at the end.
 CUT_HEAD = 300
@@ -36,8 +39,6 @@ def _part(part: Part, *, cut_results: bool) -> str:
     if part.type == TEXT:
         return part.text
     if part.type == TOOL_CALL:
-        import json  # a plan of a native resume does not need it
-
         return f"[called {field(part.name)} with {json.dumps(part.input, ensure_ascii=False)}]"
     if part.type == TOOL_RESULT:
         output = _shortened(part.output) if cut_results else part.output
@@ -51,7 +52,6 @@ def _shortened(output: str) -> str:
     """The same of a result that may hold a secret: half of one has no form by which it could be known later."""
     if len(output) - CUT_HEAD - CUT_TAIL < LEAST_CUT:
         return output
-    from cortext.safety.secrets.masking import mask
 
     return shorten(mask(output).text)
 

@@ -1,7 +1,7 @@
 """Summary and where it stopped, from the words of the talk itself, without a model.
 
 The summary is a choice of sentences, word for word: decisions and what is still open first, then what covers
-most of the rare words that are not yet covered (MEASURED.md: as good as a model's session summary at keeping
+most of the rare words that are not yet covered (measured: as good as a model's session summary at keeping
 what is asked for later, and free). Pure and deterministic; the work is bounded, however long the talk.
 """
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from cortext.model.message import BEGINNING, Message, Outline
 from cortext.store.base import Store
+from cortext.store.capabilities import Outlines, Skims
 
 _ASIDE, _CUT, _KEPT = range(3)
 
@@ -13,18 +14,18 @@ _ASIDE, _CUT, _KEPT = range(3)
 class StoredThread:
     """What `model.message.thread` makes of a session, message by message, and again each time it is asked.
 
-    Texts of many megabytes come cut (store.base.Skims), unless the messages are to be `whole`.
+    Texts of many megabytes come cut (capabilities.Skims), unless the messages are to be `whole`.
     """
 
     def __init__(self, store: Store, session_id: str, *, whole: bool = False) -> None:
-        self._read: Callable[[str], Iterable[Message]] = store.read if whole else getattr(store, "skim", store.read)
-        self._id = session_id
-        outline: Callable[[str], Iterable[Outline]] = getattr(store, "outline", store.read)
-        self._way = _way(lambda: outline(session_id))
+        self._store, self._id, self._whole = store, session_id, whole
+        self._way = _way(lambda: store.outline(session_id) if isinstance(store, Outlines) else store.read(session_id))
 
     def __iter__(self) -> Iterator[Message]:
+        store = self._store
+        messages = store.skim(self._id) if isinstance(store, Skims) and not self._whole else store.read(self._id)
         # Which messages belong to it was looked at first: what came since is not part of this talk.
-        for there, message in zip(self._way, self._read(self._id), strict=False):
+        for there, message in zip(self._way, messages, strict=False):
             if there:
                 yield message
 

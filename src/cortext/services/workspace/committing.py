@@ -17,11 +17,11 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import TIMEOUT, Committed, Git
 from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in
+from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
 from cortext.store.files.merge import unite
 
-STATE = os.path.join(".workspace", "state")
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
-_LOCK = os.path.join(STATE, "locks", ".git.lock")  # no session can have this name
+_LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
 
 _UNFINISHED = Committed(problem="its commit was not finished", hint="it is committed with the next save")
 
@@ -58,7 +58,7 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
     """Commit one conversation: its folder and nothing else, after a final check for secrets."""
     session = mask_stored(place.store, session)
     folder = os.path.relpath(session.path, place.root)
-    inside = os.path.join(folder, ".session")
+    inside = os.path.join(folder, SESSION)
     changed = git.changed([folder])
     notes = [path for path in changed if not path.startswith(inside + os.sep)]
     masked = mask_notes(place.root, [path for path in notes if path.endswith(".md")])

@@ -9,13 +9,14 @@ from typing import Any
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.errors import CortextError
 from cortext.model.ids import is_id
 from cortext.safety.addresses import is_address
 from cortext.services.capture import uncaptured
 from cortext.services.library.stores import NamedStore
 from cortext.store.base import Damage
+from cortext.store.files.layout_paths import CONVERSATIONS, SESSION
 from cortext.store.server_capabilities import ServerState
 
 CAPTURE = "capture"
@@ -92,7 +93,7 @@ def uncaptured_findings() -> list[Examined]:
         return []
     todo = "fix the cause, then run: cortext sync"
     findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
-    folder = config.state_folder()
+    folder = folders.state()
     return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
@@ -166,9 +167,9 @@ def _strange_names(place: NamedStore) -> Iterator[Finding]:
     if place.kind not in ("workspace", "home"):
         return
     seen: dict[str, str] = {}
-    top = os.path.join(place.root, "conversations")
+    top = os.path.join(place.root, CONVERSATIONS)
     for folder, names, _ in os.walk(top):
-        if ".session" in names:
+        if SESSION in names:
             name = os.path.basename(folder)
             if not is_id(name):
                 yield Finding(

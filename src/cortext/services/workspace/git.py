@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Collection, Sequence
@@ -48,8 +49,6 @@ class Git:
 
     def is_installed(self) -> bool:
         """Whether git is installed."""
-        import shutil
-
         return shutil.which("git") is not None
 
     def init(self) -> None:

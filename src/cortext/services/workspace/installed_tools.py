@@ -8,13 +8,20 @@ from cortext.tools.base import Detected, TranscriptSource
 
 
 def detect_all(tools: Sequence[TranscriptSource]) -> list[Detected | None]:
-    """Return what each of these tools says about itself, in order."""
+    """Return what each of these tools says about itself, in order; None if its adapter fails."""
     from concurrent.futures import ThreadPoolExecutor
 
     if not tools:
         return []
     with ThreadPoolExecutor(len(tools)) as pool:
-        return list(pool.map(lambda tool: tool.detect(), tools))
+        return list(pool.map(_detect, tools))
+
+
+def _detect(tool: TranscriptSource) -> Detected | None:
+    try:
+        return tool.detect()
+    except Exception:  # noqa: BLE001 (another package's adapter may raise anything)
+        return None
 
 
 def untested(tool: TranscriptSource, found: Detected | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from cortext.config.schema import Settings
 from cortext.errors import ConfigError, CortextError, NotFound, SessionExists, SessionNotFound, UsageError
 from cortext.io import files as fsio
 from cortext.model import clock, ids
@@ -26,6 +27,7 @@ from cortext.services.workspace import committing, pausing, registry
 from cortext.services.workspace.git import Committed, Git
 from cortext.services.workspace.numbering import last_number, take_number
 from cortext.services.workspace.secrecy import marks_in
+from cortext.store.files.layout_paths import STATE
 
 # What our own MCP server offers: recorded with a session, so that a resume can say what is missing.
 OWN_SERVER = "cortext"
@@ -129,7 +131,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
         text = "# {title}\n"
     for name, value in (("title", session.title or session.id), ("date", session.created_at[:10]), ("id", session.id)):
         text = text.replace("{" + name + "}", value)
-    state = os.path.join(workspace, ".workspace", "state")
+    state = os.path.join(workspace, STATE)
     fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
@@ -178,7 +180,7 @@ def refresh(change: Change, session: Session, messages: Iterable[Message], endin
 
 
 def sweep(
-    listing: Listing, settings_of: Callable[[str], Any], *, minutes: float | None = None, only: str = ""
+    listing: Listing, settings_of: Callable[[str], Settings], *, minutes: float | None = None, only: str = ""
 ) -> list[str]:
     """Save and pause the conversations of workspaces that were quiet for too long; return notes for the user.
 
@@ -191,11 +193,11 @@ def sweep(
             continue
         try:
             settings = settings_of(row.root)
-            idle = settings["workspace.pause_minutes"] if minutes is None else minutes
+            idle = settings.workspace.pause_minutes if minutes is None else minutes
             seen = clock.to_epoch(row.last_active)
             if seen is None or seen >= now - idle * 60:
                 continue
-            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings["workspace.commit"])
+            saved = save(listing.place(row.root), row.id, PAUSED, commit=settings.workspace.commit)
         except (CortextError, OSError) as error:
             if os.access(row.root, os.W_OK):  # in a read-only checkout nothing else is to be expected
                 notes.append(f'"{row.name}" could not be paused: {error}')
@@ -205,7 +207,7 @@ def sweep(
     return notes
 
 
-def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Any]) -> list[str]:
+def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[str], Settings]) -> list[str]:
     """Save conversations that an import has extended while they were not active; return notes for the user.
 
     They keep their status. An active one is saved when its chat ends. Each workspace uses its own settings.
@@ -216,7 +218,7 @@ def save_grown(grown: Iterable[tuple[NamedStore, str]], settings_of: Callable[[s
             status = place.store.peek(session_id).status
             if status == ACTIVE or place.kind != "workspace":
                 continue
-            saved = save(place, session_id, status, commit=settings_of(place.root)["workspace.commit"])
+            saved = save(place, session_id, status, commit=settings_of(place.root).workspace.commit)
         except (CortextError, OSError) as error:
             notes.append(f"{session_id} could not be saved: {error}")
             continue

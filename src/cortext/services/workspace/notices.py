@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import os
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.io import files as fsio
 
 
 def _path() -> str:
-    return os.path.join(config.data_folder(), "notices")
+    return os.path.join(folders.data(), "notices")
 
 
 def leave(lines: list[str]) -> None:
     """Leave notices for the next command that a person runs."""
     if lines:
-        fsio.ensure_folder(config.data_folder())
+        fsio.ensure_folder(folders.data())
         fsio.append_once(_path(), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 

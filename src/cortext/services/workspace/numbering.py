@@ -14,14 +14,13 @@ from cortext.io import inside, locks
 from cortext.model.ids import number_of
 from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import Git
-from cortext.store.files import layout_paths as shapes
+from cortext.store.files.layout_paths import CONVERSATIONS, STATE, conversations
 
 KINDS = ("workspace", "home")
 MARK = "last-number"  # the highest number ever assigned here, and the commit up to which history was read
 LOCK = ".last-number.lock"
 TIMEOUT = 30.0  # seconds: the first scan of a long history may take some
 LONGEST = 6  # digits: a folder that someone named by a date does not count
-CONVERSATIONS = "conversations"
 
 
 def take_number(place: NamedStore) -> int:
@@ -29,7 +28,7 @@ def take_number(place: NamedStore) -> int:
     if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
         taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
         return _highest(taken) + 1
-    state = inside.inside(place.root, os.path.join(".workspace", "state"))
+    state = inside.inside(place.root, STATE)
     fsio.ensure_folder(state, place.root)
     lock = locks.Lock(os.path.join(state, LOCK))
     lock.acquire(TIMEOUT, "the number of the next conversation")
@@ -50,7 +49,7 @@ def last_number(place: NamedStore) -> int:
     """Return the number that was assigned last; 0 if unknown."""
     if place.kind not in KINDS:
         return 0
-    return _read(place.root, inside.inside(place.root, os.path.join(".workspace", "state", MARK)))[0]
+    return _read(place.root, inside.inside(place.root, os.path.join(STATE, MARK)))[0]
 
 
 def _highest(names: Iterable[str]) -> int:
@@ -67,5 +66,4 @@ def _read(root: str, path: str) -> tuple[int, str]:
 
 def _folders(workspace: str) -> list[str]:
     """Return the names of all conversations, including those that are plain markdown."""
-    top = os.path.join(workspace, CONVERSATIONS)
-    return [os.path.basename(path) for day in shapes.folders(top) for path in shapes.folders(day)]
+    return [os.path.basename(path) for path in conversations(workspace)]

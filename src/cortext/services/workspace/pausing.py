@@ -6,8 +6,9 @@ Only text is examined here: what the user typed. The model is told what was done
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from cortext.config.schema import Settings
 from cortext.model.session import Change, Session
 
 # Complete phrases at the end (or as the whole) of a short message: "let's stop there", not "let's stop the server".
@@ -56,9 +57,9 @@ def _ends_with(text: str, words: str) -> bool:
     return bool(words) and re.search(pattern, text, re.IGNORECASE) is not None
 
 
-def look(text: str, session: Session, settings: Any) -> Looked:
+def look(text: str, session: Session, settings: Settings) -> Looked:
     """Examine a prompt for a goodbye, a refusal of our offer, or the time to make an offer."""
-    if wants_to_pause(text, settings["workspace.pause_words"]):
+    if wants_to_pause(text, settings.workspace.pause_words):
         return Looked(
             "cortext saves and pauses this conversation after your answer. Tell the user so, in a sentence: "
             f'"{session.title or session.id}" is saved and can be continued with /workspace.resume.',
@@ -67,7 +68,7 @@ def look(text: str, session: Session, settings: Any) -> Looked:
     if session.extra.get("save_offered") and not session.extra.get("save_declined") and _NO.match(text):
         return Looked(change=Change(extra={"save_declined": True}))
     unsaved = session.message_count - int(session.extra.get("saved_messages", 0) or 0)
-    if unsaved >= settings["workspace.offer_after"] and not session.extra.get("save_offered"):
+    if unsaved >= settings.workspace.offer_after and not session.extra.get("save_offered"):
         return Looked(
             "This conversation has grown long without being committed. After your answer, ask the user once, in a "
             "sentence, whether to save it now (/workspace.stop-conversation saves and pauses it); a no is fine.",

@@ -9,6 +9,7 @@ from cortext.model.message import thread
 from cortext.model.session import BY_OTHER, Change
 from cortext.services.library.stores import Found
 from cortext.services.text.summarise import summarise
+from cortext.store.capabilities import Compacts
 
 
 class PrunePlan(msgspec.Struct, kw_only=True):
@@ -36,8 +37,7 @@ def plan_prune(found: Found, keep: int) -> PrunePlan:
 def prune(found: Found, plan: PrunePlan) -> int:
     """Write the summary first, then move; return how many messages moved."""
     store = found.place.store
-    compact = getattr(store, "compact", None)  # a capability that not every layout has
-    if compact is None:
+    if not isinstance(store, Compacts):
         raise UsageError(f"sessions of {found.place.label} cannot be pruned", kept="it is unchanged")
     store.update(
         found.session.id,
@@ -47,5 +47,4 @@ def prune(found: Found, plan: PrunePlan) -> int:
             summary_by=found.session.summary_by or (BY_OTHER if found.session.summary else "text"),
         ),
     )
-    moved: int = compact(found.session.id, plan.before)
-    return moved
+    return store.compact(found.session.id, plan.before)

@@ -1,11 +1,15 @@
 """Conversation types of a workspace: `.workspace/registry.json`, with the command file of each."""
 
+from __future__ import annotations
+
+import hashlib
 import os
 
 import msgspec
 
 from cortext.errors import ConfigError, UnsafePath
 from cortext.io import inside
+from cortext.safety.framing import disarmed, field
 from cortext.safety.paths import is_plain_name
 
 
@@ -75,15 +79,11 @@ def command_text(workspace: str, kind: str, topic: str = "") -> str:
 
     It goes to a model, before a packet: both the topic and what a repository contains are untrusted text.
     """
-    from cortext.safety.framing import disarmed, field
-
     return disarmed(_command(workspace, kind).decode("utf-8", "replace").replace("{arguments}", field(topic)))
 
 
 def command_hash(workspace: str, kind: str) -> str:
     """Return the hash of a type's prompt file (`sha256:…`), which tells it from a later version; empty if none."""
-    import hashlib  # 4 ms: only if two prompts are compared
-
     raw = _command(workspace, kind)
     return f"sha256:{hashlib.sha256(raw).hexdigest()}" if raw else ""
 

@@ -72,7 +72,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
 
 def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
     try:
-        missing = tool.merge(root, program, dry_run=True)
+        missing = tool.install_settings(root, program, dry_run=True)
     except CortextError as error:
         yield f"{tool.title}: {error.message}", error.hint
         return

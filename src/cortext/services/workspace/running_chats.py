@@ -6,13 +6,14 @@ number refers to the list as it is now, and the asking chat is not guessed.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from cortext.config import settings as config
+from cortext.config import folders
 from cortext.io import files as fsio
 from cortext.tools.base import Hooks
 
@@ -104,12 +105,10 @@ def _started_by(environ: Mapping[str, str], tools: Sequence[Hooks]) -> Hooks | N
 
 
 def _folder() -> str:
-    return os.path.join(config.state_folder(), "chats")
+    return os.path.join(folders.state(), "chats")
 
 
 def _path(tool: str, key: str) -> str:
-    import hashlib
-
     mark = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
     return os.path.join(_folder(), f"{mark}.json")
 

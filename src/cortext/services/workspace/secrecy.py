@@ -13,6 +13,7 @@ from cortext.model.session import Change, Session
 from cortext.safety.secrets.masking import find, mask
 from cortext.services.text.masking import mask_session, mask_value
 from cortext.store.base import Store
+from cortext.store.capabilities import Rewrites
 
 LARGEST_NOTES = 16 << 20
 _MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
@@ -30,8 +31,7 @@ def marks_in(messages: Iterable[Message]) -> dict[str, int]:
 
 def mask_stored(store: Store, session: Session) -> Session:
     """Mask what is stored of a session (another program or an older version may have written it); return it."""
-    rewrite = getattr(store, "rewrite", None)  # a capability that a store of files has
-    if rewrite is not None and rewrite(session.id, mask_value):
+    if isinstance(store, Rewrites) and store.rewrite(session.id, mask_value):
         session = store.get(session.id)
     masked = mask_session(session)
     names = [name for name in Change.__struct_fields__ if getattr(masked, name, None) != getattr(session, name, None)]

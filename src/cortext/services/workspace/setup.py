@@ -79,7 +79,7 @@ class Setup:
         self._check_paths(wanted)
         self._parts(".gitattributes")
         for tool in self.tools:
-            tool.merge(self.root, self.program, dry_run=True)
+            tool.install_settings(self.root, self.program, dry_run=True)
         self._merge()
         if not self.dry_run:
             fsio.ensure_folder(inside.inside(self.root, ".workspace"))
@@ -112,14 +112,14 @@ class Setup:
         done: list[Installer] = []
         try:
             for tool in self.tools:
-                changed = tool.merge(self.root, self.program, dry_run=self.dry_run)
+                changed = tool.install_settings(self.root, self.program, dry_run=self.dry_run)
                 self.report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:
             if not self.dry_run:
                 for tool in done:
                     if tool.name not in self.manifest.tools:
-                        tool.unmerge(self.root)
+                        tool.remove_settings(self.root)
                 if made:
                     _remove_if_empty(self.root, stop=os.path.dirname(self.root))
             raise
@@ -143,9 +143,9 @@ class Setup:
         self._parts(".gitattributes")
         registry.load(self.root)
         for tool in self.tools:
-            tool.unmerge(self.root, dry_run=True)
+            tool.remove_settings(self.root, dry_run=True)
         for tool in self.tools:
-            self.report.merged += _relative(self.root, tool.unmerge(self.root, dry_run=self.dry_run))
+            self.report.merged += _relative(self.root, tool.remove_settings(self.root, dry_run=self.dry_run))
         for path in sorted(self.manifest.files, reverse=True):
             self._take_out(path)
         self._take_out_registry()

@@ -1,1 +1,3 @@
-"""Sessions as plain files: the journal, the three layouts, repair, merge, trash."""
+"""Sessions as plain files: the journal and its lines, the three layouts, bulk import, archive, repair, merge and trash.
+`layout_paths` is the only module that spells the paths; files are written through `cortext.io` alone.
+"""

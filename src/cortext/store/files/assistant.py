@@ -11,13 +11,14 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import NotFound, SessionBusy
+from cortext.errors import SessionBusy, memory_not_found
 from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import KINDS, Fact, Taken
-from cortext.store.files.fields import load_fields, save_fields, text_field
+from cortext.store.files.fields import text_field
+from cortext.store.files.metadata import load_fields, save_fields
 from cortext.store.files.records import RecordFile
 
 # Messengers send an update again for a day at most: older numbers need not be remembered.
@@ -69,7 +70,7 @@ class FileFacts:
     def forget(self, fact_id: str, *, by: str = "") -> Fact:
         known = next((fact for fact in self.all() if fact.id == fact_id), None)
         if known is None:
-            raise NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+            raise memory_not_found(fact_id)
         self._file.append({"type": "forgotten", "id": fact_id, "timestamp": clock.now(), "by": by})
         return known
 

@@ -1,7 +1,7 @@
-"""Many new sessions of a workspace at a time: built aside, flushed meanwhile, each put in its place by one rename.
+"""Many new sessions at a time: each is built aside, flushed while the next is built, and put in place by a rename.
 
-A session costs five flushes instead of sixteen, and whoever is killed in the middle leaves none that is half there:
-only a folder under `incoming/`, which the next one sweeps away. The locks are taken for the renames alone.
+A session costs five flushes instead of sixteen, and a process that is killed in the middle leaves no half session:
+only a folder under `incoming/`, which the next bulk import removes. The locks are held for the renames alone.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from cortext.errors import CortextError, SessionBusy, SessionExists
+from cortext.errors import CortextError, SessionBusy, session_exists
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.io import locks
@@ -23,36 +23,54 @@ from cortext.model.ids import check_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.store.base import Draft, Published
-from cortext.store.files.flushing import Flush, Flusher
-from cortext.store.files.lines import encode_pretty
-from cortext.store.files.new_lines import NewLines
+from cortext.store.capabilities import Draft, Published
+from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
+from cortext.store.files.lines import encode_message, encode_pretty
+from cortext.store.files.log import complete, same_again
+from cortext.store.files.metadata import MetadataCodec
+from cortext.store.files.store import FileStore
 
-if TYPE_CHECKING:
-    from cortext.store.files.session_files import Place
-    from cortext.store.files.workspace import WorkspaceStore
-
-INCOMING = "incoming"
-NATIVE = "native"
 AT_ONCE = 4  # sessions that are being flushed while the next is built
 
 
-class WorkspaceDraft:
-    """See base.Draft."""
+class NewLog:
+    """Numbers the messages of a new session from 0, makes their lines, and counts what the metadata says of them."""
 
-    def __init__(self, store: WorkspaceStore, session_id: str, whole: str) -> None:
+    def __init__(self) -> None:
+        self.count = 0
+        self.tokens = 0
+        self.last = ""  # the latest time of a message
+        self._before: Message | None = None
+
+    def lines(self, messages: Sequence[Message]) -> bytes:
+        """The lines of the next messages."""
+        made: list[bytes] = []
+        for message in messages:
+            if self._before is not None and same_again(message, self._before):
+                continue
+            stored = self._before = complete(message, self.count)
+            made.append(encode_message(stored))
+            self.count += 1
+            self.tokens += stored.tokens or 0
+            self.last = max(self.last, stored.timestamp)
+        return b"".join(made)
+
+
+class FileDraft:
+    """See capabilities.Draft."""
+
+    def __init__(self, folder: str, session_id: str, codec: MetadataCodec) -> None:
         self.session_id = session_id
-        self.whole = whole
         self.later = newfiles.Later()
         self.created = ""
-        self.flush: Flush | None = None
-        self._store = store
-        self._folder = os.path.join(whole, ".session")
-        self.copy = os.path.join(self._folder, NATIVE)
-        self._lines = NewLines()
+        self.flushed: Future[None] | None = None
+        self.files = workspace_files(folder, session_id)
+        self.copy = native_copy(self.files.path)
+        self._codec = codec
+        self._lines = NewLog()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        newfiles.new_file(os.path.join(self._folder, "messages.jsonl"), map(self._lines.lines, batches), self.later)
+        newfiles.new_file(self.files.log, map(self._lines.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -67,19 +85,19 @@ class WorkspaceDraft:
                 token_count=lines.tokens,
             )
         )
-        metadata = encode_pretty(self._store.fields_of(whole, {}))
-        newfiles.new_file(os.path.join(self._folder, "session.json"), [metadata], self.later)
+        metadata = encode_pretty(self._codec.encode(whole, {}))
+        newfiles.new_file(self.files.metadata, [metadata], self.later)
 
 
-class WorkspaceBulk:
-    """See base.Bulk."""
+class FileBulk:
+    """See capabilities.Bulk."""
 
-    def __init__(self, store: WorkspaceStore) -> None:
+    def __init__(self, store: FileStore, codec: MetadataCodec) -> None:
         self._store = store
-        self._drafts: dict[str, WorkspaceDraft] = {}
-        self._flusher = Flusher(AT_ONCE)
+        self._codec = codec
+        self._drafts: dict[str, FileDraft] = {}
+        self._flusher = ThreadPoolExecutor(AT_ONCE)
         self._days: set[str] = set()
-        self._names: set[str] = set()  # what is there already: asked of each day once, not for each session
         self._incoming = os.path.join(store.control, INCOMING)
         name = f"{os.getpid()}-{time.time_ns():x}"
         self._folder = os.path.join(self._incoming, name)
@@ -87,14 +105,13 @@ class WorkspaceBulk:
         self._begun = False
 
     @fsio.told
-    def begin(self, session_id: str) -> WorkspaceDraft:
+    def begin(self, session_id: str) -> FileDraft:
         check_id(session_id)
         if not self._begun:
             self._prepare()
-        known = session_id in self._names and self._store._find(session_id) is not None
-        if known or session_id in self._drafts:
-            raise SessionExists(f"there is a session {session_id} already", kept="it is unchanged")
-        draft = WorkspaceDraft(self._store, session_id, os.path.join(self._folder, session_id))
+        if session_id in self._drafts or self._store.locate(session_id) is not None:
+            raise session_exists(session_id)
+        draft = FileDraft(self._folder, session_id, self._codec)
         self._drafts[session_id] = draft
         newfiles.ensure_folder(os.path.dirname(draft.copy), draft.later)
         return draft
@@ -102,15 +119,12 @@ class WorkspaceBulk:
     def drop(self, draft: Draft) -> None:
         mine = self._drafts.pop(draft.session_id, None)
         if mine is not None:
-            if mine.flush is not None:
-                mine.flush.stop()
-            mine.later.forget()
-            _away(mine.whole)
+            mine.later.forget()  # waits for a flush that has begun
+            _away(mine.files.path)
 
     def ready(self, draft: Draft) -> None:
         mine = self._drafts[draft.session_id]
-        mine.flush = Flush(mine.later)  # known before it begins: a Ctrl-C may come between any two steps
-        self._flusher.begin(mine.flush)
+        mine.flushed = self._flusher.submit(mine.later.flush)
 
     @fsio.told
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
@@ -120,7 +134,7 @@ class WorkspaceBulk:
             # In the order of their ids: two who want the same ones do not wait for each other in a circle.
             for draft in sorted(ready, key=lambda draft: draft.session_id):
                 try:
-                    held.enter_context(self._store._locked(draft.session_id, new=True))
+                    held.enter_context(self._store.locked(draft.session_id, new=True))
                 except SessionBusy as error:
                     published.failed[draft.session_id] = error
             try:
@@ -131,42 +145,36 @@ class WorkspaceBulk:
                     self.drop(draft)
         return published
 
-    def _flushed(self, published: Published) -> Iterator[WorkspaceDraft]:
+    def _flushed(self, published: Published) -> Iterator[FileDraft]:
         """The drafts that are on disk. A flush that failed concerns its own session only."""
-        self._flusher.help()
         for draft in list(self._drafts.values()):
-            if draft.flush is None:
+            if draft.flushed is None:
                 continue  # not whole yet
-            draft.flush.done.wait()
-            error = draft.flush.error
-            if error is not None:
-                published.failed[draft.session_id] = fsio.write_failed(error, draft.whole, "nothing of it")
+            try:
+                draft.flushed.result()
+            except OSError as error:
+                published.failed[draft.session_id] = fsio.write_failed(error, draft.files.path, "nothing of it")
                 self.drop(draft)
             else:
                 yield draft
 
-    def _put(self, drafts: list[WorkspaceDraft], published: Published) -> None:
-        """Give every draft its place, then make their names durable."""
+    def _put(self, drafts: list[FileDraft], published: Published) -> None:
+        """Move every draft to where its session belongs, then make the new names durable."""
         later = newfiles.Later()
-        moved: list[tuple[WorkspaceDraft, Place]] = []
         for draft in drafts:
-            place = self._store._new_place(Session(id=draft.session_id, created_at=draft.created))
-            # Somebody may have been quicker; or a folder with other things in it has this name.
-            if self._store._find(draft.session_id) is not None or os.path.lexists(place.whole):
+            path = self._store.new_files(Session(id=draft.session_id, created_at=draft.created)).path
+            # Another process may have been faster; or a folder with other things in it has this name.
+            if self._store.locate(draft.session_id) is not None or os.path.lexists(path):
                 published.taken.append(draft.session_id)
                 continue
             try:
-                self._ensure_day(os.path.dirname(place.whole))
-                fsio.move(draft.whole, place.whole, later.folder)
+                self._ensure_day(os.path.dirname(path))
+                fsio.move(draft.files.path, path, later.folder)
             except CortextError as error:
                 published.failed[draft.session_id] = error
             else:
-                moved.append((draft, place))
+                published.made.append(draft.session_id)
         later.flush()
-        for draft, place in moved:
-            self._store.learn(draft.session_id, os.path.dirname(place.whole))
-            self._names.add(draft.session_id)
-            published.made.append(draft.session_id)
 
     def _ensure_day(self, day: str) -> None:
         self._store.folders.check(day)
@@ -175,7 +183,7 @@ class WorkspaceBulk:
             self._days.add(day)
 
     def close(self) -> None:
-        self._flusher.end()
+        self._flusher.shutdown(cancel_futures=True)
         for draft in list(self._drafts.values()):
             self.drop(draft)
         if self._begun:
@@ -187,11 +195,10 @@ class WorkspaceBulk:
     def _prepare(self) -> None:
         """Our own folder to build in."""
         self._store.folders.check(self._incoming)
-        self._store._ensure_control()
+        self._store.ensure_control()
         self._lock.acquire(self._store.lock_timeout, "the folder for new sessions")
         self._begun = True
         newfiles.ensure_folder(self._folder, newfiles.Later())
-        self._names = set(self._store.names())
 
     def _sweep(self) -> None:
         """Away with what others left who were killed: nobody holds its lock."""

@@ -1,8 +1,8 @@
 """The chat layout: `<sessions_dir>/<id>/{meta.json,current.jsonl,archive.jsonl,summary.json}`.
 
 `current.jsonl` is what the model sees; older messages move to `archive.jsonl`. Each file counts its own
-messages with `idx` from 0; `seq` goes on through both. `current.json` beside the sessions names the one
-that is active on the command line. An embedding is a line of its own, after the message it belongs to.
+messages with `idx` from 0; `seq` goes on through both. An embedding is a line of its own, after the message it
+belongs to.
 """
 
 from __future__ import annotations
@@ -15,43 +15,36 @@ from typing import Any
 from cortext.io import files as fsio
 from cortext.io.jsonl import blocks, split_lines
 from cortext.model import clock
-from cortext.model.ids import check_id, is_id
 from cortext.model.session import Session
-from cortext.model.status import ACTIVE
 from cortext.store.base import Reading
-from cortext.store.files.fields import (
-    agent_config_fields,
-    agent_config_of,
-    impossible_counts,
-    load_fields,
-    merged,
-    number_field,
-    origin_fields,
-    origin_of,
-    save_fields,
-    text_field,
-    without,
-)
+from cortext.store.files.fields import number_field, text_field
 from cortext.store.files.journal import JournalReading
+from cortext.store.files.layout import LOCK_TIMEOUT, FileLayout
+from cortext.store.files.layout_paths import SessionFiles, chat_files, session_ids
 from cortext.store.files.lines import BadLine, coerce, decode_value, encode_annotation
-from cortext.store.files.session_files import Metadata, Place
-from cortext.store.files.store import LOCK_TIMEOUT, FileStore
+from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
+from cortext.store.files.store import FileStore
 from cortext.store.files.writer import FileWriter
 
-_KNOWN = (
-    "session_id",
-    "created_at",
-    "last_active",
-    "message_count",
-    "current_count",
-    "archive_count",
-    "status",
-    "title",
-    "token_count",
-    "agent",
-    "model",
-    "agent_config",
-    "continuation",
+CODEC = MetadataCodec(
+    required={
+        "session_id": "id",
+        "created_at": "created_at",
+        "last_active": "last_active",
+        "message_count": "message_count",
+        "current_count": "current_count",
+        "archive_count": "archive_count",
+        "status": "status",
+    },
+    optional={
+        "title": "title",
+        "token_count": "token_count",
+        "agent": "agent",
+        "model": "model",
+        "agent_config": "agent_config",
+        "continuation": "origin",
+    },
+    type="chat",
 )
 
 
@@ -65,92 +58,49 @@ class ChatStore(FileStore):
         super().__init__(root, lock_timeout=lock_timeout)
         self._bases: dict[str, int] = {}
 
-    def _ids(self) -> Iterator[str]:
-        for name in self.folders.names(self.root):
-            if not name.startswith("."):
-                yield name
+    def ids(self) -> Iterator[str]:
+        self.folders.check(self.root)
+        return session_ids(self.name, self.root)
 
-    def _find(self, session_id: str) -> Place | None:
-        place = self._at(session_id)
-        there = os.path.exists(place.metadata) or os.path.exists(place.log)
-        return place if there else None
+    def locate(self, session_id: str) -> SessionFiles | None:
+        files = chat_files(self.root, session_id)
+        return files if os.path.exists(files.metadata) or os.path.exists(files.log) else None
 
-    def _at(self, session_id: str) -> Place:
-        folder = os.path.join(self.root, session_id)
-        return Place(
-            session_id=session_id,
-            whole=folder,
-            metadata=os.path.join(folder, "meta.json"),
-            log=os.path.join(folder, "current.jsonl"),
-            archive=os.path.join(folder, "archive.jsonl"),
-        )
+    def new_files(self, session: Session) -> SessionFiles:
+        return chat_files(self.root, session.id)
 
-    def _new_place(self, session: Session) -> Place:
-        return self._at(session.id)
+    def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
+        return b'"idx": %d, ' % (seq - self._base(files))
 
-    def _line_prefix(self, seq: int, place: Place) -> bytes:
-        return b'"idx": %d, ' % (seq - self._base(place))
-
-    def _base(self, place: Place) -> int:
+    def _base(self, files: SessionFiles) -> int:
         """The number of the message with idx 0."""
-        known = self._bases.get(place.log)
-        return self._first_seq(place) if known is None else known
+        known = self._bases.get(files.log)
+        return self.first_seq(files) if known is None else known
 
-    def _first_seq(self, place: Place) -> int:
+    def first_seq(self, files: SessionFiles) -> int:
         # Not remembered by the inode of the log: after a few compactions a new file has that of an old one.
-        base = self._bases[place.log] = super()._first_seq(place)
+        base = self._bases[files.log] = super().first_seq(files)
         return base
 
-    def _load(self, place: Place) -> Metadata:
-        fields, damage = load_fields(place.metadata)
-        summary, summary_damage = load_fields(_summary_path(place))
-        if os.path.exists(_summary_path(place)):
+    def load(self, files: SessionFiles) -> Metadata:
+        fields, damage = load_fields(files.metadata)
+        summary, summary_damage = load_fields(files.summary)
+        if os.path.exists(files.summary):
             damage = [*damage, *summary_damage]
-        config = agent_config_of(fields)
-        config.model = text_field(fields, "model")
-        session = Session(
-            id=place.session_id,
-            type="chat",
-            title=text_field(fields, "title"),
-            status=text_field(fields, "status", ACTIVE),
-            created_at=clock.normalise(text_field(fields, "created_at")),
-            last_active=clock.normalise(text_field(fields, "last_active")),
-            summary=text_field(summary, "summary_text"),
-            summary_covers=_covers(summary),
-            summary_by=text_field(summary, "by"),
-            agent=text_field(fields, "agent"),
-            agent_config=config,
-            origin=origin_of(fields),
-            extra=without(fields, _KNOWN),
-        )
-        return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
+        session = CODEC.decode(files.session_id, fields)
+        session.summary = text_field(summary, "summary_text")
+        session.summary_covers = _covers(summary)
+        session.summary_by = text_field(summary, "by")
+        return Metadata(session, fields, [*damage, *impossible_counts(files.metadata, fields)])
 
-    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        archived = sum(len(batch) for batch in JournalReading(place.archive).batches())
-        known: dict[str, Any] = {
-            "session_id": session.id,
-            "created_at": session.created_at,
-            "last_active": session.last_active,
-            "message_count": session.message_count,
-            "current_count": session.message_count - archived,
-            "archive_count": archived,
-            "status": session.status,
-        }
-        config = session.agent_config
-        more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
-        optional = {
-            "title": session.title,
-            "token_count": session.token_count,
-            "agent": session.agent,
-            "model": config.model,
-            "agent_config": agent_config_fields(fields, config) if more else {},
-            "continuation": origin_fields(fields, session.origin),
-        }
-        self._save_summary(place, session)
-        save_fields(place.metadata, merged(fields, known, optional, session.extra), aside=self.control)
+    def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
+        archived = sum(len(batch) for batch in JournalReading(files.archive).batches())
+        self._save_summary(files.summary, session)
+        current = session.message_count - archived
+        fresh = CODEC.encode(session, fields, current_count=current, archive_count=archived)
+        save_fields(files.metadata, fresh, aside=self.control)
 
-    def _save_summary(self, place: Place, session: Session) -> None:
-        path = _summary_path(place)
+    def _save_summary(self, path: str, session: Session) -> None:
         old, damage = load_fields(path)
         new = (session.summary, session.summary_covers, session.summary_by)
         if new == (text_field(old, "summary_text"), _covers(old), text_field(old, "by")):
@@ -173,9 +123,9 @@ class ChatStore(FileStore):
         save_fields(path, {**old, **fresh}, aside=self.control)
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """See assistant.EmbedsSummaries."""
-        with self._locked(session_id):
-            path = _summary_path(self._place(session_id))
+        """See capabilities.EmbedsSummaries."""
+        with self.locked(session_id):
+            path = self.files_of(session_id).summary
             fields, _ = load_fields(path)
             if not summary or text_field(fields, "summary_text") != summary:
                 return False
@@ -183,53 +133,35 @@ class ChatStore(FileStore):
         return True
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """See assistant.EmbedsSummaries."""
-        fields, _ = load_fields(_summary_path(self._place(session_id)))
+        """See capabilities.EmbedsSummaries."""
+        fields, _ = load_fields(self.files_of(session_id).summary)
         embedding = fields.get("embedding")
         return embedding if isinstance(embedding, dict) else None
 
     def working(self, session_id: str) -> Reading:
-        """See assistant.KeepsWorking."""
-        place = self._place(session_id)
-        return JournalReading(place.log, first_seq=FileStore._first_seq(self, place))
+        """See capabilities.KeepsWorking."""
+        files = self.files_of(session_id)
+        return JournalReading(files.log, first_seq=FileLayout.first_seq(self, files))
 
-    # ── records about messages, and the session that is current here ─────────────────────────────────
+    # ── records about messages ───────────────────────────────────────────────────────────────────────
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         lines = [encode_annotation(record) for record in records]
         with self.open(session_id) as writer:
             assert isinstance(writer, FileWriter)
             writer.append_raw(lines)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
-        place = self._place(session_id)
+        """See capabilities.Annotates."""
+        files = self.files_of(session_id)
         archived: set[bytes] = set()
-        for raw, record in _annotations_of(place.archive):
+        for raw, record in _annotations_of(files.archive):
             archived.add(_digest(raw))
             yield record
-        for raw, record in _annotations_of(place.log):
+        for raw, record in _annotations_of(files.log):
             if _digest(raw) not in archived:  # an interrupted compaction leaves it in both files
                 yield record
-
-    def current_id(self) -> str:
-        """The session that is active on the command line; empty where there is none."""
-        fields, _ = load_fields(os.path.join(self.root, "current.json"))
-        session_id = text_field(fields, "session_id")
-        return session_id if is_id(session_id) else ""
-
-    def set_current(self, session_id: str) -> None:
-        """Remember the active session across restarts."""
-        check_id(session_id)
-        fsio.ensure_folder(self.root)
-        path = os.path.join(self.root, "current.json")
-        fields, _ = load_fields(path)
-        save_fields(path, {**fields, "session_id": session_id})
-
-
-def _summary_path(place: Place) -> str:
-    return os.path.join(place.whole, "summary.json")
 
 
 def _covers(summary: dict[str, Any]) -> int:

@@ -1,75 +1,16 @@
-"""Metadata files: a JSON object, replaced as a whole; what we do not know in it survives.
+"""Values out of a JSON object that another program may have written, and back into it.
 
-A field of ours may hold what we did not expect (another program wrote it): it then reads as missing.
+A field of ours that holds something unexpected reads as missing; fields that we do not know survive a write.
 """
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
 from typing import Any
 
-from cortext.io import files as fsio
 from cortext.model.session import AgentConfig, Origin
-from cortext.store.base import GIT_MARKS, METADATA, Damage
-from cortext.store.files.lines import BadLine, decode_value, encode_pretty
 
-MAX_METADATA = 16 << 20
 MAX_COUNT = 2**53  # what every reader of JSON and every database can hold, sums of them included
-COUNTS = ("message_count", "token_count", "summary_covers", "current_count", "archive_count")
-_BOM = b"\xef\xbb\xbf"
-
-
-def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
-    """The fields of a JSON metadata file, and what is wrong with it. A missing file has no fields."""
-    name = os.path.basename(path)
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return {}, [Damage(name, 0, 0, METADATA, "the file is missing")]
-    try:
-        size = os.fstat(descriptor).st_size
-        if size > MAX_METADATA:
-            return {}, [Damage(name, 0, size, METADATA, f"{size:,} bytes: too large for metadata")]
-        raw = b"".join(fsio.read_blocks(descriptor, 0, size))
-    finally:
-        os.close(descriptor)
-    try:
-        fields = decode_value(raw.removeprefix(_BOM))
-    except BadLine as error:
-        merged = _both_sides(raw)
-        if merged is not None:
-            return merged, [Damage(name, 0, len(raw), METADATA, GIT_MARKS)]
-        return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
-    if not isinstance(fields, dict):
-        return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
-    return fields, []
-
-
-def _both_sides(raw: bytes) -> dict[str, Any] | None:
-    """The fields of a file in which git marked a conflict, merged by our rules; None where it is something else."""
-    from cortext.store.files import conflicts, merge
-
-    found = conflicts.sides(raw)
-    if found is None:
-        return None
-    try:
-        ours, theirs = (decode_value(b"".join(side)) for side in (found.ours, found.theirs))
-    except BadLine:
-        return None
-    if not isinstance(ours, dict) or not isinstance(theirs, dict):
-        return None
-    try:
-        base = decode_value(b"".join(found.base))
-    except BadLine:  # git does not show the ancestor unless it is asked to
-        base = None
-    common = {name: value for name, value in ours.items() if theirs.get(name) == value}
-    return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
-
-
-def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:
-    """Write a metadata file, atomically; `aside` as in fsio.replace_file."""
-    fsio.replace_file(path, [encode_pretty(fields)], aside=aside)
 
 
 def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:
@@ -82,16 +23,6 @@ def number_field(fields: dict[str, Any], name: str) -> int:
     """A field that should count something: what no count can be reads as 0."""
     value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT else 0
-
-
-def impossible_counts(path: str, fields: dict[str, Any]) -> list[Damage]:
-    """The counts in a metadata file that cannot be true. They are counted anew by the next write, or a repair."""
-    name = os.path.basename(path)
-    return [
-        Damage(name, 0, 0, METADATA, f"{field} is not a count")
-        for field in COUNTS
-        if isinstance(fields.get(field), int | float) and number_field(fields, field) != fields[field]
-    ]
 
 
 def object_field(fields: dict[str, Any], name: str) -> dict[str, Any]:

@@ -40,8 +40,9 @@ class JournalReading:
     It may begin at the offset of any line and stop before another. `first_seq` is the number that the
     first message has if it does not say itself. `seek` finds the start in the file that was opened (by then
     the path may name another). A message that stands in the `archive` too is left out. With `outline` the
-    messages come without their words (base.Outlines), and only those that need a closer look come whole. With `brief`
-    texts of many megabytes come cut (base.Skims): a long line is never in memory then, unless it is damaged.
+    messages come without their words (capabilities.Outlines), and only those that need a closer look come whole.
+    With `brief` texts of many megabytes come cut (capabilities.Skims): a long line is never in memory then, unless
+    it is damaged.
     """
 
     def __init__(

@@ -4,6 +4,10 @@ A line of ours is a Message with, in some layouts, a key before it (`type`, `idx
 a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
 """
 
+from __future__ import annotations
+
+import hashlib
+import json
 from typing import Annotated, Any, TypeVar
 
 import msgspec
@@ -18,8 +22,6 @@ MESSAGE_TYPES = frozenset({"", "turn", "message"})
 # that it can be read however deep the reader stands.
 MAX_DEPTH = 200
 MAX_SEQ = 2**53
-# A text below this needs no look at its length as a line.
-SHORT = 1 << 20
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
 _AROUND = b"\0 \t\r\n"
@@ -85,8 +87,6 @@ def _encode(value: object, indent: int) -> bytes:
             _check_length(len(raw))
             return msgspec.json.format(raw, indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
-            import json  # 2 ms, here and below: only for what is not as we write it
-
             text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
             if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
                 text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
@@ -99,11 +99,6 @@ def _encode(value: object, indent: int) -> bytes:
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
     """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
-    if type(message) is Message and len(message.content) < SHORT and _is_plain(message):
-        try:
-            return _plain_line(message, prefix)
-        except UnicodeEncodeError:
-            pass  # a lone surrogate: see _encode_tight
     _check_length(len(message.content))  # before any copy of it is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)
@@ -114,42 +109,6 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
             hint="flatten it before storing it",
         )
     return b"{" + prefix + raw[1:] + b"\n"
-
-
-def _is_plain(message: Message) -> bool:
-    """Whether a message is a text and what every stored one has, and nothing else."""
-    return not (
-        message.parts is not None
-        or message.usage is not None
-        or message.extra is not None
-        or message.model
-        or message.parent
-        or message.partial
-        or message.aside
-    ) and bool(message.role and message.content and message.timestamp and message.id and message.seq >= 0)
-
-
-def _plain_line(message: Message, prefix: bytes) -> bytes:
-    """What the general way makes of a plain message, in a third of the time."""
-    made = _encoder.encode
-    tokens = b"" if message.tokens is None else b'"tokens": %d, ' % message.tokens
-    return b"".join(
-        (
-            b"{",
-            prefix,
-            b'"role": ',
-            made(message.role),
-            b', "content": ',
-            made(message.content),
-            b', "timestamp": ',
-            made(message.timestamp),
-            b", ",
-            tokens,
-            b'"id": ',
-            made(message.id),
-            b', "seq": %d}\n' % message.seq,
-        )
-    )
 
 
 def _check_length(length: int) -> None:
@@ -198,7 +157,6 @@ def decode_value(raw: bytes) -> Any:
         strict_reason = str(error)
     # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
     # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
-    import json
 
     try:
         text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
@@ -266,8 +224,6 @@ def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
 
 
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
-    import json
-
     decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     records: list[tuple[StoredMessage, bytes]] = []
     place = 0
@@ -318,8 +274,6 @@ def coerce(value: Any) -> StoredMessage:
 
 def impossible_numbers(raw: bytes) -> list[str]:
     """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
-    import json
-
     try:
         value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
     except (ValueError, RecursionError):
@@ -361,7 +315,6 @@ def _plain_text(content: Any) -> str:
             item if isinstance(item, str) else item.get("text") if isinstance(item, dict) else None for item in content
         )
         return "\n\n".join(text for text in texts if isinstance(text, str) and text)
-    import json
 
     return json.dumps(content, ensure_ascii=False)
 
@@ -390,8 +343,6 @@ def _parts(value: Any) -> list[Part] | None:
 
 def derived_id(seq: int, raw: bytes) -> str:
     """The id of a message that was stored without one: the same at every reading of the same line."""
-    import hashlib  # 4 ms, and our own lines have ids
-
     raw = raw.strip()  # the same with and without its line end, and with that of another system
     return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 

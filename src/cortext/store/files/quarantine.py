@@ -7,6 +7,8 @@ interrupted can simply be run once more.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 from collections.abc import Iterable
 
@@ -28,9 +30,6 @@ def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]], n
 
     The file is the log itself, or the one of that `name` beside it.
     """
-    import base64
-    import hashlib
-
     target = path_of(log)
     known = _known(target)
     total = 0

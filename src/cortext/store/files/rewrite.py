@@ -11,8 +11,8 @@ from typing import Any
 
 from cortext.io import files as fsio
 from cortext.io.jsonl import blocks, split_lines
-from cortext.store.files.fields import load_fields, save_fields
 from cortext.store.files.lines import BadLine, decode_value, encode
+from cortext.store.files.metadata import load_fields, save_fields
 
 _NAMES = ("conversation_id", "session_id", "id")
 Transform = Callable[[dict[str, Any]], dict[str, Any]]

@@ -13,45 +13,33 @@ from typing import Any
 
 from msgspec import structs
 
-from cortext.errors import SessionExists
+from cortext.errors import session_exists
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
-from cortext.model.status import ACTIVE
 from cortext.store.base import METADATA, Damage
 from cortext.store.files import quarantine
-from cortext.store.files.fields import (
-    MAX_METADATA,
-    agent_config_fields,
-    agent_config_of,
-    merged,
-    number_field,
-    origin_fields,
-    origin_of,
-    text_field,
-    without,
-)
+from cortext.store.files.layout_paths import SessionFiles, session_ids, spawn_files
 from cortext.store.files.lines import BadLine, decode_value, encode, encode_message
 from cortext.store.files.log import complete
-from cortext.store.files.session_files import Metadata, Place
+from cortext.store.files.metadata import MAX_METADATA, Metadata, MetadataCodec
 from cortext.store.files.store import FileStore
 
-SUFFIX = ".jsonl"
-_KNOWN = (
-    "type",
-    "session_id",
-    "agent",
-    "created_at",
-    "status",
-    "model",
-    "title",
-    "summary",
-    "summary_covers",
-    "summary_by",
-    "agent_config",
-    "continuation",
+CODEC = MetadataCodec(
+    constants={"type": "metadata"},
+    required={"session_id": "id", "agent": "agent", "created_at": "created_at", "status": "status"},
+    optional={
+        "model": "model",
+        "title": "title",
+        "summary": "summary",
+        "summary_covers": "summary_covers",
+        "summary_by": "summary_by",
+        "agent_config": "agent_config",
+        "continuation": "origin",
+    },
+    type="spawn",
 )
 _TURN = b'"type": "turn", '
 
@@ -62,55 +50,45 @@ class SpawnStore(FileStore):
     name = "spawn"
     leased = True
 
-    def _ids(self) -> Iterator[str]:
-        try:
-            names = os.listdir(self.root)
-        except FileNotFoundError:
-            return
-        for name in sorted(names):
-            if name.endswith(SUFFIX) and is_id(name.removesuffix(SUFFIX)):
-                yield name.removesuffix(SUFFIX)
+    def ids(self) -> Iterator[str]:
+        return filter(is_id, session_ids(self.name, self.root))
 
-    def _find(self, session_id: str) -> Place | None:
-        place = self._at(session_id)
-        return place if os.path.lexists(place.log) else None
+    def locate(self, session_id: str) -> SessionFiles | None:
+        files = spawn_files(self.root, session_id)
+        return files if os.path.lexists(files.log) else None
 
-    def _at(self, session_id: str) -> Place:
-        path = os.path.join(self.root, session_id + SUFFIX)
-        return Place(session_id=session_id, whole=path, metadata=path, log=path)
+    def new_files(self, session: Session) -> SessionFiles:
+        return spawn_files(self.root, session.id)
 
-    def _new_place(self, session: Session) -> Place:
-        return self._at(session.id)
-
-    def _make(self, place: Place, session: Session) -> None:
+    def make(self, files: SessionFiles, session: Session) -> None:
         fsio.ensure_folder(self.root)
-        fsio.replace_file(place.log, [_metadata_line(session, {})], aside=self.control)
+        fsio.replace_file(files.log, [_metadata_line(session, {})], aside=self.control)
 
     @fsio.told
     def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See base.CreatesWhole."""
+        """See capabilities.CreatesWhole."""
         check_id(session.id)
         created = clock.normalise(session.created_at) or clock.now()
         numbered = [complete(message, number) for number, message in enumerate(messages)]
         made = change.apply(structs.replace(session, created_at=created, last_active=created))
-        with self._locked(session.id, new=True):
-            if self._find(session.id) is not None:
-                raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
-            place = self._new_place(made)
-            self.folders.check(os.path.dirname(place.log))
+        with self.locked(session.id, new=True):
+            if self.locate(session.id) is not None:
+                raise session_exists(session.id)
+            files = self.new_files(made)
+            self.folders.check(os.path.dirname(files.log))
             fsio.ensure_folder(self.root)
             lines = (encode_message(message, _TURN) for message in numbered)
-            fsio.replace_file(place.log, chain([_metadata_line(made, {})], lines), aside=self.control)
+            fsio.replace_file(files.log, chain([_metadata_line(made, {})], lines), aside=self.control)
         return self.get(session.id)
 
-    def _line_prefix(self, seq: int, place: Place) -> bytes:
+    def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
         return _TURN
 
-    def _to_trash(self, place: Place) -> list[str]:
-        return [place.whole, quarantine.path_of(place.log)]
+    def to_trash(self, files: SessionFiles) -> list[str]:
+        return [files.path, quarantine.path_of(files.log)]
 
-    def _load(self, place: Place) -> Metadata:
-        line = _first_line(place.log)
+    def load(self, files: SessionFiles) -> Metadata:
+        line = _first_line(files.log)
         fields: dict[str, Any] = {}
         damage = []
         try:
@@ -118,38 +96,22 @@ class SpawnStore(FileStore):
             if isinstance(value, dict) and value.get("type") == "metadata":
                 fields = value
             else:
-                damage.append(Damage(os.path.basename(place.log), 0, 0, METADATA, "line 1 is not the metadata"))
+                damage.append(Damage(os.path.basename(files.log), 0, 0, METADATA, "line 1 is not the metadata"))
         except BadLine as error:
             # The line itself is told (and set aside) as an unreadable one of the log.
-            damage.append(Damage(os.path.basename(place.log), 0, 0, METADATA, f"line 1: {error}"))
-        created = clock.normalise(text_field(fields, "created_at"))
-        config = agent_config_of(fields)
-        config.model = text_field(fields, "model")
-        session = Session(
-            id=place.session_id,
-            type="spawn",
-            agent=text_field(fields, "agent"),
-            status=text_field(fields, "status", ACTIVE),
-            created_at=created,
-            last_active=created,
-            title=text_field(fields, "title"),
-            summary=text_field(fields, "summary"),
-            summary_covers=number_field(fields, "summary_covers"),
-            summary_by=text_field(fields, "summary_by"),
-            agent_config=config,
-            origin=origin_of(fields),
-            extra=without(fields, _KNOWN),
-        )
+            damage.append(Damage(os.path.basename(files.log), 0, 0, METADATA, f"line 1: {error}"))
+        session = CODEC.decode(files.session_id, fields)
+        session.last_active = session.created_at
         return Metadata(session, fields, damage)
 
-    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        descriptor = fsio.open_file(place.log, os.O_RDONLY)
+    def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
+        descriptor = fsio.open_file(files.log, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
             # Only a line that was read as metadata is replaced: any other first line stays where it is.
-            start = len(_first_line(place.log)) if fields else 0
+            start = len(_first_line(files.log)) if fields else 0
             rest = fsio.read_blocks(descriptor, start, size)
-            fsio.replace_file(place.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
+            fsio.replace_file(files.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
         finally:
             os.close(descriptor)
 
@@ -171,22 +133,4 @@ def _first_line(path: str) -> bytes:
 
 
 def _metadata_line(session: Session, fields: dict[str, Any]) -> bytes:
-    known: dict[str, Any] = {
-        "type": "metadata",
-        "session_id": session.id,
-        "agent": session.agent,
-        "created_at": session.created_at,
-        "status": session.status,
-    }
-    config = session.agent_config
-    more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
-    optional = {
-        "model": config.model,
-        "title": session.title,
-        "summary": session.summary,
-        "summary_covers": session.summary_covers,
-        "summary_by": session.summary_by,
-        "agent_config": agent_config_fields(fields, config) if more else {},
-        "continuation": origin_fields(fields, session.origin),
-    }
-    return encode(merged(fields, known, optional, session.extra)) + b"\n"
+    return encode(CODEC.encode(session, fields)) + b"\n"

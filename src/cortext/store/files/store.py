@@ -1,8 +1,4 @@
-"""What the three file layouts have in common: locks, writers, trash, repair, and reading with counts.
-
-A layout says where its files lie and how its metadata is spelled; everything that must be right about
-writing is here, once.
-"""
+"""The operations of the store protocol on files, the same for all layouts: create, read, trash, compact, repair."""
 
 from __future__ import annotations
 
@@ -10,94 +6,47 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from functools import partial
-from typing import Any
 
 import msgspec
 
-from cortext.errors import DamagedData, InvalidId, SessionExists, SessionNotFound, UnsafePath, UsageError
+from cortext.errors import (
+    DamagedData,
+    SessionNotFound,
+    UnsafePath,
+    UsageError,
+    invalid_trash_key,
+    session_exists,
+    session_exists_again,
+    session_not_found,
+)
 from cortext.io import files as fsio
-from cortext.io import locks
-from cortext.io.jsonl import MAX_LINE
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
 from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
-from cortext.store.base import TORN, Damage, Reading, RepairReport, Trashed, Writer
+from cortext.store.base import Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.files import archive, quarantine
-from cortext.store.files import layout_paths as shapes
 from cortext.store.files import repair as mend
-from cortext.store.files.fields import number_field, save_fields
-from cortext.store.files.folders import Folders
-from cortext.store.files.journal import JournalReading
-from cortext.store.files.lines import BadLine, decode_line, encode_message
-from cortext.store.files.log import OpenLog, Position
+from cortext.store.files.fields import number_field
+from cortext.store.files.layout import LOCK_TIMEOUT, FileLayout
+from cortext.store.files.layout_paths import TRASH, SessionFiles
+from cortext.store.files.log import OpenLog
+from cortext.store.files.metadata import save_fields
 from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
-from cortext.store.files.seek import TAIL_BLOCK, offset_of, tail
-from cortext.store.files.session_files import Metadata, Place, Survey, Way
+from cortext.store.files.seek import tail
 from cortext.store.files.trash import Trash
 from cortext.store.files.writer import Locked, Opened
 
-LOCK_TIMEOUT = 5.0
 SHORT_LOG = 1 << 20  # one that is shorter is counted whole
-FIRST_LINES = 4  # a line of metadata, and the message after it
 
 
-class FileStore:
-    """A store of files. Layouts override what is marked below, and nothing else."""
+class FileStore(FileLayout):
+    """A store of files; a layout says where they lie and how its metadata is spelled."""
 
-    name = "files"
-    # Whether a session is active only while a process holds it (then a dead holder means interrupted).
-    leased = False
-    # Whether the metadata holds counts, which an append does not touch (see `settle`).
-    counted = False
-
-    def __init__(self, root: str, *, control: str | None = None, lock_timeout: float = LOCK_TIMEOUT) -> None:
-        self.root = os.path.abspath(root)
-        self.control = os.path.abspath(control or os.path.join(self.root, ".cortext"))
-        self.lock_timeout = lock_timeout
-        self.folders = Folders(self.root)
-        self._positions: dict[str, Position] = {}
-        self._ways: dict[str, Way] = {}
-        self._changes = os.path.join(self.control, shapes.CHANGES)
-        self._trash = Trash(self.folders, os.path.join(self.control, "trash"))
-
-    # ── what a layout says ───────────────────────────────────────────────────────────────────────────
-
-    def _ids(self) -> Iterator[str]:
-        """The ids of all sessions."""
-        raise NotImplementedError
-
-    def _find(self, session_id: str) -> Place | None:
-        """Where a session lies; None where there is none. The id was checked."""
-        raise NotImplementedError
-
-    def _new_place(self, session: Session) -> Place:
-        """Where a new session will lie."""
-        raise NotImplementedError
-
-    def _load(self, place: Place) -> Metadata:
-        """Read the metadata. What cannot be read becomes damage, never an error."""
-        raise NotImplementedError
-
-    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        """Replace the metadata atomically; `fields` are the old ones, unknown ones among them."""
-        raise NotImplementedError
-
-    def _line_prefix(self, seq: int, place: Place) -> bytes:
-        """The keys that this layout writes before those of the message."""
-        return b""
-
-    def _to_trash(self, place: Place) -> list[str]:
-        """What moves when the session is deleted; the first is the session itself."""
-        return [place.whole]
-
-    def _may_lie(self, session_id: str, path: str) -> bool:
-        """Whether a file of this session may come back to this path: a note in the trash may be forged."""
-        return path in self._to_trash(self._new_place(Session(id=session_id)))
-
-    # ── the protocol ─────────────────────────────────────────────────────────────────────────────────
+    def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        super().__init__(root, lock_timeout=lock_timeout)
+        self._trash = Trash(self.folders, os.path.join(self.control, TRASH))
 
     @fsio.told
     def create(self, session: Session) -> Session:
@@ -111,43 +60,43 @@ class FileStore:
             message_count=0,
             token_count=0,
         )
-        with self._locked(session.id, new=True):
-            if self._find(session.id) is not None:
-                raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
-            place = self._new_place(session)
-            self.folders.check(os.path.dirname(place.log))
-            fsio.ensure_folder(os.path.dirname(place.log), self.root)
-            self._make(place, session)
+        with self.locked(session.id, new=True):
+            if self.locate(session.id) is not None:
+                raise session_exists(session.id)
+            files = self.new_files(session)
+            self.folders.check(os.path.dirname(files.log))
+            fsio.ensure_folder(os.path.dirname(files.log), self.root)
+            self.make(files, session)
         return self.get(session.id)
 
-    def _make(self, place: Place, session: Session) -> None:
+    def make(self, files: SessionFiles, session: Session) -> None:
         """Write the files of a new session; the metadata first, so that it exists whole or not at all."""
-        self._save(place, session, {})
-        fsio.AppendFile(place.log).close()
+        self.save(files, session, {})
+        fsio.AppendFile(files.log).close()
 
     def get(self, session_id: str) -> Session:
-        place = self._place(session_id)
+        files = self.files_of(session_id)
         try:
-            session = self._full(place)
+            session = self.with_counts(files)
         except FileNotFoundError:  # somebody deleted it between the two lines
-            raise _not_found(session_id) from None
-        if session.damage and not os.path.lexists(place.whole):  # all that is wrong with it is that it went
-            raise _not_found(session_id)
+            raise session_not_found(session_id) from None
+        if session.damage and not os.path.lexists(files.path):  # all that is wrong with it is that it went
+            raise session_not_found(session_id)
         return session
 
     def peek(self, session_id: str) -> Session:
-        place = self._place(session_id)
+        files = self.files_of(session_id)
         try:
-            return self._metadata(place)
+            return self.metadata(files)
         except FileNotFoundError:
-            raise _not_found(session_id) from None
+            raise session_not_found(session_id) from None
 
     def sessions(self) -> Iterator[Session]:
-        for session_id in self._ids():
+        for session_id in self.ids():
             if not is_id(session_id):
                 continue
             try:
-                yield self._full(self._place(session_id))
+                yield self.with_counts(self.files_of(session_id))
             except SessionNotFound:
                 continue
             except (OSError, UnsafePath):
@@ -155,27 +104,31 @@ class FileStore:
                 yield Session(id=session_id, status="", store=self.name, path=self.root, damage=1)
 
     def read(self, session_id: str, start: int = 0) -> Reading:
-        return FromSequence(self._read(self._place(session_id), start), start)
+        return FromSequence(self.reading(self.files_of(session_id), start), start)
 
     def outline(self, session_id: str) -> Iterator[Outline]:
-        return iter(self._read(self._place(session_id), 0, outline=True))
+        return iter(self.reading(self.files_of(session_id), 0, outline=True))
 
     def skim(self, session_id: str) -> Iterator[Message]:
-        """See base.Skims."""
-        return iter(self._read(self._place(session_id), 0, brief=True))
+        """See capabilities.Skims."""
+        return iter(self.reading(self.files_of(session_id), 0, brief=True))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
-        place = self._place(session_id)
-        if os.path.islink(place.archive):
-            fsio.open_file(place.archive, os.O_RDONLY)  # refuses: a session with a link in it is not read at all
-        newest = tail(place.log, count, FileStore._first_seq(self, place))
+        files = self.files_of(session_id)
+        if os.path.islink(files.archive):
+            fsio.open_file(files.archive, os.O_RDONLY)  # refuses: a session with a link in it is not read at all
+        newest = tail(files.log, count, FileLayout.first_seq(self, files))
         # Asked only after the log was read: a compaction may have made it meanwhile.
-        if len(newest) >= count or not archive.exists(place.archive):
+        if len(newest) >= count or not archive.exists(files.archive):
             return newest
-        return list(deque(self._read(place, 0), maxlen=count))
+        return list(deque(self.reading(files, 0), maxlen=count))
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
         return Opened(self, session_id, timeout)
+
+    def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Locked:
+        """The session's lock, for the length of a `with`; `new` where the session may not exist yet."""
+        return Locked(self, session_id, timeout, new)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         with self.open(session_id) as writer:
@@ -187,11 +140,11 @@ class FileStore:
 
     @fsio.told
     def delete(self, session_id: str) -> Trashed:
-        with self._locked(session_id) as lock:
-            place = self._place(session_id)
-            trashed = self._trash.put(session_id, self._to_trash(place))
-            self._positions.pop(place.log, None)
-            self._ways.pop(session_id, None)
+        with self.locked(session_id) as lock:
+            files = self.files_of(session_id)
+            trashed = self._trash.put(session_id, self.to_trash(files))
+            self.positions.pop(files.log, None)
+            self.opened.pop(session_id, None)
             lock.sweep()
         return trashed
 
@@ -202,58 +155,54 @@ class FileStore:
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
-            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+            raise invalid_trash_key(key)
         self._trash.find(key)
-        with self._locked(session_id, new=True):
-            if self._find(session_id) is not None:
-                raise SessionExists(
-                    f"there is a session {session_id} again",
-                    kept="both are unchanged",
-                    hint="delete the one that is there, then restore",
-                )
-            self._trash.take_back(key, self._may_lie)
+        with self.locked(session_id, new=True):
+            if self.locate(session_id) is not None:
+                raise session_exists_again(session_id)
+            self._trash.take_back(key, self.may_restore_to)
         return self.get(session_id)
 
     def close(self) -> None:
         """Nothing to do: files are closed after each use."""
 
     def check(self, session_id: str) -> list[Damage]:
-        place = self._place(session_id)
-        return [*self._load(place).damage, *self._settled(place).damage]
+        files = self.files_of(session_id)
+        return [*self.load(files).damage, *self.settled_survey(files).damage]
 
     @fsio.told
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts. Only layouts with an archive can."""
-        with self._locked(session_id):
-            place = self._place(session_id)
-            if not place.archive:
+        """See capabilities.Compacts. Only layouts with an archive can."""
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            if not files.archive:
                 raise UsageError(f"a {self.name} session has no archive", kept="everything, unchanged")
-            self._open_log(place).close()  # as an append would: a torn end is set aside
-            if archive.exists(place.archive):
-                OpenLog(place.archive, lambda _: b"").close()
+            self.open_log(files).close()  # as an append would: a torn end is set aside
+            if archive.exists(files.archive):
+                OpenLog(files.archive, lambda _: b"").close()
             # Not `check`: it takes a torn line for one that the holder of the lock, now us, is writing.
-            damage = [*self._load(place).damage, *self._survey(place).damage]
+            damage = [*self.load(files).damage, *self.survey(files).damage]
             if damage:
                 raise DamagedData(
                     f"session {session_id} is damaged ({damage[0].reason})",
                     kept="everything, unchanged",
                     hint=f"run `cortext repair {session_id}` first",
                 )
-            moved = archive.compact(place.archive, place.log, before, numbered=bool(self._line_prefix(0, place)))
-            self._positions.pop(place.log, None)
+            moved = archive.compact(files.archive, files.log, before, numbered=bool(self.line_prefix(0, files)))
+            self.positions.pop(files.log, None)
             if moved:
-                self._update(place, Change())
+                self.change_metadata(files, Change())
         return moved
 
     @fsio.told
     def settle(self, session_id: str) -> None:
-        """See base.Settles. A long log is read only from where the metadata ends."""
+        """See capabilities.Settles. A long log is read only from where the metadata ends."""
         if not self.counted:
             return
-        with self._locked(session_id):
-            place = self._place(session_id)
-            metadata = self._load(place)
-            last = tail(place.log, 1, FileStore._first_seq(self, place))
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            metadata = self.load(files)
+            last = tail(files.log, 1, FileLayout.first_seq(self, files))
             if metadata.damage or not last:
                 return
             fields = metadata.fields
@@ -261,33 +210,33 @@ class FileStore:
             if count == last[0].seq + 1 and active >= last[0].timestamp:
                 return
             tokens = number_field(fields, "token_count")
-            if os.stat(place.log).st_size < SHORT_LOG or not 0 < count <= last[0].seq:
+            if os.stat(files.log).st_size < SHORT_LOG or not 0 < count <= last[0].seq:
                 count = tokens = 0
-            for message in FromSequence(self._read(place, count, outline=True), count):
+            for message in FromSequence(self.reading(files, count, outline=True), count):
                 count += 1
                 tokens += message.tokens or 0
                 active = max(active, clock.normalise(message.timestamp))
             counts = {"message_count": count, "token_count": tokens, "last_active": active}
             if "archive_count" in fields:
                 counts["current_count"] = count - number_field(fields, "archive_count")
-            save_fields(place.metadata, {**fields, **counts}, aside=self.control)
+            save_fields(files.metadata, {**fields, **counts}, aside=self.control)
 
     @fsio.told
     def rewrite(self, session_id: str, transform: Transform) -> int:
-        """See base.Rewrites."""
-        with self._locked(session_id):
-            place = self._place(session_id)
-            changed = rewrite(place.log, transform) + (rewrite(place.archive, transform) if place.archive else 0)
-            self._positions.pop(place.log, None)
-            if place.metadata != place.log:
-                changed += rewrite_fields(place.metadata, transform)
+        """See capabilities.Rewrites."""
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            changed = rewrite(files.log, transform) + (rewrite(files.archive, transform) if files.archive else 0)
+            self.positions.pop(files.log, None)
+            if files.metadata != files.log:
+                changed += rewrite_fields(files.metadata, transform)
         return changed
 
     @fsio.told
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
-        with self._locked(session_id):
-            place = self._place(session_id)
-            metadata = self._load(place)
+        with self.locked(session_id):
+            files = self.files_of(session_id)
+            metadata = self.load(files)
             report = RepairReport(
                 session=session_id,
                 damage=[*metadata.damage],
@@ -298,174 +247,23 @@ class FileStore:
                 dry_run=dry_run,
             )
             first, before = 0, ""
-            for path in (place.archive, place.log) if archive.exists(place.archive) else (place.log,):
+            for path in (files.archive, files.log) if archive.exists(files.archive) else (files.log,):
                 found = mend.survey(path, first, before) if dry_run else mend.mend(path, first, before)
                 report.damage += found.damage
                 report.quarantined_bytes += found.quarantined
                 if found.quarantined and not report.quarantine:
                     report.quarantine = quarantine.path_of(path)
-                first, before = archive.before_log(place.archive, place.log)
+                first, before = archive.before_log(files.archive, files.log)
             aside = sum(item.length for item in metadata.damage)
             if aside:
                 report.quarantined_bytes += aside
-                report.quarantine = quarantine.path_of(place.log)
+                report.quarantine = quarantine.path_of(files.log)
             if metadata.damage and not dry_run:
-                self._update(place, Change())
-            report.kept_messages = self._survey(place).messages
+                self.change_metadata(files, Change())
+            report.kept_messages = self.survey(files).messages
             report.changed = bool(report.damage) and not dry_run
-            self._positions.pop(place.log, None)
+            self.positions.pop(files.log, None)
         return report
-
-    # ── the parts that these are made of ─────────────────────────────────────────────────────────────
-
-    def _place(self, session_id: str) -> Place:
-        place = self._find(check_id(session_id))
-        if place is None:
-            raise _not_found(session_id)
-        self.folders.check(os.path.dirname(place.log))
-        return place
-
-    def _known_place(self, session_id: str, lock: str) -> Place:
-        """The same for one that we had open before: two looks at the disk and no path to build."""
-        way = self._ways.get(session_id)
-        if way is not None:
-            self.folders.check(way.folder)
-            if os.path.lexists(way.place.log):
-                return way.place
-            del self._ways[session_id]
-        place = self._place(session_id)
-        self._ways[session_id] = Way(place, os.path.dirname(place.log), lock, os.path.dirname(lock))
-        return place
-
-    def _lock_path(self, session_id: str) -> str:
-        return os.path.join(self.control, "locks", f"{check_id(session_id)}.lock")
-
-    def _locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Locked:
-        return Locked(self, session_id, timeout, new)
-
-    def _ensure_control(self) -> None:
-        """The folder for locks and trash; it keeps itself out of git."""
-        ignore = os.path.join(self.control, ".gitignore")
-        if not os.path.exists(ignore):
-            fsio.ensure_folder(self.control)
-            fsio.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
-
-    def _metadata(self, place: Place) -> Session:
-        return msgspec.structs.replace(self._load(place).session, store=self.name, path=place.whole)
-
-    def _full(self, place: Place) -> Session:
-        """The session with everything that comes from the log."""
-        metadata = self._load(place)
-        survey = self._settled(place)
-        session = metadata.session
-        created = session.created_at or survey.first or clock.from_epoch(os.stat(place.whole).st_mtime)
-        return msgspec.structs.replace(
-            session,
-            message_count=survey.messages,
-            token_count=survey.tokens,
-            straight=survey.straight,
-            created_at=created,
-            last_active=max(session.last_active, survey.last) or created,
-            store=self.name,
-            path=place.whole,
-            damage=len(metadata.damage) + len(survey.damage),
-            leased=self._held(place) if self.leased else None,
-        )
-
-    def _read(self, place: Place, start: int, *, outline: bool = False, brief: bool = False) -> Reading:
-        if place.archive:
-            return archive.ArchivedReading(place.archive, place.log, start, outline=outline, brief=brief)
-        seek = partial(offset_of, seq=start)
-        return JournalReading(place.log, seek=seek, outline=outline, brief=brief)
-
-    def _survey(self, place: Place) -> Survey:
-        reading = self._read(place, 0, outline=True)
-        count, tokens, first, last, straight = 0, 0, "", "", True
-        for message in reading:
-            count += 1
-            tokens += message.tokens or 0
-            if message.timestamp > last:
-                last = message.timestamp
-            first = first or message.timestamp
-            if message.parent or message.partial or message.aside or message.seq != count - 1:
-                straight = False
-        if last and not clock.normalise(last):  # not a moment: it must not hide those that are
-            moments = (clock.normalise(message.timestamp) for message in self._read(place, 0, outline=True))
-            last = max(moments, default="")
-        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
-
-    def _held(self, place: Place) -> bool:
-        return locks.read_holder(self._lock_path(place.session_id)) is not None
-
-    def _settled(self, place: Place) -> Survey:
-        """The survey, without a last line that somebody is writing at this moment."""
-        survey = self._survey(place)
-        while torn := [item for item in survey.damage if item.kind == TORN]:
-            if self._held(place):
-                return msgspec.structs.replace(survey, damage=[item for item in survey.damage if item.kind != TORN])
-            before, survey = survey, self._survey(place)  # who wrote that line may be done with it by now
-            if torn == [item for item in survey.damage if item.kind == TORN] and survey.messages == before.messages:
-                break
-        return survey
-
-    def _update(self, place: Place, change: Change) -> Session:
-        metadata = self._load(place)
-        full = self._full(place)
-        changed = change.apply(full)
-        for item in metadata.damage:
-            if item.length:
-                self._set_aside(place, item)
-        self._save(place, changed, metadata.fields)
-        # The log did not change under our lock: only damage that was just mended is worth another look.
-        return self._full(place) if metadata.damage else changed
-
-    def _set_aside(self, place: Place, item: Damage) -> None:
-        """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""
-        path = os.path.join(os.path.dirname(place.metadata), item.file)
-        if item.length > MAX_LINE:  # no metadata at all: moved aside, for a copy could fill the disk
-            fsio.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
-            return
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-        try:
-            quarantine.keep(place.log, descriptor, [(item.offset, item.length, item.reason)], name=item.file)
-        finally:
-            os.close(descriptor)
-
-    def _open_log(self, place: Place) -> OpenLog:
-        def encode_line(message: Message) -> bytes:
-            return encode_message(message, self._line_prefix(message.seq, place))
-
-        known = self._positions.get(place.log)
-        return OpenLog(place.log, encode_line, first_seq=partial(self._first_seq, place), known=known)
-
-    def _first_seq(self, place: Place) -> int:
-        """The number that the log begins with; asked whenever the log is not as we left it."""
-        first = first_number(place.log)
-        return archive.first_seq(place.archive, place.log) if first < 0 else first
-
-
-def first_number(path: str) -> int:
-    """The number of the first message, where it stands in the first lines and says one; else -1."""
-    try:
-        descriptor = fsio.open_file(path, os.O_RDONLY)
-    except FileNotFoundError:
-        return -1
-    try:
-        piece = os.pread(descriptor, TAIL_BLOCK, 0)
-    finally:
-        os.close(descriptor)
-    for raw in piece.split(b"\n", FIRST_LINES)[:-1]:
-        try:
-            message = decode_line(raw)
-        except BadLine:
-            continue
-        if message.role:
-            return message.seq
-    return -1
-
-
-def _not_found(session_id: str) -> SessionNotFound:
-    return SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
 
 
 class FromSequence:

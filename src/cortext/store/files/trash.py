@@ -10,14 +10,15 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 
-from cortext.errors import NotFound, SessionExists, UnsafePath
+from cortext.errors import UnsafePath, not_in_trash, session_exists_again
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.safety.paths import check_plain_name
 from cortext.store.base import Trashed
-from cortext.store.files.fields import load_fields, text_field
+from cortext.store.files.fields import text_field
 from cortext.store.files.folders import Folders
 from cortext.store.files.lines import encode_pretty
+from cortext.store.files.metadata import load_fields
 
 NOTE = "trash.json"
 
@@ -80,7 +81,7 @@ class Trash:
         self.folders.check(self.folder)
         note = self._note(check_plain_name(key))
         if note is None:
-            raise NotFound(f"nothing in the trash is called {key}", hint="list it with `cortext trash`")
+            raise not_in_trash(key)
         return note
 
     def take_back(self, key: str, allowed: Callable[[str, str], bool]) -> str:
@@ -100,11 +101,7 @@ class Trash:
             if os.path.lexists(source):
                 moves.append((source, target))
         if moves and os.path.lexists(moves[0][1]):
-            raise SessionExists(
-                f"there is a session {session_id} again",
-                kept="both are unchanged",
-                hint="delete or rename the one that is there, then restore",
-            )
+            raise session_exists_again(session_id)
         # The session itself comes last: until then it is in the trash, and a restore can be tried again.
         for source, target in reversed(moves):
             fsio.ensure_folder(os.path.dirname(target), self.root)

@@ -11,49 +11,38 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cortext.errors import SessionExists
+from cortext.errors import session_exists
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import Message, plain
 from cortext.model.session import Change, Session
-from cortext.model.status import ACTIVE
-from cortext.store.base import Bulk
-from cortext.store.files.fields import (
-    agent_config_fields,
-    agent_config_of,
-    impossible_counts,
-    load_fields,
-    merged,
-    number_field,
-    origin_fields,
-    origin_of,
-    save_fields,
-    text_field,
-    without,
-)
-from cortext.store.files.session_files import Metadata, Place
-from cortext.store.files.store import LOCK_TIMEOUT, FileStore
+from cortext.store.capabilities import Bulk
+from cortext.store.files.layout import LOCK_TIMEOUT
+from cortext.store.files.layout_paths import CONVERSATIONS, SessionFiles, is_workspace_session, workspace_files
+from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
+from cortext.store.files.store import FileStore
 
-VERSION = "1.0"
-CONVERSATIONS = "conversations"
-SESSION = ".session"
 MANY = 16
-_KNOWN = (
-    "version",
-    "conversation_id",
-    "conversation_type",
-    "title",
-    "status",
-    "created_at",
-    "last_active",
-    "message_count",
-    "token_count",
-    "context_summary",
-    "summary_covers",
-    "summary_by",
-    "agent",
-    "agent_config",
-    "continuation",
+CODEC = MetadataCodec(
+    constants={"version": "1.0"},
+    required={
+        "conversation_id": "id",
+        "conversation_type": "type",
+        "title": "title",
+        "status": "status",
+        "created_at": "created_at",
+        "last_active": "last_active",
+        "message_count": "message_count",
+        "token_count": "token_count",
+        "agent_config": "agent_config",
+        "context_summary": "summary",
+    },
+    optional={
+        "summary_covers": "summary_covers",
+        "summary_by": "summary_by",
+        "agent": "agent",
+        "continuation": "origin",
+    },
 )
 
 
@@ -64,127 +53,67 @@ class WorkspaceStore(FileStore):
     counted = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
-        super().__init__(root, control=os.path.join(root, ".workspace", "state"), lock_timeout=lock_timeout)
+        super().__init__(root, lock_timeout=lock_timeout)
         self._conversations = os.path.join(self.root, CONVERSATIONS)
         self._found: dict[str, str] = {}  # id to day: a hint, checked at every use
         self._searches = 0
 
-    def _ids(self) -> Iterator[str]:
+    def ids(self) -> Iterator[str]:
         seen: dict[str, str] = {}
         for date in self.folders.names(self._conversations):
             day = os.path.join(self._conversations, date)
             for name in self.folders.names(day):
                 # Only one conversation can own an id: a second one of that name is told by doctor.
-                if self._is_session(os.path.join(day, name)) and seen.setdefault(name, day) == day:
+                if is_workspace_session(os.path.join(day, name)) and seen.setdefault(name, day) == day:
                     self._found[name] = day
                     yield name
 
-    def _find(self, session_id: str) -> Place | None:
+    def locate(self, session_id: str) -> SessionFiles | None:
         day = self._found.get(session_id)
-        if day is not None and self._is_session(f"{day}/{session_id}"):
-            return self._at(day, session_id)
+        if day is not None and is_workspace_session(f"{day}/{session_id}"):
+            return workspace_files(day, session_id)
         dates = self.folders.names(self._conversations)
         self._searches += 1
         if self._searches == MANY:  # somebody goes through all of them: learn where they lie, once
             for date in dates:
                 day = f"{self._conversations}/{date}"
                 self._found.update(dict.fromkeys(self.folders.names(day), day))
-            return self._find(session_id)
+            return self.locate(session_id)
         for date in reversed(dates):  # what is asked for is mostly new
             day = f"{self._conversations}/{date}"
             # One look at most days: very many conversations lie in very many of them.
-            if os.path.lexists(f"{day}/{session_id}") and self._is_session(f"{day}/{session_id}"):
+            if os.path.lexists(f"{day}/{session_id}") and is_workspace_session(f"{day}/{session_id}"):
                 self._found[session_id] = day
-                return self._at(day, session_id)
+                return workspace_files(day, session_id)
         self._found.pop(session_id, None)
         return None
 
-    def _is_session(self, folder: str) -> bool:
-        session = f"{folder}/{SESSION}"
-        return os.path.exists(f"{session}/session.json") or os.path.exists(f"{session}/messages.jsonl")
+    def new_files(self, session: Session) -> SessionFiles:
+        return workspace_files(os.path.join(self._conversations, session.created_at[:10]), session.id)
 
-    def _at(self, day: str, session_id: str) -> Place:
-        whole = os.path.join(day, session_id)
-        folder = os.path.join(whole, SESSION)
-        return Place(
-            session_id=session_id,
-            whole=whole,
-            metadata=os.path.join(folder, "session.json"),
-            log=os.path.join(folder, "messages.jsonl"),
-            archive=os.path.join(folder, "archive.jsonl"),
-        )
+    def load(self, files: SessionFiles) -> Metadata:
+        fields, damage = load_fields(files.metadata)
+        session = CODEC.decode(files.session_id, fields)
+        session.created_at = session.created_at or _date_of(files)
+        return Metadata(session, fields, [*damage, *impossible_counts(files.metadata, fields)])
 
-    def _new_place(self, session: Session) -> Place:
-        return self._at(os.path.join(self._conversations, session.created_at[:10]), session.id)
+    def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
+        save_fields(files.metadata, CODEC.encode(session, fields), aside=self.control)
 
-    def _load(self, place: Place) -> Metadata:
-        fields, damage = load_fields(place.metadata)
-        session = Session(
-            id=place.session_id,
-            type=text_field(fields, "conversation_type"),
-            title=text_field(fields, "title"),
-            status=text_field(fields, "status", ACTIVE),
-            created_at=clock.normalise(text_field(fields, "created_at")) or _date_of(place),
-            last_active=clock.normalise(text_field(fields, "last_active")),
-            summary=text_field(fields, "context_summary"),
-            summary_covers=number_field(fields, "summary_covers"),
-            summary_by=text_field(fields, "summary_by"),
-            agent=text_field(fields, "agent"),
-            agent_config=agent_config_of(fields),
-            origin=origin_of(fields),
-            extra=without(fields, _KNOWN),
-        )
-        return Metadata(session, fields, [*damage, *impossible_counts(place.metadata, fields)])
-
-    def _save(self, place: Place, session: Session, fields: dict[str, Any]) -> None:
-        save_fields(place.metadata, self.fields_of(session, fields), aside=self.control)
-
-    def fields_of(self, session: Session, fields: dict[str, Any]) -> dict[str, Any]:
-        """The metadata as it is written; `fields` are the old ones."""
-        known: dict[str, Any] = {
-            "version": text_field(fields, "version", VERSION),
-            "conversation_id": session.id,
-            "conversation_type": session.type,
-            "title": session.title,
-            "status": session.status,
-            "created_at": session.created_at,
-            "last_active": session.last_active,
-            "message_count": session.message_count,
-            "token_count": session.token_count,
-            "agent_config": agent_config_fields(fields, session.agent_config),
-            "context_summary": session.summary,
-        }
-        optional = {
-            "summary_covers": session.summary_covers,
-            "summary_by": session.summary_by,
-            "agent": session.agent,
-            "continuation": origin_fields(fields, session.origin),
-        }
-        return merged(fields, known, optional, session.extra)
-
-    def _known_place(self, session_id: str, lock: str) -> Place:
-        new = session_id not in self._ways
-        place = super()._known_place(session_id, lock)
-        if new:  # who put the folder there (store/bulk) may have died before its name was flushed
+    def opened_files(self, session_id: str, lock: str) -> SessionFiles:
+        new = session_id not in self.opened
+        files = super().opened_files(session_id, lock)
+        if new:  # a bulk import may have crashed between the rename and the fsync of the folder
             try:
-                fsio.sync_folder(os.path.dirname(place.whole))
+                fsio.sync_folder(os.path.dirname(files.path))
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM):  # the folder of somebody who lets us write below it
-                    del self._ways[session_id]
-                    raise fsio.write_failed(error, place.whole, "every acknowledged message") from error
-        return place
-
-    def names(self) -> Iterator[str]:
-        """The names of all conversations; not all of them are sessions."""
-        for date in self.folders.names(self._conversations):
-            yield from self.folders.names(os.path.join(self._conversations, date))
-
-    def learn(self, session_id: str, day: str) -> None:
-        """Where a session lies that was put there without asking us."""
-        self._found[session_id] = day
+                    del self.opened[session_id]
+                    raise fsio.write_failed(error, files.path, "every acknowledged message") from error
+        return files
 
     def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See base.CreatesWhole."""
+        """See capabilities.CreatesWhole."""
         bulk = self.bulk()
         try:
             draft = bulk.begin(session.id)
@@ -197,20 +126,20 @@ class WorkspaceStore(FileStore):
         if error := published.failed.get(session.id):
             raise error
         if session.id in published.taken:
-            raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged")
+            raise session_exists(session.id)
         return self.get(session.id)
 
     def bulk(self) -> Bulk:
-        """See base.Bulk."""
-        from cortext.store.files.bulk import WorkspaceBulk
+        """See capabilities.Bulk."""
+        from cortext.store.files.bulk import FileBulk  # with its threads: only an import needs it
 
-        return WorkspaceBulk(self)
+        return FileBulk(self, CODEC)
 
-    def _may_lie(self, session_id: str, path: str) -> bool:
+    def may_restore_to(self, session_id: str, path: str) -> bool:
         day, name = os.path.split(path)
         return name == session_id and os.path.dirname(day) == self._conversations
 
 
-def _date_of(place: Place) -> str:
+def _date_of(files: SessionFiles) -> str:
     """When a conversation without readable metadata began: the day that its folder is filed under."""
-    return clock.normalise(os.path.basename(os.path.dirname(place.whole)))
+    return clock.normalise(os.path.basename(os.path.dirname(files.path)))

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from cortext.io import files as fsio
 from cortext.io import locks
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
+from cortext.store.files.layout import FileLayout
+from cortext.store.files.layout_paths import SessionFiles
 from cortext.store.files.log import OpenLog
-from cortext.store.files.session_files import Place
-
-if TYPE_CHECKING:
-    from cortext.store.files.store import FileStore
 
 
 class Locked:
@@ -21,26 +18,26 @@ class Locked:
 
     __slots__ = ("_lock", "_new", "_session_id", "_store", "_timeout")
 
-    def __init__(self, store: FileStore, session_id: str, timeout: float | None, new: bool) -> None:
+    def __init__(self, store: FileLayout, session_id: str, timeout: float | None, new: bool) -> None:
         self._store, self._session_id, self._timeout, self._new = store, session_id, timeout, new
 
     def __enter__(self) -> locks.Lock:
         store, session_id = self._store, self._session_id
-        way = store._ways.get(session_id) if isinstance(session_id, str) else None
-        lock = self._lock = locks.Lock(way.lock if way else store._lock_path(session_id))
-        store.folders.check(way.locks if way else os.path.dirname(lock.path))
+        paths = store.opened.get(session_id) if isinstance(session_id, str) else None
+        lock = self._lock = locks.Lock(paths.lock if paths else store.lock_path(session_id))
+        store.folders.check(paths.locks if paths else os.path.dirname(lock.path))
         timeout = store.lock_timeout if self._timeout is None else self._timeout
         if not lock.acquire(timeout, f"session {session_id}", make=False):
             if not self._new:
-                store._place(session_id)  # a name that is nobody's must not leave a lock file behind
-            store._ensure_control()
+                store.files_of(session_id)  # a name that is nobody's must not leave a lock file behind
+            store.ensure_control()
             lock.acquire(timeout, f"session {session_id}")
         return lock
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
         # For the list of sessions: what we touched. Only a hint, so it is not flushed.
-        fsio.note(self._store._changes, self._session_id)
+        fsio.note(self._store.changes_path, self._session_id)
 
 
 class Opened:
@@ -48,14 +45,14 @@ class Opened:
 
     __slots__ = ("_locked", "_session_id", "_store", "_writer")
 
-    def __init__(self, store: FileStore, session_id: str, timeout: float | None) -> None:
+    def __init__(self, store: FileLayout, session_id: str, timeout: float | None) -> None:
         self._store, self._session_id = store, session_id
         self._locked = Locked(store, session_id, timeout, False)
 
     def __enter__(self) -> FileWriter:
         lock = self._locked.__enter__()
         try:
-            self._writer = FileWriter(self._store, self._store._known_place(self._session_id, lock.path))
+            self._writer = FileWriter(self._store, self._store.opened_files(self._session_id, lock.path))
         except BaseException:
             self._locked.__exit__()
             raise
@@ -71,31 +68,31 @@ class Opened:
 class FileWriter:
     """A session held open: see base.Writer."""
 
-    def __init__(self, store: FileStore, place: Place) -> None:
+    def __init__(self, store: FileLayout, files: SessionFiles) -> None:
         self._store = store
-        self._place = place
+        self._files = files
         self._log: OpenLog | None = None
 
     @fsio.told
     def append(self, *messages: Message) -> list[Message]:
         if self._log is None:
-            self._log = self._store._open_log(self._place)
+            self._log = self._store.open_log(self._files)
         return self._log.append(messages)
 
     @fsio.told
     def append_raw(self, lines: list[bytes]) -> None:
         """Append records that are no messages."""
         if self._log is None:
-            self._log = self._store._open_log(self._place)
+            self._log = self._store.open_log(self._files)
         self._log.append_raw(lines)
 
     def session(self) -> Session:
-        return self._store._metadata(self._place)
+        return self._store.metadata(self._files)
 
     @fsio.told
     def update(self, change: Change) -> Session:
         self.close()  # some layouts put a new file in place of the log
-        return self._store._update(self._place, change)
+        return self._store.change_metadata(self._files, change)
 
     def close(self) -> None:
         """Let go of the log; an append opens it again."""
@@ -103,5 +100,5 @@ class FileWriter:
             log, self._log = self._log, None
             position = log.position
             if position is not None:
-                self._store._positions[self._place.log] = position
+                self._store.positions[self._files.log] = position
             log.close()

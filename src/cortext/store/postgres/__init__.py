@@ -1,1 +1,3 @@
-"""Sessions in PostgreSQL. The database driver is imported here and nowhere else."""
+"""Sessions in PostgreSQL: the same protocol on a server, with leases instead of file locks. The database driver is
+imported here (`driver`) and nowhere else, and all SQL stays in this package.
+"""

@@ -6,12 +6,13 @@ import hashlib
 
 import msgspec
 
-from cortext.errors import NotFound
+from cortext.errors import memory_not_found
 from cortext.model import clock, ids
 from cortext.model.ids import check_id, is_id
 from cortext.store.assistant import Fact
 from cortext.store.files.lines import decode_value, encode
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 
 
 class ServerChats:
@@ -84,7 +85,7 @@ class ServerFacts:
 
         rows = self._connections.run(leave)
         if not rows:
-            raise NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+            raise memory_not_found(fact_id)
         return _fact(rows[0][0])
 
 

@@ -11,9 +11,11 @@ from typing import Any
 from cortext.model.session import Change, Session
 from cortext.store.files.lines import decode_value, encode, encode_annotation
 from cortext.store.postgres import vectors as postgres_vectors
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
 from cortext.store.postgres.rows import SESSION, columns_of, storable
+from cortext.store.postgres.schema import has_vectors
 
 PAGE = 500
 _MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
@@ -158,5 +160,5 @@ class Changes:
     def has_vectors(self, connection: Connection) -> bool:
         """Whether the server can search by meaning; once it can, it is not asked again."""
         if not self._vectors:
-            self._vectors = postgres_vectors.available(connection)
+            self._vectors = has_vectors(connection)
         return self._vectors

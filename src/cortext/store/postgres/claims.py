@@ -10,7 +10,8 @@ import secrets
 
 from cortext.errors import TakenOver
 from cortext.store.claims import Claim
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 
 _CLAIM = """
 INSERT INTO cortext.claims AS c (key, topic, fence, token, held_until)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 from cortext.errors import ConfigError, CortextError, SessionBusy, StoreUnreachable, WriteFailed, install_hint
 
 try:
     import psycopg
+    from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as problem:
     raise ConfigError(
         f"the store is a PostgreSQL server, and the driver for it is not here ({problem})",
@@ -18,7 +20,9 @@ except ImportError as problem:
 # A line that breaks is ours to tell: the driver's own words about it would land on the user's screen.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
-__all__ = ["lost", "psycopg", "said", "told", "unwanted"]
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "lost", "psycopg", "said", "told", "unwanted"]
 
 # What a server says to somebody whom it does not want. While connecting, errors have no code.
 _UNWANTED = (

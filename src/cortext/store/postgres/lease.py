@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from cortext.errors import CortextError, SessionBusy, SessionNotFound
+from cortext.errors import CortextError, SessionBusy, session_not_found
 from cortext.model import clock
 from cortext.store.postgres.connection import Connections
 
@@ -101,7 +101,7 @@ class Leases:
         while (got := attempt()) is None:
             rows = self._connections.query(_HOLDER, session_id, self._space)
             if not rows:
-                raise not_found(session_id)
+                raise session_not_found(session_id)
             holder, since, token = rows[0]
             if token and _is_dead(token) and self._connections.query(_DEAD, session_id, self._space, token):
                 continue
@@ -175,8 +175,3 @@ def _is_dead(token: str) -> bool:
     except (PermissionError, ValueError):
         pass
     return False
-
-
-def not_found(session_id: str) -> SessionNotFound:
-    """The error for an id that nobody has."""
-    return SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")

@@ -15,8 +15,8 @@ from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine
 from cortext.store.files.log import complete, same_again
 from cortext.store.postgres.claims import still_ours
-from cortext.store.postgres.connection import Connection, Connections
-from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.lease import ENDED, FREE, LIVE, Lease
 from cortext.store.postgres.rows import MESSAGE, MessageRow, from_row, hour_of, key_of, to_row
 

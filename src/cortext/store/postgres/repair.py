@@ -15,7 +15,8 @@ from cortext.model.message import Message
 from cortext.model.session import Origin, Session
 from cortext.store.base import METADATA, Damage, RepairReport
 from cortext.store.files.lines import BadLine, coerce, encode
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.lease import Lease
 from cortext.store.postgres.log import ServerReading, damaged_row
 from cortext.store.postgres.rows import MESSAGE, from_row, record_of, to_row, what_is_wrong

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from typing import Any
 
 from cortext.errors import ConfigError
-from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.driver import Connection, psycopg
 
 FOLDER = os.path.join(os.path.dirname(__file__), "migrations")
 _VERSION = b"SELECT version FROM cortext.schema_version WHERE one"
@@ -25,8 +24,6 @@ _THERE = (
     psycopg.errors.DuplicateObject,
 )
 
-Connection = psycopg.Connection[tuple[Any, ...]]
-
 
 def known() -> dict[int, str]:
     """The migrations that this version of cortext has: number and file."""
@@ -42,9 +39,7 @@ def prepare(connection: Connection, where: str) -> None:
     newest = max(known())
     if found < newest:
         found = _upgrade(connection, where)
-        from cortext.store.postgres import vectors as postgres_vectors
-
-        postgres_vectors.enable(connection)
+        enable_vectors(connection)
     if found > newest:
         raise ConfigError(
             f"{where} was made by a newer cortext (its tables are version {found}, this one knows {newest})",
@@ -94,3 +89,27 @@ def _begin(connection: Connection, statement: str) -> None:
         except _THERE:
             time.sleep(0.05)
     connection.execute(statement.encode())
+
+
+def enable_vectors(connection: Connection) -> bool:
+    """Make the table, if the extension is there or can be had; whether it is there now."""
+    if has_vectors(connection):
+        return True
+    try:
+        row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+        if row is None or not row[0]:
+            return False
+        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
+        with open(os.path.join(FOLDER, "vectors.sql"), encoding="utf-8") as file:
+            connection.execute(file.read().encode())
+    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
+        pass  # not ours to do; or another process is doing it at this moment
+    except psycopg.errors.UndefinedTable:
+        return False  # an engine that has no list of extensions
+    return has_vectors(connection)
+
+
+def has_vectors(connection: Connection) -> bool:
+    """Whether the table of vectors is there."""
+    row = connection.execute(b"SELECT to_regclass('cortext.vectors') IS NOT NULL").fetchone()
+    return bool(row and row[0])

@@ -9,9 +9,8 @@ from typing import Any
 from cortext.errors import UsageError
 from cortext.store.files.lines import BadLine
 from cortext.store.postgres import schema as postgres_schema
-from cortext.store.postgres import vectors as postgres_vectors
-from cortext.store.postgres.connection import Connection, Connections
-from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.rows import MESSAGE, SESSION, from_row, storable
 from cortext.store.server_capabilities import ServerState
 
@@ -117,7 +116,7 @@ def state(connections: Connections, space: str) -> ServerState:
             address=connections.name,
             version=str(one("SHOW server_version")),
             schema=postgres_schema.version(connection),
-            vectors=postgres_vectors.enable(connection),
+            vectors=postgres_schema.enable_vectors(connection),
             round_trip_ms=round((end - begin) * 1000, 3),
             clock_ahead_s=round(now - (begin + end) / 2, 3),
             sessions=counted[0],

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import InvalidId, NotFound, SessionExists
+from cortext.errors import invalid_trash_key, not_in_trash, session_exists, session_exists_again, session_not_found
 from cortext.model import clock
 from cortext.model.ids import check_id, is_id
 from cortext.model.message import Message, Outline
@@ -28,9 +28,9 @@ from cortext.store.postgres.assistant import ServerChats, ServerFacts
 from cortext.store.postgres.changes import Changes
 from cortext.store.postgres.chores import ServerChores
 from cortext.store.postgres.claims import ServerClaims
-from cortext.store.postgres.connection import Connection, Connections
-from cortext.store.postgres.driver import psycopg
-from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases, not_found
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection, psycopg
+from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
 from cortext.store.postgres.log import Appending, ServerReading, life_of, tail
 from cortext.store.postgres.rows import SESSION, columns_of, hour_of, session_from
 from cortext.store.postgres.updates import ServerUpdates
@@ -116,7 +116,7 @@ class PostgresStore:
             except psycopg.errors.UniqueViolation:
                 live = connection.execute(_LIFE.encode(), (session.id, self.space)).fetchone()
                 if live != (life,):  # else it is our own, and only the answer was lost
-                    raise SessionExists(f"there is a session {session.id} already", kept="it is unchanged") from None
+                    raise session_exists(session.id) from None
 
         self.connections.run(insert)
         return self.get(session.id)
@@ -124,7 +124,7 @@ class PostgresStore:
     def get(self, session_id: str) -> Session:
         rows = self.connections.query(_GET, check_id(session_id), self.space)
         if not rows:
-            raise not_found(session_id)
+            raise session_not_found(session_id)
         return self._session(rows[0])
 
     def peek(self, session_id: str) -> Session:
@@ -144,15 +144,15 @@ class PostgresStore:
         return ServerReading(self.connections, session_id, self._life(session_id), start)
 
     def working(self, session_id: str) -> ServerReading:
-        """See assistant.KeepsWorking."""
+        """See capabilities.KeepsWorking."""
         query = f"SELECT life, archived_before FROM cortext.sessions WHERE {LIVE}"
         rows = self.connections.query(query, check_id(session_id), self.space)
         if not rows:
-            raise not_found(session_id)
+            raise session_not_found(session_id)
         return ServerReading(self.connections, session_id, *rows[0])
 
     def outline(self, session_id: str) -> Iterator[Outline]:
-        """See base.Outlines."""
+        """See capabilities.Outlines."""
         return iter(self.read(session_id))
 
     def tail(self, session_id: str, count: int) -> list[Message]:
@@ -239,7 +239,7 @@ class PostgresStore:
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
-            raise InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+            raise invalid_trash_key(key)
         life = int(stamp, 16) if all(letter in "0123456789abcdef" for letter in stamp) and len(stamp) <= 16 else 0
         tried: list[None] = []
 
@@ -250,16 +250,12 @@ class PostgresStore:
                 if connection.execute(_RESTORE.encode(), (session_id, life, self.space)).fetchone():
                     return True
             except psycopg.errors.UniqueViolation:
-                raise SessionExists(
-                    f"there is a session {session_id} again",
-                    kept="both are unchanged",
-                    hint="delete the one that is there, then restore",
-                ) from None
+                raise session_exists_again(session_id) from None
             live = connection.execute(_LIFE.encode(), (session_id, self.space)).fetchone()
             return again and live == (life,)
 
         if not self.connections.run(put_back):
-            raise NotFound(f"nothing in the trash is called {key}", hint="list it with `cortext restore`")
+            raise not_in_trash(key)
         return self.get(session_id)
 
     # ── looking after a session ──────────────────────────────────────────────────────────────────────
@@ -275,31 +271,31 @@ class PostgresStore:
             return postgres_repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
 
     def compact(self, session_id: str, before: int) -> int:
-        """See base.Compacts: nothing moves, but from here on these messages are archived."""
+        """See capabilities.Compacts: nothing moves, but from here on these messages are archived."""
         return self.changes.compact(check_id(session_id), before)
 
     def rewrite(self, session_id: str, transform: Transform) -> int:
-        """See base.Rewrites."""
+        """See capabilities.Rewrites."""
         with self.open(session_id) as writer:
             return postgres_repair.rewrite(self.connections, writer.lease, transform)
 
     # ── records about messages ───────────────────────────────────────────────────────────────────────
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         self.changes.annotate(check_id(session_id), records)
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """See base.Annotates."""
+        """See capabilities.Annotates."""
         return self.changes.notes(session_id, self._life(session_id))
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         same = bool(summary) and self.get(session_id).summary == summary
         return same and self.changes.embed_summary(session_id, summary, embedding)
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """See assistant.EmbedsSummaries."""
+        """See capabilities.EmbedsSummaries."""
         return self.changes.summary_embedding(session_id, self.get(session_id).summary)
 
     # ── what an assistant keeps beside its sessions ──────────────────────────────────────────────────
@@ -332,7 +328,7 @@ class PostgresStore:
     def _life(self, session_id: str) -> int:
         life = life_of(self.connections, check_id(session_id), self.space)
         if life is None:
-            raise not_found(session_id)
+            raise session_not_found(session_id)
         return life
 
     def _trashed(self, session_id: str, life: int, deleted_at: str) -> Trashed:

@@ -21,7 +21,8 @@ from cortext.store.assistant import Taken
 from cortext.store.claims import Claim
 from cortext.store.files.lines import decode_value, encode
 from cortext.store.postgres.claims import ServerClaims, still_ours
-from cortext.store.postgres.connection import Connection, Connections
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 
 BOT = "bot"
 BOT_SECONDS = 30.0

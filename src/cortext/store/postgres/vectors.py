@@ -6,40 +6,14 @@ Vectors come as the records that `annotate` stores (type `embedding`), and are r
 from __future__ import annotations
 
 import base64
-import os
 from collections.abc import Sequence
 from typing import Any
 
-from cortext.store.postgres.connection import Connection, Connections
-from cortext.store.postgres.driver import psycopg
+from cortext.store.postgres.connection import Connections
+from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.rows import MESSAGE, SESSION, key_of
-from cortext.store.postgres.schema import FOLDER
 
 _MANY = 400  # the nearest of all spaces that are looked at
-
-
-def enable(connection: Connection) -> bool:
-    """Make the table, if the extension is there or can be had; whether it is there now."""
-    if available(connection):
-        return True
-    try:
-        row = connection.execute(b"SELECT count(*) FROM pg_available_extensions WHERE name = 'vector'").fetchone()
-        if row is None or not row[0]:
-            return False
-        connection.execute(b"CREATE EXTENSION IF NOT EXISTS vector")
-        with open(os.path.join(FOLDER, "vectors.sql"), encoding="utf-8") as file:
-            connection.execute(file.read().encode())
-    except (psycopg.errors.InsufficientPrivilege, psycopg.errors.UniqueViolation, psycopg.errors.DuplicateTable):
-        pass  # not ours to do; or another process is doing it at this moment
-    except psycopg.errors.UndefinedTable:
-        return False  # an engine that has no list of extensions
-    return available(connection)
-
-
-def available(connection: Connection) -> bool:
-    """Whether the table of vectors is there."""
-    row = connection.execute(b"SELECT to_regclass('cortext.vectors') IS NOT NULL").fetchone()
-    return bool(row and row[0])
 
 
 def keep(connection: Connection, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:

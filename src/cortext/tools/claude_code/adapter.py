@@ -8,24 +8,20 @@ import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from cortext.errors import NotFound, UnsafePath, UsageError
+from cortext.errors import NotFound, UnsafePath
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
-from cortext.model.message import Message
-from cortext.safety.environment import for_child
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Transcript, Withheld, Written
-from cortext.tools.shared.programs import program_on
+from cortext.tools.base import CommandFile, Counts, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
+from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.claude_code.read import ClaudeReading
 
 _SUFFIX = ".jsonl"
 _LONGEST_FOLDER = 200
-_VERSION_SECONDS = 20
-_LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
 _LONGEST_CONTEXT = 10_000  # of a hook's answer; more is shown to the model as a preview only
 _TAKES_CONTEXT = frozenset(("SessionStart", "UserPromptSubmit", "UserPromptExpansion"))
 _KINDS = {
@@ -37,7 +33,6 @@ _KINDS = {
     "SessionEnd": "ended",
 }
 _LOOKED_AT = 64  # records; a conversation begins well before
-_versions: dict[tuple[str, int], str] = {}
 
 
 class ClaudeCode:
@@ -55,41 +50,17 @@ class ClaudeCode:
     )
     started_by = "CLAUDECODE"
     session_variable = "CLAUDE_CODE_SESSION_ID"
+    install_command = "npm install -g @anthropic-ai/claude-code"
+    headless_context = 200_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
         self._home = home or self._environ.get("HOME") or os.path.expanduser("~")
+        self._program = Program("claude", self._environ)
 
     def detect(self) -> Detected | None:
         """Whether the program is on the path, and which version it says it is."""
-        program = self._program()
-        if program is None:
-            return None
-        version = self._version(program)
-        return Detected(program=program, version=version, tested=version == self.tested_version)
-
-    def _program(self) -> str | None:
-        return program_on(self._environ.get("PATH", os.defpath), "claude")
-
-    def _version(self, program: str) -> str:
-        import subprocess
-
-        sign = (program, os.stat(program).st_mtime_ns)
-        if sign not in _versions:
-            try:
-                done = subprocess.run(
-                    [program, "--version"],
-                    env=for_child(self._environ),
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=_VERSION_SECONDS,
-                    check=False,
-                )
-                said = done.stdout.decode("utf-8", "replace").split()
-            except (OSError, subprocess.TimeoutExpired):
-                said = []
-            _versions[sign] = said[0] if said else "unknown"
-        return _versions[sign]
+        return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -181,21 +152,14 @@ class ClaudeCode:
 
         return withheld(transcript.path)
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report."""
         from cortext.tools.claude_code.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new session in the project's folder; with another id where the wanted one is taken or no UUID."""
         if not is_uuid(key) or self._path_of(key) is not None:
@@ -215,8 +179,12 @@ class ClaudeCode:
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """The interactive program with that session open."""
+        check_argument(prompt)
         options = ["--model", model] if model else []
-        return self._launch(["--resume", written_or_key, *options], project, prompt)
+        # After "--" even a prompt that begins with a dash is one.
+        said = ["--", prompt] if prompt else []
+        program = self._program.path() or self._program.command
+        return Launch(argv=[program, "--resume", written_or_key, *options, *said], cwd=project)
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
         """The interactive program with a new session, in which the prompt stands already."""
@@ -229,40 +197,27 @@ class ClaudeCode:
         if written.path:
             fsio.remove(written.path)
 
-    def headless(self, key: str, *, project: str, prompt: str) -> Launch:
-        """One turn without a screen; the answer on standard output."""
-        return self._launch(["--resume", key, "-p"], project, prompt)
-
-    def _launch(self, options: list[str], project: str, prompt: str) -> Launch:
-        if len(os.fsencode(prompt)) > _LONGEST_ARGUMENT:
-            raise UsageError(
-                f"a first prompt of {len(prompt):,} characters is too long for a command line",
-                hint="hand the text over inside the session, and send a short prompt",
-            )
-        program = self._program() or "claude"
-        # After "--" even a prompt that begins with a dash is one.
-        said = ["--", prompt] if prompt else []
-        return Launch(argv=[program, *options, *said], cwd=project)
-
     # ── a project's config ───────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The slash commands."""
-        from cortext.tools.claude_code import install as claude_code_install
+        from cortext.tools.claude_code.install import command_files
 
-        return claude_code_install.command_files(commands, program)
+        return command_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
-        from cortext.tools.claude_code import install as claude_code_install
+        from cortext.tools.claude_code.install import configs
+        from cortext.tools.shared import installer
 
-        return claude_code_install.merge(project, program, self.name, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take exactly those out again."""
-        from cortext.tools.claude_code import install as claude_code_install
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.claude_code.install import configs
+        from cortext.tools.shared import installer
 
-        return claude_code_install.unmerge(project, self.name, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """Servers of the project and of the user."""
@@ -275,7 +230,7 @@ class ClaudeCode:
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """`disableAllHooks`, in any of the settings that count here: the last word is the narrowest's."""
-        import msgspec
+        from cortext.tools.shared.jsonc import read_object
 
         user = self._environ.get("CLAUDE_CONFIG_DIR") or os.path.join(self._home, ".claude")
         folders = (user, os.path.join(project, ".claude"))
@@ -284,34 +239,31 @@ class ClaudeCode:
             *(os.path.join(folder, "settings.json") for folder in folders),
             os.path.join(project, ".claude", "settings.local.json"),
         ):
-            try:
-                said = msgspec.json.decode(fsio.read_file(path))
-            except (OSError, ValueError, RecursionError):
-                continue  # nothing can be said of it: the tool itself will
-            if isinstance(said, dict) and "disableAllHooks" in said:
-                off = path if said["disableAllHooks"] is True else ""
+            settings = read_object(path)
+            if "disableAllHooks" in settings:
+                off = path if settings["disableAllHooks"] is True else ""
         return [(f"`disableAllHooks` is true in {off}", "set it to false, or take it out")] if off else []
 
     # ── hooks ────────────────────────────────────────────────────────────────────────────────────────
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """The tool's events in our words; one without a session is none of ours."""
-        event, key = _word(payload, "hook_event_name"), _word(payload, "session_id")
+        event, key = text_of(payload, "hook_event_name"), text_of(payload, "session_id")
         if not event or not key:
             return None
         kind = _KINDS.get(event, "other")
-        text = _word(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
-        command, arguments = _word(payload, "command_name"), _word(payload, "command_args")
+        text = text_of(payload, "prompt" if kind in ("prompt", "command") else "last_assistant_message")
+        command, arguments = text_of(payload, "command_name"), text_of(payload, "command_args")
         typed = re.fullmatch(r"/(\S+)\s*(.*)", text, re.DOTALL) if kind == "prompt" else None
         if typed:
             command, arguments = typed[1], typed[2]
         if kind == "compacted":
-            text = _word(payload, "compact_summary")
+            text = text_of(payload, "compact_summary")
         return HookEvent(
             kind=kind,
             key=key,
-            path=_word(payload, "transcript_path"),
-            project=_word(payload, "cwd"),
+            path=text_of(payload, "transcript_path"),
+            project=text_of(payload, "cwd"),
             text=text,
             command=command.removeprefix("/"),
             arguments=arguments,
@@ -319,11 +271,22 @@ class ClaudeCode:
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """The context as JSON that the tool understands; nothing where it would not give it whole."""
-        event = _word(payload, "hook_event_name")
+        event = text_of(payload, "hook_event_name")
         if not context or event not in _TAKES_CONTEXT or _units(context) > _LONGEST_CONTEXT:
             return ""
-        answer = {"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}}
-        return msgspec.json.encode(answer).decode("utf-8")
+        return additional_context(event, context)
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.claude_code import headless
+
+        return headless.ask(question)
 
 
 def is_uuid(text: str) -> bool:
@@ -416,8 +379,3 @@ def _session_in(path: str) -> str:
 def _units(text: str) -> int:
     """How long a text is to JavaScript."""
     return len(text.encode("utf-16-le", "replace")) // 2
-
-
-def _word(payload: dict[str, Any], name: str) -> str:
-    value = payload.get(name)
-    return value if isinstance(value, str) else ""

@@ -30,8 +30,9 @@ from cortext.model.message import (
     said,
 )
 from cortext.tools.base import About, Counts
-from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Mark, Record, attached_decoder
+from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Record, attached_decoder
 from cortext.tools.shared.lines import WITHOUT_CONTENT, note
+from cortext.tools.shared.mark import Mark
 
 Content = str | list[Block | str] | dict[str, Any] | None
 
@@ -297,22 +298,18 @@ class Maker:
         if mark.added:
             note(self.counts.skipped, "added by cortext")
             return []
-        message = self._as_it_was(mark.was) or self.whole(record, content, role)
+        try:
+            message = mark.original()
+        except msgspec.ValidationError:
+            note(self.counts.damaged, "unexpected shape")
+            message = None
+        message = message or self.whole(record, content, role)
         message.id = mark.id or message.id
         message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
         message.timestamp = mark.timestamp or timestamp(record)
         if mark.model and message.role == ASSISTANT:
             self.about.model = mark.model
         return [message]
-
-    def _as_it_was(self, was: Any) -> Message | None:
-        if was is None:
-            return None
-        try:
-            return msgspec.convert(was, Message)
-        except msgspec.ValidationError:
-            note(self.counts.damaged, "unexpected shape")
-            return None
 
     def whole(self, record: Record, content: Content, role: str) -> Message:
         """A record as one message, its texts taken literally."""

@@ -12,12 +12,9 @@ import msgspec
 
 from cortext.tools.base import Counts, Withheld
 from cortext.tools.shared.lines import ForeignLines
+from cortext.tools.shared.mark import Mark
 
 BEFORE = "messages from before its own compaction (the model gets the tool's summary of them)"
-
-
-class _Mark(msgspec.Struct):
-    id: str = ""
 
 
 class _Link(msgspec.Struct):
@@ -29,7 +26,7 @@ class _Link(msgspec.Struct):
     parentUuid: str | None = None
     isSidechain: bool | None = None
     compactMetadata: dict[str, Any] | None = None
-    cortext: _Mark | None = None
+    cortext: Mark | None = None
 
 
 _links = msgspec.json.Decoder(_Link)

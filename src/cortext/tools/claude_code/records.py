@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from cortext.tools.shared.mark import Mark
+
 # Kinds of records that are the tool's own bookkeeping: known, and not part of the talk.
 _BOOKKEEPING = """
     agent-color agent-name agent-setting api-request api-request-blob api-request-shape artifact-autoreact-ledger
@@ -71,21 +73,6 @@ class Words(msgspec.Struct, gc=False):
     id: str | None = None
     model: str | None = None
     usage: dict[str, Any] | None = None
-
-
-class Mark(msgspec.Struct, omit_defaults=True):
-    """Our own field in the records that we write: whose record this is, and what the format could not hold.
-
-    `was` is the message as it was, where it had to change; `added` says that there was no such message.
-    """
-
-    id: str = ""
-    model: str = ""
-    timestamp: str = ""
-    tokens: int | None = None
-    usage: dict[str, Any] | None = None
-    was: Any = None
-    added: str = ""
 
 
 class Attachment(msgspec.Struct, gc=False):

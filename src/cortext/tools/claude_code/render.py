@@ -5,6 +5,8 @@ What the program does to a foreign history (tried on the real one, 2.1.325): an 
 an assistant's text "(no content)" vanishes. The model's interface refuses an error without a text.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -10,12 +10,10 @@ import json
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import msgspec
 
-from cortext.errors import DamagedData
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
@@ -24,10 +22,13 @@ from cortext.model.turns import essence
 from cortext.tools.base import About, Counts, Transcript, Written
 from cortext.tools.claude_code.messages import Maker
 from cortext.tools.claude_code.read import ClaudeReading
-from cortext.tools.claude_code.records import SYNTHETIC, Block, Mark, Record, decoder
+from cortext.tools.claude_code.records import SYNTHETIC, Block, Record, decoder
 from cortext.tools.claude_code.render import Json, Rendered, Rendering
 from cortext.tools.shared.lines import ForeignLines
+from cortext.tools.shared.mark import Mark
+from cortext.tools.shared.verify import encode, removed_unless_right, same_message, unfaithful, verify
 
+_TITLE = "Claude Code"
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
 
 
@@ -50,11 +51,8 @@ def write_session(
     common |= {"version": version, "gitBranch": ""}
     fsio.ensure_folder(os.path.dirname(path))
     fsio.replace_file(path, _lines(rendering, common, title, model))
-    try:
+    with removed_unless_right(path):
         _verify(path, key, rendering)
-    except BaseException:
-        fsio.remove(path)
-        raise
     return Written.of(rendering.normal, key, path)
 
 
@@ -74,10 +72,10 @@ def _lines(rendering: Rendering, common: Json, title: str, model: str) -> Iterat
         size += tokens
         record: Json = {"parentUuid": parent, **common, "type": turn.role, "message": words}
         record |= {"uuid": identity, "timestamp": stamp, "cortext": _mark(turn, stamp)}
-        yield _encode(record)
+        yield encode(record) + b"\n"
         parent = identity
     if title:
-        yield _encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]})
+        yield encode({"type": "custom-title", "customTitle": title, "sessionId": common["sessionId"]}) + b"\n"
 
 
 def _record_id(turn: Rendered, number: int, parent: str | None, used: set[str]) -> str:
@@ -124,7 +122,7 @@ def _model(turn: Rendered, model: str) -> str:
 def _mark(turn: Rendered, stamp: str) -> Json:
     message = turn.message
     if message is None:
-        mark = Mark(added="yes")
+        mark = Mark(added=True)
     else:
         mark = Mark(
             id=message.id,
@@ -145,13 +143,6 @@ def _literally(turn: Rendered) -> tuple[Any, ...]:
     return essence(maker.whole(Record(), typed, turn.role))
 
 
-def _encode(record: Json) -> bytes:
-    try:
-        return msgspec.json.encode(record) + b"\n"
-    except UnicodeEncodeError:  # half a surrogate pair in a message as it was: legal in JSON as an escape only
-        return json.dumps(record).encode("ascii") + b"\n"
-
-
 def _words(block: Json) -> str:
     if block["type"] == "tool_use":
         return json.dumps(block["input"], ensure_ascii=False)
@@ -164,18 +155,9 @@ def _words(block: Json) -> str:
 def _verify(path: str, key: str, rendering: Rendering) -> None:
     """Read the session back: every message as it was, in order, and every call answered at once."""
     reading = ClaudeReading(Transcript(tool="claude", key=key, path=path))
-    wanted = (turn.message for turn in rendering.records if turn.message is not None)
-    for number, (want, got) in enumerate(zip_longest(wanted, reading)):
-        if want is None or got is None or got.parent or got.aside or not _same(want, got):
-            raise _not_the_same(path, f"message {number + 1} did not come back as it was")
-    if reading.counts.damaged or reading.counts.unknown:
-        raise _not_the_same(path, "records did not come back")
+    wanted = [turn.message for turn in rendering.records if turn.message is not None]
+    verify(_TITLE, wanted, reading, reading.counts, same_message)
     _verify_native(path, rendering)
-
-
-def _same(want: Message, got: Message) -> bool:
-    # Compared as JSON: tuples are lists there, and what is no number (NaN) is null.
-    return (not want.id or want.id == got.id) and _encode({"": essence(want)}) == _encode({"": essence(got)})
 
 
 def _verify_native(path: str, rendering: Rendering) -> None:
@@ -195,20 +177,12 @@ def _verify_native(path: str, rendering: Rendering) -> None:
             results = {block.tool_use_id or "" for block in blocks if block.type == "tool_result"}
             texts = [content] if isinstance(content, str) else [item.text for item in blocks if item.type == "text"]
             if turn is None or record.parentUuid != parent or record.type != turn.role:
-                raise _not_the_same(path, "the turns are not one chain")
+                raise unfaithful(_TITLE, "the turns are not one chain")
             if texts != [block["text"] for block in turn.blocks if block["type"] == "text"]:
-                raise _not_the_same(path, "a text is not what was to be written")
+                raise unfaithful(_TITLE, "a text is not what was to be written")
             if results - waiting or (record.type == "user" and texts and waiting - results):
-                raise _not_the_same(path, "a result does not follow its call")
+                raise unfaithful(_TITLE, "a result does not follow its call")
             waiting = (waiting - results) | calls
             parent = record.uuid
     if waiting or next(turns, None) is not None:
-        raise _not_the_same(path, "it ends too early")
-
-
-def _not_the_same(path: str, what: str) -> DamagedData:
-    return DamagedData(
-        f"the session written to {path} is not what it should be: {what}",
-        kept="it was removed again; the conversation itself is untouched",
-        hint="resume with --print instead, and report this: it is a fault of ours",
-    )
+        raise unfaithful(_TITLE, "it ends too early")

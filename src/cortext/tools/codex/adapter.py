@@ -5,24 +5,23 @@ A hook starts us at every turn, and only reads: what writes or starts something 
 
 from __future__ import annotations
 
-import functools
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from cortext.errors import DamagedData, NotFound, UsageError
+from cortext.errors import DamagedData, NotFound
 from cortext.io import batch as newfiles
 from cortext.io import files as fsio
 from cortext.model import clock
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -30,10 +29,8 @@ from cortext.tools.base import (
 )
 from cortext.tools.codex import pages as codex_pages
 from cortext.tools.codex.pages import COPIES, Page
-from cortext.tools.shared.programs import program_on
+from cortext.tools.shared.program import Program, check_argument
 
-_VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
-_LONGEST_ARGUMENT = 128 * 1024 - 1  # the kernel's limit for one argument
 # An archived thread cannot be resumed; it is brought back first.
 _UNARCHIVE = '"$0" unarchive "$1" >/dev/null && shift && exec "$0" "$@"'
 
@@ -53,9 +50,14 @@ class Codex:
         '"Trust all and continue" when it starts, or later /hooks, then t.',
     )
     started_by = session_variable = "CODEX_THREAD_ID"
+    install_command = "npm install -g @openai/codex"
+    headless_context = 272_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = dict(os.environ if environ is None else environ)
+        # Codex makes a folder in its home at every start: it is asked for its version where it cannot.
+        nowhere = {"HOME": os.devnull, "CODEX_HOME": os.devnull}
+        self._program = Program("codex", self._environ, version_env=nowhere)
         usual = os.path.join(home or self._environ.get("HOME") or os.path.expanduser("~"), ".codex")
         # A home that is given outright is meant, whatever the environment says.
         self.folder = usual if home else self._environ.get("CODEX_HOME") or usual
@@ -66,33 +68,19 @@ class Codex:
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        program = self._program()
-        if program is None:
-            return None
-        version = _version_of(program, os.stat(program).st_mtime_ns, self._environ.get("PATH", ""))
-        return Detected(program=program, version=version, tested=version == self.tested_version)
-
-    def _program(self) -> str | None:
-        return program_on(self._environ.get("PATH", ""), "codex")
+        return self._program.detect(self.tested_version)
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
         """Open a thread on the screen; the prompt is sent at once."""
-        return self._start(["resume"], written_or_key, project, prompt, model)
-
-    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
-        """One turn in a thread, without a screen."""
-        return self._start(["exec", "resume", "--skip-git-repo-check"], key, project, prompt, model)
-
-    def _start(self, how: list[str], key: str, project: str, prompt: str, model: str) -> Launch:
-        program = self._program()
-        if program is None:
+        program = self._program.path()
+        if not program:
             raise NotFound("Codex is not installed here", hint="npm install -g @openai/codex")
-        if len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
-            raise UsageError("the prompt is too long for a command line", kept="nothing was started")
-        arguments = [*how, *(["-m", model] if model else []), key, *(["--", prompt] if prompt else [])]
+        check_argument(prompt)
+        options = ["-m", model] if model else []
+        arguments = ["resume", *options, written_or_key, *(["--", prompt] if prompt else [])]
         argv = [program, *arguments]
-        if any(page.thread == key for page in codex_pages.scan(self.archive)):
-            argv = ["/bin/sh", "-c", _UNARCHIVE, program, key, *arguments]
+        if any(page.thread == written_or_key for page in codex_pages.scan(self.archive)):
+            argv = ["/bin/sh", "-c", _UNARCHIVE, program, written_or_key, *arguments]
         usual = os.path.join(self._environ.get("HOME", ""), ".codex")
         return Launch(argv=argv, cwd=project, env={} if self.folder == usual else {"CODEX_HOME": self.folder})
 
@@ -181,21 +169,14 @@ class Codex:
 
     # ── writing ──────────────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.codex.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """A new thread that holds these messages as real turns. Its model is the user's setting, or `launch`'s."""
         from cortext.tools.codex import write as codex_write
@@ -244,23 +225,25 @@ class Codex:
 
         return skill_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into `.codex`."""
-        from cortext.tools.codex import config as codex_config
+        from cortext.tools.codex.install import configs
+        from cortext.tools.shared import installer
 
-        return codex_config.merge(project, program, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.codex import config as codex_config
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.codex.install import configs
+        from cortext.tools.shared import installer
 
-        return codex_config.unmerge(project, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """It runs hooks once its user has trusted them."""
-        from cortext.tools.codex import config as codex_config
+        from cortext.tools.codex.install import untrusted
 
-        todo = codex_config.untrusted(os.path.join(self.folder, "config.toml"), project)
+        todo = untrusted(os.path.join(self.folder, "config.toml"), project)
         return [("they are not trusted yet", todo)] if todo else []
 
     def mcp_servers(self, project: str) -> set[str]:
@@ -283,6 +266,18 @@ class Codex:
 
         return codex_hooks.hook_answer(payload, context)
 
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.codex import headless
+
+        return headless.ask(question)
+
 
 def _transcript(pages: list[Page]) -> Transcript:
     newest = pages[-1]
@@ -302,28 +297,3 @@ def _as_page(copy: str, thread: str) -> Page:
     began = clock.to_epoch(head.meta.timestamp or "") if head else None
     when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(began))
     return Page(copy, when, thread, thread)
-
-
-@functools.lru_cache(maxsize=8)
-def _version_of(program: str, changed: int, path: str) -> str:
-    """What the program says its version is; empty where it does not."""
-    import subprocess
-
-    # Codex makes a folder in its home at every start: it is pointed at a place where it cannot.
-    environ = {"PATH": path, "HOME": os.devnull, "CODEX_HOME": os.devnull}
-    try:
-        done = subprocess.run(
-            [program, "--version"],
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=20,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    found = _VERSION.search(done.stdout)
-    return found[0] if found else ""

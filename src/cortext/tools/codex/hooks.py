@@ -12,6 +12,7 @@ import msgspec
 
 from cortext.tools.base import HookEvent
 from cortext.tools.codex.talk import command_of
+from cortext.tools.shared.hooks import additional_context, text_of
 
 _KINDS = {
     "SessionStart": "started",
@@ -28,18 +29,18 @@ _HEARD = ("SessionStart", "UserPromptSubmit")
 
 def hook_event(payload: dict[str, Any]) -> HookEvent | None:
     """What happened, and in which thread."""
-    key = _text(payload, "session_id")
-    name = _text(payload, "hook_event_name")
+    key = text_of(payload, "session_id")
+    name = text_of(payload, "hook_event_name")
     if not key or not name:
         return None
     event = HookEvent(
         kind=_KINDS.get(name, "other"),
         key=key,
-        path=_text(payload, "transcript_path"),
-        project=_text(payload, "cwd"),
-        text=_text(payload, "prompt") or _text(payload, "last_assistant_message"),
+        path=text_of(payload, "transcript_path"),
+        project=text_of(payload, "cwd"),
+        text=text_of(payload, "prompt") or text_of(payload, "last_assistant_message"),
     )
-    if agent := _text(payload, "agent_id"):
+    if agent := text_of(payload, "agent_id"):
         # A side agent's own event: `session_id` is that of the thread which sent it off.
         event.kind, event.key = "other", agent
     elif name == "UserPromptSubmit":
@@ -51,15 +52,9 @@ def hook_event(payload: dict[str, Any]) -> HookEvent | None:
 
 def hook_answer(payload: dict[str, Any], context: str) -> str:
     """The JSON with which Codex adds a text to what the model gets."""
-    name = _text(payload, "hook_event_name")
+    name = text_of(payload, "hook_event_name")
     if name == "Stop" and context:
         return msgspec.json.encode({"decision": "block", "reason": context}).decode("utf-8")
     if name not in _HEARD or not context:
         return ""
-    answer = {"hookSpecificOutput": {"hookEventName": name, "additionalContext": context}}
-    return msgspec.json.encode(answer).decode("utf-8")
-
-
-def _text(payload: dict[str, Any], name: str) -> str:
-    value = payload.get(name)
-    return value if isinstance(value, str) else ""
+    return additional_context(name, context)

@@ -6,20 +6,20 @@ line says which page it continues (`history_base`) and how many bytes of that pa
 new thread whose first page continues a page of another thread.
 """
 
+from __future__ import annotations
+
 import os
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
 from cortext.errors import UnsafePath
 from cortext.io import files as fsio
 from cortext.io.jsonl import MAX_LINE
-
-if TYPE_CHECKING:
-    from cortext.tools.codex.mark import Mark
-    from cortext.tools.codex.records import Meta
+from cortext.tools.codex.mark import Mark
+from cortext.tools.codex.records import Meta
 
 _UUID = r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"
 _NAME = re.compile(
@@ -46,8 +46,8 @@ class Page(NamedTuple):
 class Head(msgspec.Struct):
     """What the first line of a page says."""
 
-    meta: "Meta"
-    mark: "Mark | None" = None
+    meta: Meta
+    mark: Mark | None = None
 
 
 class Segment(NamedTuple):

@@ -7,6 +7,7 @@ used before. So it is the provider that the user has set, else the one that his 
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,8 +25,6 @@ def provider_for(folder: str, pages: Iterable[Page]) -> str:
 
 
 def _configured(path: str) -> str:
-    import tomllib
-
     try:
         settings: dict[str, Any] = tomllib.loads(fsio.read_text(path))
     except (OSError, ValueError, RecursionError):  # Codex itself will complain about it

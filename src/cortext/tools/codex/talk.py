@@ -298,11 +298,11 @@ class Talk:
         for row in rows:  # so that results find the names of their calls
             if row.payload.type in records.CALLS:
                 self.items.call(row.payload)
-        if mark.was is not None:
-            try:
-                return msgspec.convert(mark.was, Message)
-            except msgspec.ValidationError:
-                note(self.counts.damaged, "unexpected shape")
+        try:
+            if message := mark.original():
+                return message
+        except msgspec.ValidationError:
+            note(self.counts.damaged, "unexpected shape")
         parts: list[Part] = []
         for row in rows:
             kind = row.payload.type

@@ -6,6 +6,7 @@ read back before anybody hears of it, and taken away again if it does not say th
 
 from __future__ import annotations
 
+import operator
 import os
 import time
 import uuid
@@ -14,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from cortext.errors import DamagedData, UsageError
+from cortext.errors import UsageError
 from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, TOOL_CALL, TOOL_RESULT, Message
@@ -24,6 +25,9 @@ from cortext.tools.codex.pages import Page, folder_of, named
 from cortext.tools.codex.read import CodexReading
 from cortext.tools.codex.render import Rendering, Row
 from cortext.tools.codex.talk import Talk
+from cortext.tools.shared.verify import removed_unless_right, unfaithful, verify
+
+_TITLE = "Codex"
 
 
 def new_thread() -> str:
@@ -75,11 +79,8 @@ def _write(
         "history_mode": "paginated",
     }
     fsio.replace_file(page.path, _lines(rendering, meta, title))
-    try:
+    with removed_unless_right(page.path):
         _check(rendering, page)
-    except BaseException:
-        fsio.remove(page.path)
-        raise
     return Written.of(rendering.normal, thread, page.path)
 
 
@@ -163,9 +164,8 @@ class _Turns:
 
 def _check(rendering: Rendering, page: Page) -> None:
     """The file gives back the messages; and what the model gets is words and calls in order, each answered."""
-    read = list(CodexReading([page], {}))
-    if read != rendering.messages:
-        raise _unfaithful(page.path, "the messages")
+    reading = CodexReading([page], {})
+    verify(_TITLE, rendering.messages, reading, reading.counts, operator.eq)
     plain = Talk("", About(), Counts())
     native: list[Message] = []
     for group in rendering.groups:
@@ -180,15 +180,7 @@ def _check(rendering: Rendering, page: Page) -> None:
             open_calls.add(part.id)
         elif part.type == TOOL_RESULT:
             if part.call_id not in open_calls:
-                raise _unfaithful(page.path, "the calls and results")
+                raise unfaithful(_TITLE, "calls and results do not match")
             open_calls.remove(part.call_id)
     if open_calls or calls != rendering.tool_calls:
-        raise _unfaithful(page.path, "the calls and results")
-
-
-def _unfaithful(path: str, what: str) -> DamagedData:
-    return DamagedData(
-        f"{what} did not come back as they were from the session written for Codex ({path})",
-        kept="the conversation, in our store; the session that was written is taken away again",
-        hint="continue it in another tool, and report this",
-    )
+        raise unfaithful(_TITLE, "calls and results do not match")

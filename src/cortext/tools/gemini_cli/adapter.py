@@ -6,31 +6,23 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from cortext.errors import ConfigError, UsageError
-from cortext.io import files as fsio
 from cortext.io.batch import Later
-from cortext.model.message import Message
-from cortext.safety.environment import for_child
+from cortext.model.headless import Question, Run
 from cortext.safety.framing import GO_ON
-from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Transcript, Withheld, Written
+from cortext.tools.base import CommandFile, Detected, HookEvent, Launch, Messages, Transcript, Withheld, Written
 from cortext.tools.gemini_cli import gate
-from cortext.tools.gemini_cli.mark import dump
 from cortext.tools.gemini_cli.store import TOOL, GeminiStore
-from cortext.tools.shared.programs import program_on
+from cortext.tools.shared.hooks import additional_context, text_of
+from cortext.tools.shared.program import Program, check_argument
 
 if TYPE_CHECKING:
     from cortext.tools.gemini_cli.read import GeminiReading
 
-_VERSION_SECONDS = 30
-_LONGEST_ARGUMENT = 128 * 1024 - 1  # what Linux allows one argument to be
-_versions: dict[tuple[str, int], str] = {}
 _KINDS = {"SessionStart": "started", "BeforeAgent": "prompt", "AfterAgent": "answered", "SessionEnd": "ended"}
 
 
 class GeminiCli:
-    """The adapter for Gemini CLI; see `Tool`."""
+    """The adapter for Gemini CLI."""
 
     name = TOOL
     title = "Gemini CLI"
@@ -41,51 +33,20 @@ class GeminiCli:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "GEMINI_CLI"
     session_variable = ""
+    install_command = "npm install -g @google/gemini-cli"
+    headless_context = 1_048_576
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         self._environ = os.environ if environ is None else environ
         home = home or self._environ.get("HOME") or os.path.expanduser("~")
+        self._program = Program("gemini", self._environ, package="@google/gemini-cli")
         self._store = GeminiStore(home, {} if home != self._environ.get("HOME") else self._environ)
 
     # ── the program ──────────────────────────────────────────────────────────────────────────────────
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        program = self._program()
-        if program is None:
-            return None
-        version = self._version(program)
-        return Detected(program=program, version=version, tested=version == self.tested_version)
-
-    def _program(self) -> str | None:
-        return program_on(self._environ.get("PATH", os.defpath), "gemini")
-
-    def _version(self, program: str) -> str:
-        real = os.path.realpath(program)
-        known = (real, os.stat(real).st_mtime_ns)
-        if known not in _versions:
-            _versions[known] = _packaged_version(real) or self._asked_version(program)
-        return _versions[known]
-
-    def _asked_version(self, program: str) -> str:
-        import subprocess
-
-        try:
-            done = subprocess.run(
-                [program, "--version"],
-                env=for_child(self._environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-                timeout=_VERSION_SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired):
-            return ""
-        lines = done.stdout.split()
-        return lines[-1] if done.returncode == 0 and lines else ""
+        return self._program.detect(self.tested_version)
 
     # ── transcripts ──────────────────────────────────────────────────────────────────────────────────
 
@@ -123,21 +84,14 @@ class GeminiCli:
 
     # ── native sessions ──────────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages; nothing is written."""
         from cortext.tools.gemini_cli.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns."""
         from cortext.tools.gemini_cli.write import write_session
@@ -150,7 +104,10 @@ class GeminiCli:
         The program may delete a resumed session at its next start, and may send the prompt before the history is
         loaded; both are prevented in the project's settings.
         """
-        launch = self._start(["--resume", written_or_key], project, model, ["-i", prompt] if prompt else [])
+        check_argument(prompt)
+        options = [*(["-m", model] if model else []), *(["-i", prompt] if prompt else [])]
+        program = self._program.path() or self._program.command
+        launch = Launch(argv=[program, "--resume", written_or_key, *options], cwd=project)
         path = self._prepare(written_or_key, project, gated=bool(prompt))
         if path and prompt:
             launch.env = gate.environment(path)
@@ -168,21 +125,6 @@ class GeminiCli:
 
             fsio.remove(written.path)
 
-    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
-        """How to go on in that session with one prompt, without a screen."""
-        launch = self._start(["--resume", key], project, model, ["-p", prompt])
-        self._prepare(key, project, gated=False)
-        return launch
-
-    def _start(self, session: list[str], project: str, model: str, prompt: list[str]) -> Launch:
-        if any(len(os.fsencode(word)) > _LONGEST_ARGUMENT for word in prompt):
-            raise UsageError(
-                f"a first prompt of {len(prompt[-1]):,} characters is too long for a command line",
-                hint="hand the text over inside the session, and send a short prompt",
-            )
-        program = self._program() or "gemini"
-        return Launch(argv=[program, *session, *(["-m", model] if model else []), *prompt], cwd=project)
-
     def _prepare(self, key: str, project: str, *, gated: bool) -> str:
         """Make the project's settings ready (the user's own are not ours to change); the session's file.
 
@@ -192,17 +134,14 @@ class GeminiCli:
         in_home = os.path.realpath(os.path.join(project, ".gemini")) == os.path.realpath(self._store.folder)
         if not path or in_home:
             return path  # nothing to protect (somebody only asks what the command line would be), or not ours
-        from cortext.tools.gemini_cli.install import RETENTION, ProjectConfig
-        from cortext.tools.gemini_cli.settings import SettingsText
+        from cortext.tools.gemini_cli.install import RETENTION, resume_configs
+        from cortext.tools.shared import installer, jsonc
 
-        keep = True
-        own = os.path.join(self._store.folder, "settings.json")
-        try:
-            keep = SettingsText(fsio.read_text(own), own).get(*RETENTION) is not False
-        except FileNotFoundError:
-            pass
-        if keep or gated:
-            ProjectConfig(project).prepare(keep=keep, gate=gated)
+        setting: Any = jsonc.read_object(os.path.join(self._store.folder, "settings.json"))
+        for step in RETENTION:
+            setting = setting.get(step) if isinstance(setting, dict) else None
+        if gated or setting is not False:
+            installer.install(project, resume_configs(keep=setting is not False, gate=gated))
         return path
 
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
@@ -213,25 +152,28 @@ class GeminiCli:
 
         return command_files(commands)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
         """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
-        from cortext.tools.gemini_cli.install import ProjectConfig
+        from cortext.tools.gemini_cli.install import configs
+        from cortext.tools.shared import installer
 
-        return ProjectConfig(project, dry_run=dry_run).merge(program)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.gemini_cli.install import ProjectConfig
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.gemini_cli.install import configs
+        from cortext.tools.shared import installer
 
-        return ProjectConfig(project, dry_run=dry_run).unmerge()
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """The servers of the user and of the project."""
         from cortext.io.inside import if_inside
+        from cortext.tools.shared.mcp_servers import names_in
 
         own = os.path.join(self._store.folder, "settings.json")
-        paths = [own, if_inside(project, os.path.join(".gemini", "settings.json"))]
-        return {name for path in paths for name in _servers_in(path)}
+        paths = (own, if_inside(project, os.path.join(".gemini", "settings.json")))
+        return {name for path in paths for name in names_in(path, "mcpServers")}
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
         """Hooks that are turned off, and a folder that is not trusted."""
@@ -241,16 +183,16 @@ class GeminiCli:
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
         """A hook's payload in our words; None where it does not concern us."""
-        kind = _KINDS.get(_text(payload, "hook_event_name"))
-        key = _text(payload, "session_id")
+        kind = _KINDS.get(text_of(payload, "hook_event_name"))
+        key = text_of(payload, "session_id")
         if kind is None or not key:
             return None
-        event = HookEvent(kind=kind, key=key, path=_text(payload, "transcript_path"), project=_text(payload, "cwd"))
+        event = HookEvent(kind=kind, key=key, path=text_of(payload, "transcript_path"), project=text_of(payload, "cwd"))
         if kind == "prompt":
             from cortext.tools.gemini_cli.messages import COMMAND_MARK, RESUMED
 
             gate.wait(self._environ)
-            event.text = _text(payload, "prompt")
+            event.text = text_of(payload, "prompt")
             mark = COMMAND_MARK.search(event.text)
             if mark:
                 event.kind, event.command, event.arguments = "command", mark[1], mark[2].strip()
@@ -261,38 +203,19 @@ class GeminiCli:
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """The context beside the prompt; at a session's start it would keep a slash command from being one."""
-        event = _text(payload, "hook_event_name")
+        event = text_of(payload, "hook_event_name")
         if not context or event != "BeforeAgent":
             return ""
-        return dump({"hookSpecificOutput": {"hookEventName": event, "additionalContext": context}})
+        return additional_context(event, context)
 
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
 
-def _packaged_version(real: str) -> str:
-    """The version that the program's package says: a thousand times faster than asking the program."""
-    folder = os.path.dirname(real)
-    for _ in range(3):
-        try:
-            package = msgspec.json.decode(fsio.read_file(os.path.join(folder, "package.json")))
-            if isinstance(package, dict) and package.get("name") == "@google/gemini-cli":
-                return str(package.get("version", ""))
-        except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            pass
-        folder = os.path.dirname(folder)
-    return ""
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self._program.path()
 
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.gemini_cli import headless
 
-def _servers_in(path: str) -> list[str]:
-    """The names of the servers in a settings file; none where it cannot be read."""
-    try:
-        text = fsio.read_text(path)
-        from cortext.tools.gemini_cli.settings import SettingsText
-
-        servers = SettingsText(text, path).get("mcpServers")
-    except (OSError, UnicodeDecodeError, ConfigError):
-        return []
-    return list(servers) if isinstance(servers, dict) else []
-
-
-def _text(payload: dict[str, Any], name: str) -> str:
-    value = payload.get(name)
-    return value if isinstance(value, str) else ""
+        return headless.ask(question)

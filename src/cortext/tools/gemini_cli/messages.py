@@ -266,13 +266,13 @@ def result_part(answer: FunctionResponse, more: Sequence[ContentPart] = ()) -> P
 
 def own_message(record: Record, mark: Mark) -> Message | None:
     """Our message back out of a record that we wrote: one record, one message."""
-    if mark.made:
+    if mark.added:
         return None
-    if mark.was is not None:
-        try:
-            return msgspec.structs.replace(msgspec.convert(mark.was, Message), id=record.id, seq=-1, parent="")
-        except msgspec.ValidationError:
-            pass  # changed by somebody: what the record itself says
+    try:
+        if original := mark.original():
+            return msgspec.structs.replace(original, id=record.id, seq=-1, parent="")
+    except msgspec.ValidationError:
+        pass  # changed by somebody: what the record itself says
     kept: list[Part] = []
     texts: list[str] = []
     for part in parts_of(record.content):

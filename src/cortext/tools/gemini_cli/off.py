@@ -6,28 +6,26 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from cortext.errors import ConfigError
-from cortext.io import files as fsio
-from cortext.tools.gemini_cli.install import HOOK_NAME
-from cortext.tools.gemini_cli.settings import SettingsText
+from cortext.tools.shared.entries import NAME
+from cortext.tools.shared.jsonc import read_object
 
 
 def hooks_off(folder: str, project: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each reason, and what to do about it; `folder` is the user's `.gemini`."""
     user = os.path.join(folder, "settings.json")
-    both = [(path, _settings(path)) for path in (user, os.path.join(project, ".gemini", "settings.json"))]
+    both = [(path, read_object(path)) for path in (user, os.path.join(project, ".gemini", "settings.json"))]
     switches = [(path, value) for path, said in both if (value := _at(said, "hooksConfig", "enabled")) is not None]
     if switches and switches[-1][1] is False:  # the project's word goes over the user's
         yield f"`hooksConfig.enabled` is false in {switches[-1][0]}", "set it to true, or take it out"
     for path, said in both:
         names = _at(said, "hooksConfig", "disabled")
-        if isinstance(names, list) and HOOK_NAME in names:
-            yield f"our hooks are disabled in {path}", f"in gemini: /hooks enable {HOOK_NAME}"
+        if isinstance(names, list) and NAME in names:
+            yield f"our hooks are disabled in {path}", f"in gemini: /hooks enable {NAME}"
     trusted = environ.get("GEMINI_CLI_TRUST_WORKSPACE")
     if trusted == "true" or any(_at(said, "security", "folderTrust", "enabled") is False for _, said in both[:1]):
         return
     rules = environ.get("GEMINI_CLI_TRUSTED_FOLDERS_PATH") or os.path.join(folder, "trustedFolders.json")
-    level = "DO_NOT_TRUST" if trusted == "false" else _level(_settings(rules), project)
+    level = "DO_NOT_TRUST" if trusted == "false" else _level(read_object(rules), project)
     if level == "DO_NOT_TRUST":
         yield "it is told not to trust this folder, and so ignores its settings", "in gemini: /permissions trust"
     elif not level:
@@ -43,13 +41,6 @@ def _level(rules: Any, project: str) -> str:
         if inside and len(path) > longest:
             longest, found = len(path), str(level)
     return found
-
-
-def _settings(path: str) -> Any:
-    try:
-        return SettingsText(fsio.read_text(path), path).value
-    except (OSError, UnicodeDecodeError, RecursionError, ConfigError):
-        return {}  # nothing can be said: the tool itself will
 
 
 def _at(value: Any, *steps: str) -> Any:

@@ -10,19 +10,19 @@ begins like a command or like a context of the program's own is dropped by it, s
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from cortext.model import clock
 from cortext.model.message import USER, Message
-from cortext.model.turns import Change, Result, Turn, Turns, essence, standing_alone, whole_characters
+from cortext.model.turns import Change, Result, Turn, Turns, standing_alone, whole_characters
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
 from cortext.tools.gemini_cli.messages import own_message
 from cortext.tools.gemini_cli.records import Record
 from cortext.tools.shared.lines import derived_id
+from cortext.tools.shared.verify import same_message
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ class Rendering:
 
     def _add(self, number: int, turn: Turn) -> None:
         message = _storable(turn.message) if turn.message is not None else None
-        mark = Mark(made=message is None)
+        mark = Mark(added=message is None)
         wanted = message.id if message is not None else ""
         record: Json = {
             "id": self._free_id(wanted or derived_id(turn.role, number, "".join(text.text for text in turn.texts))),
@@ -159,17 +159,4 @@ def _storable(message: Message) -> Message:
 def _is_read_as(record: Json, mark: Mark, message: Message) -> bool:
     """Whether the record alone says everything that the message does."""
     read = own_message(msgspec.convert(record, Record), mark)
-    return read is not None and _same(read, message)
-
-
-def _same(one: Message, other: Message) -> bool:
-    return one.id == other.id and dump(essence(one)) == dump(essence(other))
-
-
-def differences(expected: Sequence[Message], found: Sequence[Message]) -> Iterator[str]:
-    """Where what was read back is not what was written."""
-    if len(expected) != len(found):
-        yield f"{len(found)} messages instead of {len(expected)}"
-    for one, other in zip_longest(expected, found):
-        if one is not None and other is not None and not _same(one, other):
-            yield f"message {ascii(one.id)[:60]}"
+    return read is not None and same_message(message, read)

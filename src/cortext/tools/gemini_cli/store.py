@@ -7,6 +7,7 @@ beside `chats` says which project. A resumed session may have a second file unde
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import stat
@@ -205,8 +206,6 @@ class GeminiStore:
 
 def project_hash(project: str) -> str:
     """How the program names a project inside a transcript."""
-    import hashlib  # 4 ms, and most of what is asked here needs none
-
     return hashlib.sha256(project.encode("utf-8", "surrogateescape")).hexdigest()
 
 

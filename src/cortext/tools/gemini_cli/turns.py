@@ -37,7 +37,7 @@ class Turns:
 
     def _own(self, record: Record, mark: Mark, seen: Seen) -> list[Message]:
         """A record that we wrote ourselves."""
-        if mark.made:
+        if mark.added:
             note(self.counts.skipped, "made by us")
         message = None if seen.said else own_message(record, mark)
         if message is None:

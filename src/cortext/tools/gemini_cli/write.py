@@ -17,8 +17,9 @@ from cortext.model import clock
 from cortext.model.message import Message
 from cortext.tools.base import Written
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
-from cortext.tools.gemini_cli.render import Rendering, differences
+from cortext.tools.gemini_cli.render import Rendering
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, look_at, project_hash
+from cortext.tools.shared.verify import removed_unless_right, same_message, verify
 
 # As the program's own ids; a number alone would be taken for a place in its list.
 _KEY = re.compile(r"(?![0-9]+$)[0-9A-Za-z]{8}[0-9A-Za-z-]{0,56}")
@@ -44,11 +45,8 @@ def write_session(
         now = clock.now()
         done.records.append({"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": word}]})
     fsio.replace_file(path, _lines(done, key, project, title))
-    try:
+    with removed_unless_right(path):
         _verify(store, path, done)
-    except BaseException:
-        fsio.remove(path)
-        raise
     return Written.of(done.normal, key, path)
 
 
@@ -87,16 +85,7 @@ def _verify(store: GeminiStore, path: str, done: Rendering) -> None:
         raise DamagedData(f"{path} is not a transcript of Gemini CLI", kept="it was removed again")
     reading = GeminiReading(transcript, None, [])
     found = [message for message in reading if not (message.extra and message.extra.get("resume_block"))]
-    for problem in differences(done.expected, found):
-        raise DamagedData(
-            f"the session for Gemini CLI was not read back as it was written: {problem}",
-            kept="the conversation in our store; the new session was removed again",
-            hint="resume it with --print, and report this",
-        )
-    if reading.counts.damaged or reading.counts.unknown:
-        raise DamagedData(
-            f"the session for Gemini CLI has damaged records: {reading.counts.damaged}", kept="it was removed again"
-        )
+    verify("Gemini CLI", done.expected, found, reading.counts, same_message)
 
 
 # ── from a copy ──────────────────────────────────────────────────────────────────────────────────────

@@ -10,12 +10,13 @@ from typing import Any
 
 from cortext.errors import DamagedData, SessionNotFound, UsageError
 from cortext.io import batch as newfiles
-from cortext.model.message import Message
+from cortext.model.headless import Question, Run
 from cortext.tools.base import (
     CommandFile,
     Detected,
     HookEvent,
     Launch,
+    Messages,
     Transcript,
     TranscriptReading,
     Withheld,
@@ -24,6 +25,7 @@ from cortext.tools.base import (
 from cortext.tools.opencode import start as opencode_start
 from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.store import Folders, exists, is_database, is_key, transcripts
+from cortext.tools.shared.hooks import text_of
 
 _BROKEN_DATABASE = "damaged-database"
 
@@ -50,6 +52,8 @@ class OpenCode:
     first_steps = ("/workspace.brainstorm TOPIC",)
     started_by = "OPENCODE"
     session_variable = ""
+    install_command = "npm install -g opencode-ai"
+    headless_context = 128_000
 
     def __init__(self, home: str | None = None, environ: Mapping[str, str] | None = None) -> None:
         given = dict(os.environ if environ is None else environ)
@@ -60,9 +64,7 @@ class OpenCode:
 
     def detect(self) -> Detected | None:
         """Whether it is installed here, and which version."""
-        path = self.program.path()
-        version = self.program.version(path) if path else ""
-        return Detected(program=path, version=version, tested=version == TESTED_VERSION) if version else None
+        return self.program.detect(self.tested_version)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────
 
@@ -144,21 +146,14 @@ class OpenCode:
 
     # ── writing and starting ─────────────────────────────────────────────────────────────────────────
 
-    def preview(self, messages: Sequence[Message]) -> Written:
+    def preview(self, messages: Messages) -> Written:
         """What `write` would report for these messages."""
         from cortext.tools.opencode.render import Rendering
 
         return Written.of(Rendering(messages).normal)
 
     def write(
-        self,
-        messages: Sequence[Message],
-        *,
-        project: str,
-        title: str = "",
-        key: str = "",
-        model: str = "",
-        note: str = "",
+        self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new session with these messages as real turns, through `opencode import`.
 
@@ -200,30 +195,27 @@ class OpenCode:
 
         delete(self.program, written.key, project=project)
 
-    def headless(self, key: str, *, project: str, prompt: str, model: str = "") -> Launch:
-        """How to have one turn without a screen."""
-        program = self.program.path() or self.name
-        return opencode_start.headless(program, key, project=project, prompt=prompt, model=model)
-
     # ── the project's config ─────────────────────────────────────────────────────────────────────────
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project: commands, the plugin, and what keeps a start short."""
-        from cortext.tools.opencode import install as opencode_install
+        from cortext.tools.opencode.install import project_files
 
-        return opencode_install.project_files(commands, program)
+        return project_files(commands, program)
 
-    def merge(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
-        """Put the MCP entry into the project's config; the files that it changed."""
-        from cortext.tools.opencode import install as opencode_install
+    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+        """Put the MCP entry into the project's config."""
+        from cortext.tools.opencode.install import configs
+        from cortext.tools.shared import installer
 
-        return opencode_install.merge(project, program, dry_run=dry_run)
+        return installer.install(project, configs(program), dry_run=dry_run)
 
-    def unmerge(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Take out exactly what merge put in."""
-        from cortext.tools.opencode import install as opencode_install
+    def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
+        """Remove exactly what `install_settings` put in."""
+        from cortext.tools.opencode.install import configs
+        from cortext.tools.shared import installer
 
-        return opencode_install.unmerge(project, dry_run=dry_run)
+        return installer.remove(project, configs(), dry_run=dry_run)
 
     def mcp_servers(self, project: str) -> set[str]:
         """The names of the MCP servers that OpenCode would have in this project: the user's and the project's."""
@@ -237,23 +229,35 @@ class OpenCode:
         """What our plugin reports, in our words."""
         from cortext.tools.opencode.messages import RESUME_BLOCK
 
-        kind = _EVENTS.get(str(payload.get("hook_event_name")))
-        key = payload.get("session_id")
-        if kind is None or not isinstance(key, str) or not is_key(key):
+        kind = _EVENTS.get(text_of(payload, "hook_event_name"))
+        key = text_of(payload, "session_id")
+        if kind is None or not is_key(key):
             return None
-        text = str(payload.get("prompt") or "")
+        text = text_of(payload, "prompt")
         return HookEvent(
             # The prompt that we launched it with ourselves is none of the user's.
             kind="started" if RESUME_BLOCK in text else kind,
             key=key,
             path=f"{self.folders.database}#{key}",
-            project=str(payload.get("cwd") or ""),
+            project=text_of(payload, "cwd"),
             text="" if RESUME_BLOCK in text else text,
-            command=str(payload.get("command_name") or ""),
-            arguments=str(payload.get("command_args") or ""),
+            command=text_of(payload, "command_name"),
+            arguments=text_of(payload, "command_args"),
         )
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
         """What our plugin puts beside the prompt; only these two events wait for it."""
         waits = payload.get("hook_event_name") in ("chat.message", "command.execute.before")
         return json.dumps({"context": context}) if waits and context else ""
+
+    # ── without its screen ───────────────────────────────────────────────────────────────────────────
+
+    def program_path(self) -> str:
+        """Where the program is; empty where it is not installed."""
+        return self.program.path()
+
+    def ask(self, question: Question) -> Run:
+        """How to get one answer."""
+        from cortext.tools.opencode import headless
+
+        return headless.ask(question)

@@ -4,23 +4,22 @@
 survives OpenCode's strict schema, and reaches no model.
 """
 
+from __future__ import annotations
+
 import msgspec
 
 from cortext.model.message import Part
+from cortext.tools.shared import mark
 
 MARK = "cortext"
 
 
-class Mark(msgspec.Struct, omit_defaults=True):
+class Mark(mark.Mark, omit_defaults=True):
     """Our own words about a part."""
 
-    id: str = ""  # the message that it belongs to
     result: str = ""  # the message that the result of this call belongs to
-    role: str = ""  # where OpenCode has no such role
-    added: bool = False  # said by us, so that OpenCode takes the rest
-    timestamp: str = ""  # where it had to be changed
     part: Part | None = None  # what stands here as a text
-    notes: list[Part] = []  # what stands as text notes at the end of a tool's output
+    notes: list[Part] = msgspec.field(default_factory=list)  # what stands as text notes at the end of a tool's output
     call: str = ""  # the call's own id, where it was changed
     name: str = ""  # the tool's own name, where it was changed
     wrapped: bool = False  # whether the call's input was no object

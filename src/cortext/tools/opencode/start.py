@@ -1,4 +1,4 @@
-"""How OpenCode is started with a session: on a terminal, or for one turn without a screen.
+"""How OpenCode is started with a session: on a terminal.
 
 `opencode -s ID --prompt TEXT` opens the session and drops the prompt. So the first prompt is sent by a small plugin,
 named in the environment of this one start: the full screen opens with the conversation in it, and the answer comes.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sqlite3
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +18,8 @@ from cortext.errors import ConfigError
 from cortext.io import files as fsio
 from cortext.io.inside import if_inside
 from cortext.tools.base import Launch
-from cortext.tools.opencode import config
 from cortext.tools.opencode.store import Folders, connection, is_database
+from cortext.tools.shared import jsonc
 
 _CONTENT = "OPENCODE_CONFIG_CONTENT"
 _PIECE = 100_000  # a single argument or variable may be 128 KiB
@@ -59,18 +58,6 @@ def interactive(
     return Launch(argv=argv, cwd=project, env=env)
 
 
-def headless(program: str, key: str, *, project: str, prompt: str, model: str) -> Launch:
-    """The command line of one turn; the answer goes to standard output."""
-    command = [program, "run", "-s", key, *_model_option(model)]
-    name, _, given = prompt.removeprefix("/").partition(" ")
-    if prompt.startswith("/") and os.path.isfile(os.path.join(project, FOLDER, "command", f"{name}.md")):
-        command += ["--command", name]
-        prompt = given
-    # On standard input: an argument with a space in it would reach the model in quotation marks.
-    script = f'printf %s "$@" | {shlex.join(command)}'
-    return Launch(argv=["/bin/sh", "-c", script, "cortext", *_pieces(prompt.replace("\0", ""))], cwd=project)
-
-
 def choose_model(model: str, *, project: str, folders: Folders) -> Model:
     """Which model a session is to go on with: the one asked for, the user's setting, else the one used last."""
     agent, used = _used_last(folders)
@@ -98,17 +85,9 @@ def mcp_servers(project: str, folders: Folders) -> set[str]:
 
 def _settings(project: str, folders: Folders) -> list[dict[str, Any]]:
     """The config files that OpenCode reads, the strongest first."""
-    found = []
     names = ("opencode.jsonc", "opencode.json")
     own = [if_inside(project, os.path.join(folder, name)) for folder in (FOLDER, "") for name in names]
-    for path in (*own, *(os.path.join(folders.config, name) for name in names)):
-        try:
-            value = config.parse(fsio.read_text(path))
-        except (OSError, ValueError, RecursionError):
-            continue  # OpenCode itself will complain about it
-        if isinstance(value, dict):
-            found.append(value)
-    return found
+    return [jsonc.read_object(path) for path in (*own, *(os.path.join(folders.config, name) for name in names))]
 
 
 def _used_last(folders: Folders) -> tuple[str, str]:
@@ -138,9 +117,9 @@ def _pieces(text: str) -> list[str]:
 def _with_plugin(content: str, options: dict[str, Any]) -> str:
     """The user's inline config with our plugin in it."""
     try:
-        value = config.parse(content)
-    except (ValueError, RecursionError) as error:
-        raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="mend it") from error
+        value = jsonc.parse(content or "{}")
+    except ValueError as error:
+        raise ConfigError(f"{_CONTENT} cannot be read: {error}", kept="nothing was started", hint="fix it") from error
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), LAUNCHER)
     value["plugin"] = [*value.get("plugin", []), [f"file://{path}", options]]
     return json.dumps(value)

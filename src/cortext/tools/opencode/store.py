@@ -3,6 +3,8 @@
 A session of a side agent names its parent; such sessions are read with the one that they belong to.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import re

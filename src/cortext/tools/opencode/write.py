@@ -26,9 +26,10 @@ from cortext.tools.opencode.mark import MARK
 from cortext.tools.opencode.messages import Moments
 from cortext.tools.opencode.program import TESTED_VERSION, Program
 from cortext.tools.opencode.read import DatabaseReading
-from cortext.tools.opencode.render import NativeMessage, NativePart, Rendering, signature
+from cortext.tools.opencode.render import NativeMessage, NativePart, Rendering, Signature, signature
 from cortext.tools.opencode.start import Model
 from cortext.tools.opencode.store import exists
+from cortext.tools.shared.verify import verify
 
 IMPORT_SECONDS = 300.0
 DELETE_SECONDS = 60.0
@@ -205,18 +206,9 @@ def _title_from(messages: Sequence[Message]) -> str:
 def _verify(database: str, key: str, rendering: Rendering) -> None:
     """Read the session back: the same messages, words and calls, in the same order."""
     reading = DatabaseReading(Transcript(tool="", key=key, path=database))
-    found = [signature(message) for message in reading]
-    for place, (expected, got) in enumerate(zip(rendering.expected, found, strict=False)):
-        # A message without an id of its own gets one of OpenCode's.
-        if expected[0] != got[0] or expected[2] != got[2] or (expected[1] and expected[1] != got[1]):
-            raise DamagedData(
-                f"message {place + 1} of {len(rendering.expected)} reads otherwise in OpenCode than it was written",
-                kept="the conversation, in our store; the session in OpenCode was removed",
-                hint="resume it with --print, and report this",
-            )
-    if len(found) != len(rendering.expected):
-        raise DamagedData(
-            f"OpenCode has {len(found)} of {len(rendering.expected)} messages",
-            kept="the conversation, in our store; the session in OpenCode was removed",
-            hint="resume it with --print, and report this",
-        )
+    verify("OpenCode", rendering.expected, map(signature, reading), reading.counts, _same)
+
+
+def _same(want: Signature, got: Signature) -> bool:
+    # A message without an id of its own gets one of OpenCode's.
+    return (want[0], want[1] or got[1], want[2]) == got

@@ -7,6 +7,8 @@ whole, else left for the next reading: the tool may be writing it at this moment
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Iterator
 from typing import Any, TypeVar
@@ -84,8 +86,10 @@ class ForeignLines:
             try:
                 try:
                     found.append(msgspec.convert(value, fallback, strict=False))
-                except UnicodeEncodeError:  # half a surrogate pair in what is kept undecoded
-                    found.append(msgspec.convert(without_halves(value), fallback, strict=False))
+                except (msgspec.ValidationError, UnicodeEncodeError):
+                    # A field that is kept undecoded can only be had from bytes, and those have no half surrogate pair.
+                    again = msgspec.json.encode(without_halves(value))
+                    found.append(msgspec.json.decode(again, type=fallback, strict=False))
             except (msgspec.ValidationError, RecursionError):
                 note(self.counts.damaged, "unexpected shape")
                 place(self.counts, self.path, self.end)
@@ -122,7 +126,6 @@ def glued_values(line: bytes) -> tuple[list[Any], bool]:
         text = line.decode("utf-8").strip("\0 \t\r\n\ufeff")
     except UnicodeDecodeError:
         return [], False
-    import json  # 2 ms, and glued records are rare
 
     decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     values: list[Any] = []
@@ -172,6 +175,5 @@ def as_utf8(line: bytes) -> bytes | None:
 def derived_id(*parts: str | int) -> str:
     """An id for a record that has none: the same at every reading of the same record."""
     text = "\0".join(str(part) for part in parts)
-    import hashlib
 
     return "x" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

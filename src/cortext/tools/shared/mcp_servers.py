@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import tomllib
 from typing import Any
 
-import msgspec
-
 from cortext.io import files as fsio
+from cortext.tools.shared.jsonc import read_object
 
 
 def names_in(path: str, *keys: str) -> set[str]:
     """The names under these keys of a JSON or TOML settings file."""
-    try:
-        raw = fsio.read_file(path)
-        value: Any = _toml(raw) if path.endswith(".toml") else msgspec.json.decode(raw)
-    except (OSError, ValueError, RecursionError):
-        return set()
+    value: Any = _toml(path) if path.endswith(".toml") else read_object(path)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None
     return set(value) if isinstance(value, dict) else set()
 
 
-def _toml(raw: bytes) -> Any:
-    import tomllib
-
-    return tomllib.loads(raw.decode("utf-8"))
+def _toml(path: str) -> Any:
+    try:
+        return tomllib.loads(fsio.read_text(path))
+    except (OSError, ValueError, RecursionError):
+        return {}

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from cortext.model.message import Message
 from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Match, Search
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 Wish = TypeVar("Wish")
 Result = TypeVar("Result")
@@ -103,7 +103,7 @@ class Finder:
     def find(self, question: Question) -> Listed:
         """The sessions that answer a question, the newest or the best first."""
         if self._listing is None:
-            self._listing = Wiring(self._folder).listing()
+            self._listing = Stores(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
             found = self._listing.cells(("tool", "type", "status"))
@@ -125,7 +125,7 @@ class Finder:
 
     def _searched(self, question: Question) -> list[Entry]:
         if self._search is None:
-            self._search = Wiring(self._folder).search()
+            self._search = Stores(self._folder).search()
         if time.monotonic() - self._searched_at > FRESH:
             self._search.refresh(self._progress)
             if self._search.more_to_do and self._searched_at < 0:
@@ -154,7 +154,7 @@ class Reader:
     def read(self, wanted: Wanted) -> list[Message]:
         """The messages around the one that was found, or the newest."""
         if self._listing is None or wanted.row.root not in {**self._listing.sources, **self._listing.servers}:
-            self._listing = Wiring(self._folder).listing()
+            self._listing = Stores(self._folder).listing()
         store = self._listing.place(wanted.row.root).store
         if wanted.seq < 0:
             return store.tail(wanted.row.id, BEFORE + AFTER)

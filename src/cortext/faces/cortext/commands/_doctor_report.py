@@ -8,17 +8,18 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 from cortext.services.workspace.doctor import Examined, examine, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
+from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
-from cortext.wiring.app import PROGRAM, WORKSPACE, Wiring
+from cortext.wiring.stores import WORKSPACE, Stores
 from cortext.wiring.tools import tools as all_tools
 
 
 def run_full(*, as_json: bool) -> int:
     """Examine every store that exists."""
-    wiring = Wiring()
+    stores = Stores()
     tools = all_tools()
     examined = []
-    for place in wiring.stores():
+    for place in stores.all():
         examined.append(examine(place))
         if place.kind == WORKSPACE:
             examined[-1].findings += workspace_findings(place, tools, PROGRAM)
@@ -30,7 +31,7 @@ def run_full(*, as_json: bool) -> int:
     else:
         for store in examined:
             _print(store)
-        for line in wiring.settings.warnings():
+        for line in stores.settings.warnings():
             print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
         for tool, found in zip(tools, detect_all(tools), strict=True):
             if note := untested(tool, found):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from argparse import ArgumentParser, Namespace
+from cortext.faces.terminal.progress import Progress
 
-    from cortext.faces.terminal.progress import Progress
+if TYPE_CHECKING:
     from cortext.services.library.search import Search
 
 FILTERS = {
@@ -72,8 +73,6 @@ def up_to_date(search: Search, *, exact: bool = False) -> None:
     finally:
         bar.end()
     if not current:
-        import sys
-
         print("Note: another process is indexing right now; what is newest may be missing.", file=sys.stderr)
     if search.more_to_do:
         index_later()
@@ -81,10 +80,6 @@ def up_to_date(search: Search, *, exact: bool = False) -> None:
 
 def index_later() -> None:
     """Finish the index in a process that nobody waits for."""
-    import subprocess
-    import sys
+    from cortext.faces.cortext.commands import refresh
 
-    subprocess.Popen(
-        [sys.executable, "-m", "cortext.faces.cortext.main", "index-later"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    refresh.in_background("--search")

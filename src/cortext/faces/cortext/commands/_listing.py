@@ -4,42 +4,41 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from glob import iglob
 
+from cortext.config.trust import settings_of
+from cortext.faces.terminal.progress import Progress
 from cortext.model import clock
 from cortext.services.capture import uncaptured
+from cortext.services.library.listing import Listing
 from cortext.services.workspace import notices
-from cortext.wiring.app import WORKSPACE, Wiring
-
-if TYPE_CHECKING:
-    from cortext.faces.terminal.progress import Progress
-    from cortext.services.library.listing import Listing
+from cortext.wiring.stores import WORKSPACE, Stores
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
 MANY = 200  # so many sessions to read anew are worth a progress bar
 
 
-def look_around(wiring: Wiring) -> tuple[Listing, list[str]]:
+def look_around(stores: Stores) -> tuple[Listing, list[str]]:
     """The list, and what to tell the user."""
-    listing = fresh_listing(wiring)
-    told = [*notices.take(), *wiring.settings.warnings()]
-    here = wiring.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
-    border = clock.from_epoch(time.time() - wiring.settings["workspace.pause_minutes"] * 60)
+    listing = fresh_listing(stores)
+    told = [*notices.take(), *stores.settings.warnings()]
+    here = stores.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
+    border = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
     if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
-        swept = sweep(listing, wiring.settings_of, only=here)
+        swept = sweep(listing, settings_of, only=here)
         if swept:
             listing.refresh()
         told += swept
-    return listing, [*told, *_without_workspace(here), *_not_committed(wiring), *_not_captured()]
+    roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
+    return listing, [*told, *_without_workspace(here), *_not_committed(roots), *_not_captured()]
 
 
 def _without_workspace(here: str) -> list[str]:
     """What to say in a folder that holds conversations, and is no workspace: a clone without what `init` made."""
     if here or not os.path.isdir("conversations"):
         return []
-    from glob import iglob
 
     if next(iglob("conversations/*/*/.session/session.json"), None) is None:
         return []
@@ -57,9 +56,8 @@ def _not_captured() -> list[str]:
     return [mark.words for mark in found]
 
 
-def _not_committed(wiring: Wiring) -> list[str]:
+def _not_committed(roots: list[str]) -> list[str]:
     """What to say about conversations whose commit could not be made."""
-    roots = [place.root for place in wiring.places() if place.kind == WORKSPACE]
     if not any(os.path.isdir(os.path.join(root, ".workspace", "state", "uncommitted")) for root in roots):
         return []
     from cortext.services.workspace.committing import uncommitted
@@ -70,9 +68,9 @@ def _not_committed(wiring: Wiring) -> list[str]:
     return [f"{session_id} is saved, but not committed to git yet: {why}" for session_id, why in found]
 
 
-def fresh_listing(wiring: Wiring) -> Listing:
+def fresh_listing(stores: Stores) -> Listing:
     """The list, brought up to date behind a progress bar where that takes a while."""
-    listing = wiring.listing()
+    listing = stores.listing()
     bar: Progress | None = None
 
     def progress(done: int, total: int) -> None:
@@ -90,16 +88,7 @@ def fresh_listing(wiring: Wiring) -> Listing:
         if bar is not None:
             bar.end()
     if listing.scan_due:
-        _look_at_all_later()
+        from cortext.faces.cortext.commands import refresh
+
+        refresh.in_background()
     return listing
-
-
-def _look_at_all_later() -> None:
-    """A full look at very many sessions, in a process of its own that nobody waits for."""
-    import subprocess
-    import sys
-
-    subprocess.Popen(
-        [sys.executable, "-m", "cortext.faces.cortext.main", "look-at-all"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import msgspec
 
@@ -22,42 +23,39 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.resolve import Resolver, holds
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
+from cortext.services.resume.handover import Plan
 from cortext.services.resume.history import History
 from cortext.services.resume.notes import up_to_date
 from cortext.services.resume.packet import build
 from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.resume.handover import Plan
-
+from cortext.wiring.stores import Stores
 
 MOST = 20  # so many are shown where several could be meant
 
 
-def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Namespace) -> int:
+def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
     """Print, plan or resume the one that is meant."""
     wanted = " ".join(options.what)
     if options.in_tool:
-        return _answer_in_tool(wiring, listing, wanted, force=options.force)
-    row = _choose(wiring, listing, rows, wanted if options.what else None, options)
+        return _answer_in_tool(stores, listing, wanted, force=options.force)
+    row = _choose(stores, listing, rows, wanted if options.what else None, options)
     if row is None:
         return 130
-    chosen, missing = up_to_date(listing.found(row), wiring.caught_up)
+    chosen, missing = up_to_date(listing.found(row), stores.caught_up)
     command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
-        return _print(chosen, command, options.tokens or wiring.settings["resume.tokens"], as_json=options.json)
+        return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
     # Only here: what prints a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
     held_in = chosen.session.origin.tool
-    name = options.ai or (held_in if tools.can_resume(held_in) else "") or wiring.settings["resume.tool"]
+    name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
-    budget = options.tokens or wiring.settings["resume.native_tokens"]
+    budget = options.tokens or stores.settings.resume.native_tokens
     topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
@@ -81,7 +79,7 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
     if note := untested(tool, found):
         plan.warnings.append(note)
     force = options.force or _sure(chosen)
-    capture = wiring.capture()
+    capture = stores.capture()
     launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
@@ -96,39 +94,39 @@ def resume_one(wiring: Wiring, listing: Listing, rows: list[Row], options: Names
         ) from error
 
 
-def _answer_in_tool(wiring: Wiring, listing: Listing, wanted: str, *, force: bool) -> int:
+def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: bool) -> int:
     """What the command of an AI tool puts into its prompt: the list, or the conversation that goes on in that chat."""
     from cortext.services.capture.capture import catch_up
     from cortext.services.resume.in_tool import FORCE, Desk
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking(os.environ, wiring.workspace, tools.with_hooks())
-    capture = wiring.capture()
+    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks())
+    capture = stores.capture()
     if chat is not None:  # what was said before belongs to what was going on before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
-    commit = wiring.settings["workspace.commit"]
+    commit = stores.settings.workspace.commit
     desk = Desk(
         listing,
         capture,
-        wiring.workspace,
+        stores.workspace,
         chat,
-        caught_up=wiring.caught_up,
+        caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
     )
     print(terminal.block(desk.answer(f"{wanted} {FORCE}" if force else wanted).text()))
     return 0
 
 
-def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
+def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
-    names = resolver(wiring, rows)
+    names = resolver(rows, stores.workspace)
     matches = names.candidates(wanted, said=said) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
@@ -141,8 +139,8 @@ def _choose(wiring: Wiring, listing: Listing, rows: list[Row], wanted: str | Non
     chosen = pick(
         matches,
         lambda rows, text: Resolver(rows).candidates(text),
-        wiring.folder,
-        wiring.workspace,
+        stores.folder,
+        stores.workspace,
         tuple(writer.name for writer in tools.native_writers()),
     )
     if chosen is not None and chosen.tool:
@@ -231,7 +229,6 @@ def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
         plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
         print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
         return 0
-    import shlex
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")
     for line in _lines(plan):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from textwrap import wrap
 
+import msgspec
+
 from cortext.faces.terminal.style import columns, paint
 from cortext.safety import terminal
 from cortext.services.workspace.setup import Report
@@ -40,6 +42,4 @@ def _short(paths: list[str]) -> str:
 
 def report_json(report: Report) -> str:
     """The same as JSON."""
-    import msgspec
-
     return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()

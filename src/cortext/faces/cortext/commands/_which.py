@@ -3,43 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from cortext.services.library import last_list
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row
-    from cortext.services.library.resolve import Resolver
-    from cortext.services.library.stores import Found
-    from cortext.wiring.app import Wiring
+from cortext.services.library.listing import Listing, Row
+from cortext.services.library.resolve import Resolver, exact
+from cortext.services.library.stores import Found
+from cortext.wiring.stores import Stores
 
 PROGRAM = "cortext"  # whose lists the numbers count in
 HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"
 HELP = "its row in the last list (3), its own number (014), its id or the beginning of it, or words"
 
 
-def which(wiring: Wiring, wanted: str, *, words: bool = True) -> Found:
+def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
     """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
-    from cortext.services.library.resolve import exact
-    from cortext.services.library.stores import Found
-
-    found = exact(wiring.stores(), wanted)
+    found = exact(stores.all(), wanted)
     if len(found) == 1:
         return found[0]
-    listing = wiring.listing()
-    row = which_row(wiring, listing, wanted, words=words)
+    listing = stores.listing()
+    row = which_row(listing, stores.workspace, wanted, words=words)
     place = listing.place(row.root)
     return Found(place, place.store.get(row.id))
 
 
-def which_row(wiring: Wiring, listing: Listing, wanted: str, *, words: bool = True) -> Row:
+def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:
     """Its row in the list of all sessions."""
     listing.refresh()
-    return resolver(wiring, listing.rows()).resolve(wanted, words=words)
+    return resolver(listing.rows(), workspace).resolve(wanted, words=words)
 
 
-def resolver(wiring: Wiring, rows: Sequence[Row]) -> Resolver:
+def resolver(rows: Sequence[Row], workspace: str) -> Resolver:
     """What names mean for `cortext`: in the workspace here, counted in its last list."""
-    from cortext.services.library.resolve import Resolver
-
-    return Resolver(rows, wiring.workspace, last_list.recall(PROGRAM))
+    return Resolver(rows, workspace, last_list.recall(PROGRAM))

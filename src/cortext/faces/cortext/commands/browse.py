@@ -31,17 +31,17 @@ def run(arguments: list[str]) -> int:
     from cortext.faces.cortext.browse.work import Question
     from cortext.faces.cortext.commands._finding import index_later
     from cortext.wiring import tools
-    from cortext.wiring.app import Wiring
+    from cortext.wiring.stores import Stores
 
-    wiring = Wiring()
-    question = Question(text=" ".join(options.words), root=wiring.here() if options.here else "")
+    stores = Stores()
+    question = Question(text=" ".join(options.words), root=stores.here() if options.here else "")
     writers = tuple(writer.name for writer in tools.native_writers())
-    chosen = Browser(wiring.folder, wiring.workspace, writers, index_later).run(question)
+    chosen = Browser(stores.folder, stores.workspace, writers, index_later).run(question)
     if chosen is None:
         return 0
     from cortext.faces.cortext.commands import resume
     from cortext.faces.cortext.commands._resume_one import resume_one
 
     words = ["--ai", chosen.tool] if chosen.tool else []
-    listing = wiring.listing()
-    return resume_one(wiring, listing, [chosen.row], resume.parser().parse_args(words))
+    listing = stores.listing()
+    return resume_one(stores, listing, [chosen.row], resume.parser().parse_args(words))

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from argparse import Action
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.main import COMMANDS, PACKAGE
 from cortext.safety import terminal
-
-if TYPE_CHECKING:
-    from argparse import Action
 
 _TAKES_SESSION = (
     "resume", "stop", "complete", "show", "title", "fork", "prune", "export", "delete", "repair", "similar",
@@ -25,10 +22,10 @@ def run(arguments: list[str]) -> int:
     elif words[0] not in modules:
         found = []
     elif words[-1].startswith("-"):
-        actions = _actions(modules[words[0]], words[0])
+        actions = _actions(modules[words[0]])
         found = sorted(option for action in actions for option in action.option_strings if option.startswith("--"))
     else:
-        found = _values(_actions(modules[words[0]], words[0]), words)
+        found = _values(_actions(modules[words[0]]), words)
     for word in found:
         # A name from a stranger's repository that is no plain word has no place on a command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
@@ -36,16 +33,10 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _actions(module: str, name: str) -> list[Action]:
+def _actions(module: str) -> list[Action]:
     """What a command's parser takes."""
     made = getattr(import_module(f"{PACKAGE}.{module}"), "parser", None)
-    if made is None:
-        return []
-    try:
-        parser = made()
-    except TypeError:  # one that is shared by two commands wants to know which
-        parser = made(name)
-    return list(parser._actions)
+    return list(made()._actions) if made is not None else []
 
 
 def _values(actions: list[Action], words: list[str]) -> list[str]:
@@ -62,13 +53,13 @@ def _values(actions: list[Action], words: list[str]) -> list[str]:
 
 def _sessions() -> list[str]:
     from cortext.faces.cortext.commands._listing import fresh_listing
-    from cortext.wiring.app import Wiring
+    from cortext.wiring.stores import Stores
 
-    return [cells[0] for cells in fresh_listing(Wiring()).cells(("id",))]
+    return [cells[0] for cells in fresh_listing(Stores()).cells(("id",))]
 
 
 def _types() -> list[str]:
     from cortext.services.workspace import registry
-    from cortext.wiring.app import Wiring
+    from cortext.wiring.stores import Stores
 
-    return sorted(registry.load(Wiring().workspace_store().root).types)
+    return sorted(registry.load(Stores().here()).types)

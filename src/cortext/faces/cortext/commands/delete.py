@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.output import print_json
 from cortext.safety import terminal
 from cortext.services.library.json_views import trashed_json
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -25,7 +25,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Delete one session."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), options.session, words=False)
+    found = which(Stores(), options.session, words=False)
     trashed = found.place.store.delete(found.session.id)
     if options.json:
         print_json(trashed_json(trashed))

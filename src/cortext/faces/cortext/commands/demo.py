@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from argparse import ArgumentParser
@@ -15,7 +17,7 @@ from cortext.safety import terminal
 from cortext.safety.environment import for_child
 from cortext.services.workspace import demo
 from cortext.services.workspace.setup import Setup
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -40,7 +42,7 @@ def run(arguments: list[str]) -> int:
         )
     _own_repository(folder)
     Setup(folder, [], ["cortext"]).install()
-    made = demo.fill(folder, Wiring(folder).workspace_store().store)
+    made = demo.fill(folder, Stores(folder).workspace_store().store)
     if made:
         _into_git(folder)
     print(terminal.line(f"{len(made)} conversations written to {_shortest(folder)}, as plain files in git."))
@@ -79,8 +81,6 @@ def _into_git(folder: str) -> None:
 
 def _tour(folder: str) -> None:
     """The main job, with the same commands that a person would type, on one screen."""
-    import shlex
-
     from cortext.faces.cortext.main import run as main
 
     program, name = _program(folder), os.path.basename(folder)
@@ -107,9 +107,6 @@ def _tour(folder: str) -> None:
 
 def _program(folder: str) -> str:
     """What to type for us in the demo's folder: the name where the shell finds it, else a path to this program."""
-    import shlex
-    import shutil
-
     called = os.path.abspath(sys.argv[0])
     if shutil.which("cortext") or not os.path.isfile(called):
         return "cortext"

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser
 
 from cortext.services.capture import uncaptured
-from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from argparse import ArgumentParser
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
     """The command line."""
-    from argparse import ArgumentParser
-
     made = ArgumentParser(
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session whole, tell what is "
@@ -29,7 +24,7 @@ def run(arguments: list[str]) -> int:
     """Examine, print, and exit 3 where something is damaged."""
     # The usual first sight of cortext is a bare `doctor`: it is answered without loading what it does not need.
     as_json = bool(arguments) and parser().parse_args(arguments).json
-    places = Wiring().places()
+    places = Stores().locations()
     if not as_json:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 

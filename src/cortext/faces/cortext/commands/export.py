@@ -14,7 +14,7 @@ from cortext.safety.secrets.masking import mask
 from cortext.services.library.export import json_pieces, markdown_pieces, masked_in_turn
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -34,8 +34,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Write it."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    found = which(wiring, " ".join(options.session))
+    stores = Stores()
+    found = which(stores, " ".join(options.session))
     messages: Iterable[Message] = StoredThread(found.place.store, found.session.id, whole=True)
     kinds: Counter[str] = Counter()
     if not options.unmasked:
@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
         title = found.session.title if options.unmasked else mask(found.session.title).text
         written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
         # The next import finds it in the tool's store: it is this conversation, not another.
-        wiring.capture().attach(found.place, found.session.id, tool.name, written.key)
+        stores.capture().attach(found.place, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
         _write(json_pieces(found, messages, unmasked=options.unmasked))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._which import HELP, which
 from cortext.safety import terminal
 from cortext.services.workspace.lifecycle import fork
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -27,11 +28,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Fork it."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), " ".join(options.session))
+    found = which(Stores(), " ".join(options.session))
     made = fork(found.place, found.session, options.at)
     if options.json:
-        import json
-
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0
     print(terminal.line(f"Forked {found.session.id} into {made.id} ({made.message_count} messages)."))

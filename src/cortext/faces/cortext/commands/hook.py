@@ -9,6 +9,11 @@ from __future__ import annotations
 import os
 import sys
 
+from cortext.config import folders
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.safety.secrets.masking import mask
+
 LARGEST = 64 << 20
 
 
@@ -19,15 +24,16 @@ def run(arguments: list[str]) -> int:
     try:
         payload = sys.stdin.buffer.read(LARGEST)
         from cortext.services.hooks import handle
+        from cortext.services.workspace.known import adopt_workspace
         from cortext.wiring import tools
-        from cortext.wiring.app import Wiring, adopt_workspace
+        from cortext.wiring.stores import Stores
 
-        def wiring(folder: str) -> Wiring:
-            made = Wiring(folder)
+        def stores_at(folder: str) -> Stores:
+            made = Stores(folder)
             adopt_workspace(made.workspace)
             return made
 
-        answer = handle(wiring, tools.hooks(arguments[0] if arguments else ""), payload)
+        answer = handle(stores_at, tools.hooks(arguments[0] if arguments else ""), payload)
         if answer:
             print(answer)
     except BaseException as error:
@@ -52,17 +58,11 @@ def _mark(arguments: list[str], error: BaseException) -> None:
 
 def _log(arguments: list[str], error: BaseException) -> None:
     """One entry in the log; if even that fails there is nobody left to tell."""
-    import traceback
-
-    from cortext.config import settings as config
-    from cortext.io import files as fsio
-    from cortext.model import clock
-
     try:
-        fsio.ensure_folder(config.state_folder())
-        from cortext.safety.secrets.masking import mask
+        import traceback
 
+        fsio.ensure_folder(folders.state())
         text = f"{clock.now()} hook {' '.join(arguments)}: {''.join(traceback.format_exception(error))}\n"
-        fsio.append_once(os.path.join(config.state_folder(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
+        fsio.append_once(os.path.join(folders.state(), "hook.log"), mask(text).text.encode("utf-8", "replace"))
     except BaseException as second:
         print(f"cortext: {second}", file=sys.stderr)

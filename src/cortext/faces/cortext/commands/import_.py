@@ -8,6 +8,9 @@ from argparse import ArgumentParser
 from collections.abc import Iterator
 from contextlib import closing
 
+import msgspec
+
+from cortext.config.trust import settings_of
 from cortext.errors import NotFound
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
@@ -15,11 +18,12 @@ from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.capture import uncaptured
 from cortext.services.capture.capture import Capture, ToolReport
-from cortext.services.capture.intake import capture_all, note_failure, reason_of
+from cortext.services.capture.importing import capture_all, note_failure
+from cortext.services.capture.intake import reason_of
 from cortext.services.capture.storable import WITHOUT_CONTENT
 from cortext.services.capture.transcripts import in_folder, work_for
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser(name: str = "import") -> ArgumentParser:
@@ -40,7 +44,6 @@ def parser(name: str = "import") -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Import, with a progress bar."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     if options.path and not os.path.exists(options.path):
         raise NotFound(f"no such folder: {options.path}", hint="name a folder or a transcript file")
@@ -50,7 +53,7 @@ def run(arguments: list[str]) -> int:
         note_failure(reports, tool, "", path, reason_of(error))
 
     work = in_folder(sources, options.path, failed) if options.path else work_for(sources, failed)
-    capture = wiring.capture()
+    capture = Stores().capture()
     capture.remember_all()
     stopped = False
     with Progress("Importing", sum(max(1, transcript.size) for _, transcript in work)) as bar:
@@ -61,25 +64,23 @@ def run(arguments: list[str]) -> int:
         except KeyboardInterrupt:
             stopped = True
     uncaptured.forget_gone()
-    for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(wiring, capture)]:
+    for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(list(reports.values())), indent=2).decode())
     else:
         print_reports(list(reports.values()), stopped=stopped)
     return 130 if stopped else 3 if any(report.failed for report in reports.values()) else 0
 
 
-def _save_grown(wiring: Wiring, capture: Capture) -> list[str]:
+def _save_grown(capture: Capture) -> list[str]:
     """Save the conversations of workspaces that went on while no hook of ours ran; what to tell the user."""
     if not capture.grown:
         return []
     from cortext.services.workspace.lifecycle import save_grown
 
     grown = [(place, name) for root, name in capture.grown if (place := capture.place_at(root)) is not None]
-    return save_grown(grown, wiring.settings_of)
+    return save_grown(grown, settings_of)
 
 
 def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
 from typing import TYPE_CHECKING
 
 from cortext.faces.cortext.commands._finding import Bar
 from cortext.faces.terminal.args import Help
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Search
@@ -35,7 +36,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Do it, and say what there is."""
     options = parser().parse_args(arguments)
-    search = Wiring().search()
+    search = Stores().search()
     if options.action == "clear":
         search.clear()
         print("The index is deleted. The next search makes it anew.")
@@ -52,8 +53,6 @@ def run(arguments: list[str]) -> int:
 def _status(search: Search, *, as_json: bool) -> int:
     status = search.status()
     if as_json:
-        import json
-
         print(json.dumps(status._asdict(), ensure_ascii=False, indent=2))
         return 0
     print(f"{status.messages:,} messages of {status.sessions:,} sessions")

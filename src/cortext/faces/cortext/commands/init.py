@@ -11,10 +11,11 @@ from cortext.faces.cortext.commands._setup_report import print_report, report_js
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.workspace.installed_tools import detect_all, untested
+from cortext.services.workspace.known import PROGRAM, check_folder, remember_workspace, strangers_workspace
 from cortext.services.workspace.setup import Setup
 from cortext.services.workspace.timer import write_timer
 from cortext.wiring import tools as ai_tools
-from cortext.wiring.app import PROGRAM, Wiring, check_folder, remember_workspace, strangers_workspace
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -46,7 +47,7 @@ def run(arguments: list[str]) -> int:
     if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := strangers_workspace(folder)):
         raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
     # Settings that cannot be used are reported before anything is written.
-    Wiring(folder if os.path.isdir(folder) else os.path.dirname(folder))
+    Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
     report = Setup(folder, tools, PROGRAM).install()
     remember_workspace(folder)

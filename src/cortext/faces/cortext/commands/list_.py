@@ -6,7 +6,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import PROGRAM
@@ -17,10 +17,8 @@ from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
-from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.library.listing import Listing, Row, Wanted
+from cortext.services.library.listing import Listing, Row, Wanted
+from cortext.wiring.stores import Stores
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
 # What the table shows of a session.
@@ -53,12 +51,12 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the list."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
+    stores = Stores()
     after, before = _times(options)
-    listing, told = look_around(wiring)
+    listing, told = look_around(stores)
     by_title = options.sort == "title"
     wanted: Wanted = {
-        "root": wiring.here() if options.here else "",
+        "root": stores.here() if options.here else "",
         "kind": options.type,
         "status": options.status,
         "tool": options.tool,
@@ -82,7 +80,7 @@ def run(arguments: list[str]) -> int:
     else:
         found = listing.cells(SHOWN, **wanted)
     if found:
-        print_table(found, listing, wiring.workspace)
+        print_table(found, listing, stores.workspace)
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)

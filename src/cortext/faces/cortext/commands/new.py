@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 from argparse import ArgumentParser
 
 from cortext.safety import terminal
 from cortext.services.workspace.lifecycle import begin
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -26,11 +27,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Make it and say where."""
     options = parser().parse_args(arguments)
-    place = Wiring().workspace_store()
+    place = Stores().workspace_store()
     session = begin(place, options.type, " ".join(options.topic))
     if options.json:
-        import json
-
         print(json.dumps({"id": session.id, "path": session.path, "title": session.title}, ensure_ascii=False))
         return 0
     print(terminal.line(f"Began {session.id} in {os.path.relpath(session.path)}"))

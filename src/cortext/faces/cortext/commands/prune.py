@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.args import count_or_none
 from cortext.safety import terminal
 from cortext.services.workspace.prune import plan_prune, prune
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -29,7 +29,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Show what goes; then, unless dry, move it."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), options.session, words=False)
+    found = which(Stores(), options.session, words=False)
     plan = plan_prune(found, options.keep)
     if not plan.going:
         print(f"Nothing to prune: {plan.staying} messages.")

@@ -9,7 +9,7 @@ import msgspec
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.safety import terminal
 from cortext.services.workspace.merge_driver import was_conflict
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -28,7 +28,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Repair (or, dry, report)."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), options.session, words=False)
+    found = which(Stores(), options.session, words=False)
     report = found.place.store.repair(found.session.id, dry_run=options.dry_run)
     if options.json:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())

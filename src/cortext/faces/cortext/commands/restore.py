@@ -10,7 +10,7 @@ from cortext.model import clock
 from cortext.services.library.json_views import trashed_json
 from cortext.services.library.resolve import resolve_trashed
 from cortext.services.library.stores import NamedStore, Trashed
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -28,12 +28,12 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List the trash, or restore the newest deletion of that name."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    items = [(place, item) for place in wiring.stores() for item in place.store.trash()]
+    stores = Stores()
+    items = [(place, item) for place in stores.all() for item in place.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
     hint = "`cortext restore` lists it: give its key"
-    place, item = resolve_trashed(items, options.session, here=wiring.workspace, hint=hint)
+    place, item = resolve_trashed(items, options.session, here=stores.workspace, hint=hint)
     session = place.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})

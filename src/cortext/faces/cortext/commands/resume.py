@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser
-from typing import TYPE_CHECKING
+from argparse import ArgumentParser, Namespace
 
 from cortext.faces.cortext.commands._listing import STATUSES, look_around
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
@@ -13,13 +12,9 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
+from cortext.services.library.listing import Row
 from cortext.wiring import tools
-from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from argparse import Namespace
-
-    from cortext.services.library.listing import Row
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -58,8 +53,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List, or go on to what needs the session itself."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    listing, told = look_around(wiring)
+    stores = Stores()
+    listing, told = look_around(stores)
     for line in told:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
@@ -67,7 +62,7 @@ def run(arguments: list[str]) -> int:
 
         found = listing.cells(SHOWN, kind=options.type, status=options.status, asking=False)
         if found:
-            print_table(found, listing, wiring.workspace)
+            print_table(found, listing, stores.workspace)
         else:
             print(_nothing(options))
         return 0
@@ -78,7 +73,7 @@ def run(arguments: list[str]) -> int:
         return _list(rows, options)
     from cortext.faces.cortext.commands._resume_one import resume_one
 
-    return resume_one(wiring, listing, rows, options)
+    return resume_one(stores, listing, rows, options)
 
 
 def _nothing(options: Namespace) -> str:

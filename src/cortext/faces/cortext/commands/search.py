@@ -14,7 +14,7 @@ from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
 from cortext.model import clock
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 if TYPE_CHECKING:
     from cortext.services.library.search import Found, Match
@@ -52,7 +52,7 @@ def run(arguments: list[str]) -> int:
             command_line.error(f"unrecognized argument: {word}")
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
-    search = Wiring().search()
+    search = Stores().search()
     up_to_date(search, exact=options.exact)
     ask = search.messages if options.messages else search.search
     found = ask(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
@@ -74,7 +74,7 @@ def run(arguments: list[str]) -> int:
 def print_hits(found: Sequence[Found]) -> None:
     """A hit a message, in the order of the results."""
     from cortext.faces.terminal.output import print_json
-    from cortext.services.library.json_views import hit_json
+    from cortext.services.library.search import hit_json
 
     print_json([hit_json(item.session, match) for item in found for match in item.matches])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from argparse import ArgumentParser
 
@@ -13,7 +14,7 @@ from cortext.faces.terminal.talk.pager import Pager
 from cortext.model import clock
 from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 WIDEST = 100  # columns that a line of prose has at most: longer ones are hard to read
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
@@ -37,7 +38,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), " ".join(options.session))
+    found = which(Stores(), " ".join(options.session))
     session, store = found.session, found.place.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
@@ -108,8 +109,6 @@ def _body(message: Message, *, whole: bool) -> str:
 
 
 def _short(value: object) -> str:
-    import json
-
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 160 else text[:159] + "…"
 

@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands._finding import up_to_date
 from cortext.faces.cortext.commands._which import HELP, which_row
 from cortext.faces.cortext.commands.search import print_found, print_hits
 from cortext.faces.terminal.args import Help, count
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -27,10 +27,10 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Print them."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    search = wiring.search()
+    stores = Stores()
+    search = stores.search()
     up_to_date(search)
-    row = which_row(wiring, wiring.listing(), " ".join(options.session))
+    row = which_row(stores.listing(), stores.workspace, " ".join(options.session))
     found = search.similar(row, limit=options.limit)
     if options.json:
         print_hits(found)

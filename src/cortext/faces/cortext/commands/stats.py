@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser
-from typing import TYPE_CHECKING
 
 from cortext.errors import UsageError
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, paint
 from cortext.faces.terminal.table import Column, fitted_table, table
-from cortext.services.library.stats import Stats, ranked
-from cortext.wiring.app import Wiring
-
-if TYPE_CHECKING:
-    from cortext.services.library.stats import Tally
+from cortext.services.library.stats import Stats, Tally, ranked
+from cortext.wiring.stores import Stores
 
 BLOCKS = " ▁▂▃▄▅▆▇█"
 EIGHTHS = " ▏▎▍▌▋▊▉"
@@ -43,12 +40,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     if not 1 <= options.days <= LONGEST:
         raise UsageError(f"--days {options.days} is not between 1 and {LONGEST}")
-    wiring = Wiring()
-    rows = fresh_listing(wiring).rows(root=wiring.here() if options.here else "")
+    stores = Stores()
+    rows = fresh_listing(stores).rows(root=stores.here() if options.here else "")
     stats = Stats(rows, options.days)
     if options.json:
-        import json
-
         print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
         return 0
     if not stats.total.sessions:

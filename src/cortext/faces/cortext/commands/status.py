@@ -7,17 +7,17 @@ from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import ACTIVE
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
     """A short look around."""
-    wiring = Wiring()
-    listing, told = look_around(wiring)
+    stores = Stores()
+    listing, told = look_around(stores)
     for line in told:
         print(terminal.line(f"Note: {line}"))
-    if wiring.workspace:
-        print(f"{paint('Workspace', 'bold')} {terminal.line(wiring.workspace)}")
+    if stores.workspace:
+        print(f"{paint('Workspace', 'bold')} {terminal.line(stores.workspace)}")
     else:
         print(f"No workspace here. {paint('cortext init', 'green')} makes this folder one.")
     rows = listing.rows()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+import msgspec
+
+from cortext.config.trust import settings_of
 from cortext.errors import NotFound
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.faces.terminal.style import folded
@@ -12,7 +15,7 @@ from cortext.model.status import COMPLETED, PAUSED
 from cortext.safety import terminal
 from cortext.services.library.stores import Found
 from cortext.services.workspace.lifecycle import active, confirmation, save
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 _ABOUT = {
     "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",
@@ -20,7 +23,7 @@ _ABOUT = {
 }
 
 
-def parser(name: str) -> ArgumentParser:
+def parser(name: str = "stop") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
     made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the one that is active here)")
@@ -34,19 +37,19 @@ def parser(name: str) -> ArgumentParser:
 def run(arguments: list[str], name: str = "stop") -> int:
     """Save it and confirm."""
     options = parser(name).parse_args(arguments)
-    wiring = Wiring()
+    stores = Stores()
     try:
         if options.session is not None:
-            found = which(wiring, options.session, words=False)
+            found = which(stores, options.session, words=False)
         else:
-            place = wiring.workspace_store()
+            place = stores.workspace_store()
             found = Found(place, active(place))
     except NotFound as error:
         if not options.in_tool:
             raise
         print(terminal.line(f"{error.message}. {error.hint}."))
         return 0
-    found = wiring.caught_up(found)
+    found = stores.caught_up(found)
     if options.summary:
         written = Change(
             summary=" ".join(options.summary.split()), summary_by="agent", summary_covers=found.session.message_count
@@ -54,11 +57,9 @@ def run(arguments: list[str], name: str = "stop") -> int:
         found.place.store.update(found.session.id, written)
     status = PAUSED if name == "stop" else COMPLETED
     place = found.place
-    commit = place.kind == "workspace" and wiring.settings_of(place.root)["workspace.commit"] and not options.no_commit
+    commit = place.kind == "workspace" and settings_of(place.root).workspace.commit and not options.no_commit
     saved = save(place, found.session.id, status, commit=commit)
     if options.json:
-        import msgspec
-
         print(msgspec.json.format(msgspec.json.encode(saved), indent=2).decode())
         return 0
     print(folded(terminal.block(confirmation(saved))))

@@ -6,14 +6,16 @@ import json
 import sys
 from argparse import ArgumentParser
 
+import msgspec
+
 from cortext.faces.terminal.progress import Progress
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.library.copying import CopyReport, copy_store, total
 from cortext.services.library.stores import NamedStore
-from cortext.wiring.app import Wiring
 from cortext.wiring.copying import copy_pairs, status
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -49,7 +51,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _copy(source: str, target: str, *, as_json: bool) -> int:
-    pairs = copy_pairs(Wiring(), source, target)
+    pairs = copy_pairs(Stores(), source, target)
     reports: list[tuple[NamedStore, NamedStore, CopyReport]] = []
     try:
         for begin, end in pairs:
@@ -59,8 +61,6 @@ def _copy(source: str, target: str, *, as_json: bool) -> int:
         print("Stopped. What was copied is safe; run the same command to go on.", file=sys.stderr)
         return 130
     if as_json:
-        import msgspec
-
         print(json.dumps([{"from": a.root, "to": b.root, **msgspec.to_builtins(r)} for a, b, r in reports], indent=2))
     else:
         for begin, end, report in reports:
@@ -78,7 +78,7 @@ def _print(source: NamedStore, target: NamedStore, report: CopyReport) -> None:
 
 
 def _status(*, as_json: bool) -> int:
-    found = status(Wiring())
+    found = status(Stores())
     if as_json:
         print(json.dumps(found, ensure_ascii=False, indent=2))
         return 0

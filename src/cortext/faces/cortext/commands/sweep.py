@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from argparse import ArgumentParser
 
+from cortext.config.trust import settings_of
 from cortext.faces.cortext.commands._listing import fresh_listing
 from cortext.safety import terminal
 from cortext.services.workspace import notices
 from cortext.services.workspace.lifecycle import sweep
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -26,8 +27,8 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Sweep, and say what was paused."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    told = sweep(fresh_listing(wiring), wiring.settings_of, minutes=options.minutes)
+    stores = Stores()
+    told = sweep(fresh_listing(stores), settings_of, minutes=options.minutes)
     if options.quiet:
         notices.leave(told)
     else:

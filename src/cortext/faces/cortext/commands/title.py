@@ -8,7 +8,7 @@ from cortext.errors import UsageError
 from cortext.faces.cortext.commands._which import HELP_ID, which
 from cortext.model.session import TITLED_BY_USER, Change
 from cortext.safety import terminal
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -22,7 +22,7 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Show or set."""
     options = parser().parse_args(arguments)
-    found = which(Wiring(), options.session, words=False)
+    found = which(Stores(), options.session, words=False)
     if options.title:
         words = " ".join(" ".join(options.title).split())
         if not words:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from argparse import ArgumentParser
 
 from cortext.faces.terminal.table import table
+from cortext.safety import terminal
 from cortext.services.workspace.installed_tools import detect_all
 from cortext.wiring.tools import tools as all_tools
 
@@ -26,7 +29,11 @@ def run(arguments: list[str]) -> int:
     rows = []
     tools = all_tools()
     for tool, found in zip(tools, detect_all(tools), strict=True):
-        stored = sum(1 for _ in tool.transcripts())
+        try:
+            stored = sum(1 for _ in tool.transcripts())
+        except Exception as error:
+            stored = 0
+            print(terminal.line(f"cortext: {tool.name}: cannot list its conversations: {error}"), file=sys.stderr)
         rows.append(
             {
                 "name": tool.name,
@@ -38,8 +45,6 @@ def run(arguments: list[str]) -> int:
             }
         )
     if options.json:
-        import json
-
         print(json.dumps(rows, indent=2))
         return 0
     lines = [

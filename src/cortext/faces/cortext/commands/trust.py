@@ -6,10 +6,13 @@ import os
 import sys
 from argparse import ArgumentParser
 
-from cortext.config import settings as config
+from cortext.config import folders
+from cortext.config.load import written
+from cortext.config.schema import SETTINGS
+from cortext.config.trust import trust
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.wiring.app import Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -27,25 +30,25 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """Show what was ignored, and trust it."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    root = wiring.workspace_store().root
-    if not os.path.exists(config.workspace_file(root)):
+    stores = Stores()
+    root = stores.here()
+    if not os.path.exists(folders.workspace_file(root)):
         print(terminal.line(f"{root} has no settings of its own: there is nothing to trust."))
         return 0
-    ignored = wiring.settings.ignored
-    print(terminal.line(f"The settings in {config.workspace_file(root)} that were ignored until now:"))
-    written = config.written(root)
+    ignored = stores.settings.ignored
+    print(terminal.line(f"The settings in {folders.workspace_file(root)} that were ignored until now:"))
+    asked = written(root)
     for name in sorted(ignored):
-        print(terminal.line(f"  {name} = {mask(str(written[name])).text}  ({config.SETTINGS[name].help})"))
+        print(terminal.line(f"  {name} = {mask(str(asked[name])).text}  ({SETTINGS[name].help})"))
     if not ignored:
         print("  (none: it is trusted already, or asks for nothing that needs trust)")
-    for line in wiring.settings.warnings():
+    for line in stores.settings.warnings():
         print(terminal.line(f"  warning: {line}"))
     if ignored and sys.stdin.isatty() and not options.yes:
         answer = input("Trust them? [y/N] ")
         if answer.strip().lower() not in ("y", "yes"):
             print("Nothing was changed.")
             return 1
-    config.trust(root)
+    trust(root)
     print(terminal.line(f"Trusted: the settings of {root}, as they are now."))
     return 0

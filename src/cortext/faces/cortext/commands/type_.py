@@ -9,9 +9,10 @@ from cortext.errors import UsageError
 from cortext.faces.terminal.table import table
 from cortext.safety import terminal
 from cortext.services.workspace import registry
+from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.setup import Setup, add_type, load_manifest, remove_type
 from cortext.wiring import tools
-from cortext.wiring.app import PROGRAM, Wiring
+from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
@@ -33,10 +34,9 @@ def parser() -> ArgumentParser:
 def run(arguments: list[str]) -> int:
     """List, add or remove."""
     options = parser().parse_args(arguments)
-    wiring = Wiring()
-    root = wiring.workspace_store().root
+    root = Stores().here()
     if options.action == "remove":
-        return _remove(wiring, root, options.name)
+        return _remove(root, options.name)
     if options.action != "add":
         types = sorted(registry.load(root).types.items())
         rows = [
@@ -53,7 +53,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _remove(wiring: Wiring, root: str, name: str) -> int:
+def _remove(root: str, name: str) -> int:
     kept = remove_type(root, name)
     _install(root)
     print(terminal.line(f"Removed /workspace.{name}. Its conversations stay as they are."))

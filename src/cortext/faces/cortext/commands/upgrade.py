@@ -7,9 +7,10 @@ from argparse import ArgumentParser
 
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.safety import terminal
+from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.setup import Setup, load_manifest
 from cortext.services.workspace.timer import timer_path
-from cortext.wiring.app import PROGRAM, Wiring
+from cortext.wiring.stores import Stores
 from cortext.wiring.tools import installer
 
 _ABOUT = {
@@ -20,7 +21,7 @@ _ABOUT = {
 }
 
 
-def parser(name: str) -> ArgumentParser:
+def parser(name: str = "upgrade") -> ArgumentParser:
     """The command line."""
     made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
     made.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
@@ -31,8 +32,7 @@ def parser(name: str) -> ArgumentParser:
 def run(arguments: list[str], name: str = "upgrade") -> int:
     """Refresh, and say what was kept."""
     options = parser(name).parse_args(arguments)
-    wiring = Wiring()
-    root = wiring.workspace_store().root
+    root = Stores().here()
     tools = [installer(tool) for tool in load_manifest(root).tools]
     setup = Setup(root, tools, PROGRAM, dry_run=options.dry_run)
     report = setup.install() if name == "upgrade" else setup.uninstall()

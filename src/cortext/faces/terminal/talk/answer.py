@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable
 from contextlib import closing
@@ -52,10 +53,30 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
             out.flush()
 
 
+def take_answer(talk: Talk) -> None:
+    """Ask for one answer and store it, without showing it."""
+    with on_interrupt(talk.stop), closing(talk.answer()) as answer:
+        for _ in answer:
+            pass
+
+
+def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
+    """The answer of a turn as JSON."""
+    reply = talk.reply
+    return {
+        "session_id": session_id,
+        **more,
+        "model": talk.model.name,
+        "reply": reply.content if reply else "",
+        "partial": bool(reply and reply.partial),
+        "stop": "stopped" if talk.stopped else talk.cut or "end",
+        "tokens": reply.tokens if reply else 0,
+        "usage": (reply.usage if reply else None) or {},
+    }
+
+
 def show_call(call: Call) -> None:
     """A tool call in one line, beside the answer."""
-    import json
-
     given = json.dumps(call.input, ensure_ascii=False)
     told = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
     print(paint(told, "dim", stream=sys.stderr), file=sys.stderr)

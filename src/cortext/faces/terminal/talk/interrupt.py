@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import termios
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -104,7 +105,6 @@ def _no_echo() -> Iterator[None]:
     if not sys.stdin.isatty():
         yield
         return
-    import termios
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
@@ -121,7 +121,6 @@ def answer_to(question: str) -> str:
     """What a person types as the answer to a question, seen as it is typed also where keys are not echoed."""
     if not sys.stdin.isatty():
         return input(question)
-    import termios
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)

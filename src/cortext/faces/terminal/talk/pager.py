@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -92,8 +93,6 @@ class Pager:
 
 def _command() -> list[str]:
     """The user's pager, else less; none where he wants none or there is none."""
-    import shlex
-
     named = os.environ.get("PAGER")
     try:
         wanted = ["less"] if named is None else shlex.split(named)

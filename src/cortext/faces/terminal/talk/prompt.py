@@ -7,28 +7,19 @@ the prompt is on the screen already, so the first one is there at once.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+import termios
+from collections.abc import Callable, Sequence
 from io import TextIOWrapper
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cortext.faces.terminal.style import coloured
 from cortext.faces.terminal.talk.history import History
 from cortext.faces.terminal.talk.interrupt import answer_to, current, raising
 from cortext.safety import terminal
+from cortext.services.talk.slash import Complete
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
-
-
-class Choice(NamedTuple):
-    """A completion: the text that takes the place of the last `length` characters, and a word about it."""
-
-    text: str
-    length: int
-    about: str = ""
-
-
-Complete = Callable[[str], Iterable[Choice]]  # what may follow the text before the cursor
 
 
 class Prompt:
@@ -76,8 +67,6 @@ class Prompt:
 
     def _announce(self, label: str) -> None:
         """The prompt as plain text, and no echo: what is typed from now on is read by the real one."""
-        import termios
-
         from cortext.faces.terminal.style import paint
 
         sys.stdout.write(paint(label, "bold", "green"))
@@ -89,8 +78,6 @@ class Prompt:
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, quiet)
 
     def _start(self) -> PromptSession[str]:
-        import termios
-
         try:
             from prompt_toolkit import PromptSession
             from prompt_toolkit.shortcuts import CompleteStyle

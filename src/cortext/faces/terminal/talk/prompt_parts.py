@@ -10,8 +10,8 @@ from prompt_toolkit.history import History as ToolkitHistory
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.prompt import Complete
 from cortext.safety import terminal
+from cortext.services.talk.slash import Complete
 
 
 class OurHistory(ToolkitHistory):

@@ -1,0 +1,141 @@
+"""Read the settings of every source.
+
+Precedence, the later wins: built in, the user's `config.toml`, the workspace's `.workspace/config.toml`, the
+environment, the command line. A workspace comes from git, so from strangers: until the user trusts it, only the
+settings marked `anywhere` count in its file (they change how things look and how long they take, never what is run,
+where data goes or who is asked).
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TypeVar
+
+import msgspec
+
+from cortext.config.folders import checked_workspace_file, user_file, workspace_file
+from cortext.config.schema import SETTINGS, Setting, Settings, Value
+from cortext.errors import ConfigError
+from cortext.io import files as fsio
+from cortext.safety.addresses import is_address
+
+Table = TypeVar("Table", bound=msgspec.Struct)
+
+LARGEST = 1 << 53  # larger numbers are no count and no time
+_BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
+_EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+
+
+def load(workspace: str = "", *, trusted: bool = False) -> Settings:
+    """Read every source that is there."""
+    values: dict[str, Value] = {}
+    ignored: dict[str, str] = {}
+    unknown: dict[str, str] = {}
+    path = user_file()
+    for name, value in by_dotted_name(_read(path)):
+        if name not in SETTINGS:
+            raise ConfigError(f"{path}: unknown setting {name}", hint=f"known are: {', '.join(sorted(SETTINGS))}")
+        values[name] = parse(SETTINGS[name], value, path)
+    if workspace:
+        path = workspace_file(workspace)
+        for name, value in written(workspace).items():
+            if name not in SETTINGS:
+                unknown[name] = path
+            elif trusted or SETTINGS[name].anywhere:
+                values[name] = parse(SETTINGS[name], value, path)
+            else:
+                ignored[name] = path
+    for setting in SETTINGS.values():
+        if given := os.environ.get(setting.variable):
+            values[setting.name] = parse(setting, given, f"${setting.variable}")
+    return msgspec.structs.replace(_with(Settings(), values), ignored=ignored, unknown=unknown)
+
+
+def parse(setting: Setting, value: Any, source: str) -> Value:
+    """The value in the type of the setting; ConfigError if it has another one."""
+    kind = type(setting.default)
+    try:
+        if kind is bool:
+            return _BOOLEANS[value.lower()] if isinstance(value, str) else bool(value)
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise TypeError
+        parsed = kind(value)
+        if not isinstance(parsed, str) and not abs(parsed) <= LARGEST:  # NaN is not either
+            raise ValueError
+        return parsed
+    except (KeyError, ValueError, TypeError, OverflowError):
+        raise ConfigError(
+            f"{source}: {setting.name} = {ascii(value)[:80]} is not {_EXPECTED[kind]}",
+            kept="nothing was changed",
+            hint=f"{setting.help}; built in: {setting.default!r}",
+        ) from None
+
+
+def server_address(settings: Settings) -> str:
+    """The address of the server that keeps the sessions; empty if files do. It holds a password: never show it."""
+    address = settings.store.url
+    if address in ("", "files"):
+        return ""
+    if not is_address(address):
+        raise ConfigError(
+            "the setting `store` is neither the address of a PostgreSQL server nor `files`",
+            kept="nothing was changed",
+            hint="it looks like postgresql://user@host/database; from the environment it is CORTEXT_STORE",
+        )
+    return address
+
+
+def written(workspace: str) -> dict[str, Any]:
+    """What the settings file of a workspace says, by dotted name."""
+    return dict(by_dotted_name(_read(checked_workspace_file(workspace))))
+
+
+def _with(settings: Settings, values: dict[str, Value]) -> Settings:
+    """The settings with these values, given by dotted name."""
+    for name, value in values.items():
+        settings = _replaced(settings, name.split("."), value)
+    return settings
+
+
+def _replaced(table: Table, path: list[str], value: Value) -> Table:
+    key, *rest = path
+    return msgspec.structs.replace(table, **{key: _replaced(getattr(table, key), rest, value) if rest else value})
+
+
+def by_dotted_name(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    """The values of a table and of the tables in it, by dotted name."""
+    pairs: list[tuple[str, Any]] = []
+    for name, value in table.items():
+        if isinstance(value, dict):
+            pairs += by_dotted_name(value, f"{prefix}{name}.")
+        else:
+            # `store = "postgresql://…"` is short for `url` in the table `[store]`.
+            pairs.append(("store.url" if prefix + name == "store" else prefix + name, value))
+    return pairs
+
+
+def _read(path: str) -> dict[str, Any]:
+    try:
+        if not os.path.lexists(path):
+            return {}
+        raw = fsio.read_file(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return {}
+    except OSError as error:
+        raise ConfigError(
+            f"cannot read {path}: {error.strerror}", kept="it is unchanged", hint="put a file there, or remove it"
+        ) from error
+    import tomllib
+
+    try:
+        found = tomllib.loads(raw.decode("utf-8"))
+        by_dotted_name(found)  # no deeper than we can follow
+        return found
+    except RecursionError as error:
+        raise ConfigError(
+            f"{path} is nested too deeply", kept="nothing was changed", hint="a setting has a name and a plain value"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"{path} is not TOML: {error}", kept="nothing was changed", hint="fix the syntax error on that line"
+        ) from error

@@ -1,0 +1,162 @@
+"""Every setting, by table: its type, its default, what it means, and whether a workspace may set it untrusted.
+
+`settings.store.lock_timeout` is `lock_timeout` of the table `[store]`. `SETTINGS` has the same by dotted name, for the
+loader, the reference and the messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+Value = str | int | float | bool
+
+
+class About(NamedTuple):
+    """What a setting means. `anywhere`: a workspace may set it before the user trusts it; `env`: its own variable."""
+
+    help: str
+    anywhere: bool = False
+    env: str = ""
+
+
+class Store(msgspec.Struct, frozen=True):
+    """`[store]`"""
+
+    url: Annotated[str, About("a PostgreSQL server that keeps the sessions, postgresql://…", env="CORTEXT_STORE")] = ""
+    lock_timeout: Annotated[float, About("seconds to wait for another writer", anywhere=True)] = 5.0
+    lease_seconds: Annotated[float, About("seconds until the session of a silent writer on a server is free")] = 10.0
+
+
+class Session(msgspec.Struct, frozen=True):
+    """`[session]`"""
+
+    sessions_dir: Annotated[str, About("where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR")] = ""
+    idle_minutes: Annotated[int, About("minutes until a quiet chat is summarised", anywhere=True)] = 30
+
+
+class Chat(msgspec.Struct, frozen=True):
+    """`[chat]`"""
+
+    model: Annotated[str, About("the model of alfred, where it is not that of model.name")] = ""
+    prompt_file: Annotated[str, About("a file with your own system prompt for alfred")] = ""
+    auto_create: Annotated[bool, About("begin a session with the first words (else ask for /new)")] = True
+    context_tokens: Annotated[int, About("how much of a session the model may see")] = 60_000
+    facts_tokens: Annotated[int, About("how much of what is remembered is always in the prompt")] = 1_500
+    compact_tokens: Annotated[int, About("a session larger than this is summed up and shortened")] = 40_000
+    keep_messages: Annotated[int, About("messages that stay when a session is shortened")] = 20
+
+
+class Telegram(msgspec.Struct, frozen=True):
+    """`[telegram]`"""
+
+    allowed_users: Annotated[str, About("numeric ids of the users that are served, separated by commas")] = ""
+    api_url: Annotated[str, About("your own Bot API server", env="TELEGRAM_API_URL")] = "https://api.telegram.org"
+    parallel: Annotated[int, About("chats that are answered at the same time")] = 32
+    longest_message: Annotated[int, About("characters of a message that is still taken")] = 20_000
+
+
+class Workspace(msgspec.Struct, frozen=True):
+    """`[workspace]`"""
+
+    pause_minutes: Annotated[int, About("minutes until a quiet conversation is paused", anywhere=True)] = 5
+    commit: Annotated[bool, About("commit a conversation when it is paused or completed", anywhere=True)] = True
+    mask: Annotated[bool, About("mask secrets in what is kept in a workspace, and so in git")] = True
+    keep_unmasked: Annotated[bool, About("keep the unmasked words too, in the home store")] = False
+    safe_folders: Annotated[str, About("workspaces of other users that may be used, separated by commas; *: all")] = ""
+    pause_words: Annotated[str, About("more words that mean a pause, separated by commas", anywhere=True)] = ""
+    offer_after: Annotated[int, About("messages without a save until one is offered", anywhere=True)] = 40
+
+
+class Interactive(msgspec.Struct, frozen=True):
+    """`[spawner.interactive]`"""
+
+    session_expiry_days: Annotated[int, About("days after which quiet sessions go to the trash; 0: never")] = 0
+    context_tokens: Annotated[int, About("how much of a session the model is sent at most")] = 100_000
+
+
+class Spawner(msgspec.Struct, frozen=True):
+    """`[spawner]`"""
+
+    sessions_dir: Annotated[str, About("where aur keeps its sessions", env="AUR_SESSIONS_DIR")] = ""
+    agent: Annotated[str, About("the agent that aur talks to where none is named")] = "assistant"
+    interactive: Interactive = Interactive()
+
+
+class Search(msgspec.Struct, frozen=True):
+    """`[search]`"""
+
+    model: Annotated[str, About("what reads meaning: built-in, openai/…, sentence-transformers/… or none")] = "built-in"
+    address: Annotated[str, About("where an openai/… model for search is asked, instead of OPENAI_BASE_URL")] = ""
+
+
+class Resume(msgspec.Struct, frozen=True):
+    """`[resume]`"""
+
+    tokens: Annotated[int, About("how large a resume packet may be", anywhere=True)] = 60_000
+    native_tokens: Annotated[int, About("how much history a native resume may carry", anywhere=True)] = 120_000
+    tool: Annotated[str, About("the AI tool to resume in, where the conversation names none", anywhere=True)] = ""
+
+
+class Model(msgspec.Struct, frozen=True):
+    """`[model]`"""
+
+    name: Annotated[str, About("the model to ask, as provider/name", env="CORTEXT_MODEL")] = ""
+    mask: Annotated[bool, About("mask secrets in what is sent to a model")] = True
+    stream: Annotated[bool, About("show answers as they come (some endpoints can only give them whole)")] = True
+    connect_seconds: Annotated[float, About("seconds to wait for a connection to a model")] = 10.0
+    silence_seconds: Annotated[float, About("seconds to wait for the next words of a model")] = 120.0
+    retries: Annotated[int, About("how often to ask again after a rate limit")] = 3
+
+
+class Mcp(msgspec.Struct, frozen=True):
+    """`[mcp]`"""
+
+    tokens: Annotated[int, About("how large an answer of the MCP server may be")] = 6_000
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """The settings in force, and what was not taken from the file of a workspace (by name, with that file)."""
+
+    store: Store = Store()
+    session: Session = Session()
+    chat: Chat = Chat()
+    telegram: Telegram = Telegram()
+    workspace: Workspace = Workspace()
+    spawner: Spawner = Spawner()
+    search: Search = Search()
+    resume: Resume = Resume()
+    model: Model = Model()
+    mcp: Mcp = Mcp()
+    ignored: dict[str, str] = {}  # the workspace is not trusted with these
+    unknown: dict[str, str] = {}  # no such settings here; perhaps of another version
+
+    def warnings(self) -> list[str]:
+        """What to tell the user about the files."""
+        return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
+
+
+class Setting(NamedTuple):
+    """One setting by its dotted name."""
+
+    name: str
+    default: Value
+    help: str
+    anywhere: bool
+    variable: str  # of the environment
+
+
+def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:
+    for field in msgspec.structs.fields(table):
+        name = prefix + field.name
+        if isinstance(field.default, msgspec.Struct):
+            yield from _settings_in(type(field.default), f"{name}.")
+        elif field.default is not msgspec.NODEFAULT:
+            about: About = field.type.__metadata__[0]
+            variable = about.env or "CORTEXT_" + name.replace(".", "_").upper()
+            yield Setting(name, field.default, about.help, about.anywhere, variable)
+
+
+SETTINGS = {setting.name: setting for setting in _settings_in(Settings)}

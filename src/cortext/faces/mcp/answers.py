@@ -1,0 +1,111 @@
+"""The data of the answers, as a client may rely on it. Open: a later version may say more."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+Cursor = Annotated[str | None, Meta(description="the cursor of what follows; null where nothing does")]
+
+
+class SessionData(msgspec.Struct, kw_only=True):
+    """A session; what is empty is left out."""
+
+    id: str
+    title: str = ""
+    type: str = ""
+    status: str = ""
+    tool: str = ""
+    agent: str = ""
+    workspace: str = ""
+    created_at: str = ""
+    last_active: str = ""
+    message_count: int = 0
+    summary: str = ""
+
+
+class PassageData(msgspec.Struct, kw_only=True):
+    """A message that was found, with its neighbours."""
+
+    seq: int
+    role: str
+    text: str
+    timestamp: str = ""
+    before: str = ""
+    after: str = ""
+
+
+class FoundData(msgspec.Struct, kw_only=True):
+    """A session with what was found in it."""
+
+    session: SessionData
+    passages: list[PassageData]
+
+
+class DecisionData(msgspec.Struct, kw_only=True):
+    """A decision with its date and its session."""
+
+    date: str
+    text: str
+    session: str
+    seq: int
+    role: str = ""
+    title: str = ""
+
+
+class MessageData(msgspec.Struct, kw_only=True):
+    """A message; its `mark` says whether it was cut off or beside the conversation."""
+
+    seq: int
+    role: str
+    text: str
+    timestamp: str = ""
+    mark: str = ""
+
+
+class FoundAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    results: list[FoundData]
+    next_cursor: Cursor
+
+
+class DecisionsAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    decisions: list[DecisionData]
+    next_cursor: Cursor
+
+
+class ListAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    sessions: list[SessionData]
+    next_cursor: Cursor
+    total: int = 0
+
+
+class SessionAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    session: SessionData
+    messages: list[MessageData]
+    next_start: int | None = None
+    next_offset: int = 0
+
+
+class SavedAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    session: SessionData
+    stopped_at: str = ""
+    commit: str = ""
+    problem: str = ""
+
+
+class ResumedAnswer(msgspec.Struct, kw_only=True):
+    note: str
+    packet: str = ""
+    messages: int = 0
+    of_messages: int = 0
+    tokens: int = 0
+    sessions: list[SessionData] = []
+    attached: bool = False
+    done: str = ""

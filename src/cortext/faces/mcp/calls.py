@@ -1,0 +1,228 @@
+"""The calls that a model can make: a struct for each tool.
+
+Its docstring is what the model is told of the tool; its schema is generated from the fields, and a call is decoded
+into it. Models are sloppy with types, so "5", 5.0 and 500 are accepted for a limit of at most 50; what is missing,
+unknown or of another kind is refused in words that help the model to do better.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, inspect
+
+from cortext.errors import UsageError
+from cortext.faces.mcp import answers, dates
+
+_MANY = 10**9
+_MOST_IDS = 100
+
+Query = Annotated[str, Meta(description="what to look for")]
+Topic = Annotated[str, Meta(description="the topic, in a few words")]
+Type = Annotated[
+    str, Meta(description="only conversations of this type: brainstorm, debug, plan, learn, meeting, review, …")
+]
+Page = Annotated[str, Meta(description="to go on: the next_cursor of the answer before")]
+LeftOut = Annotated[list[str], Meta(description="ids of sessions that are not wanted, such as the one you are in")]
+
+_NAMED = "the session's id, the beginning of it, its own number (014), or its row in the last list (3)"
+
+
+class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
+    """The arguments of a call."""
+
+
+class SearchWorkspace(Call, frozen=True):
+    """Find what was said in the conversations of this workspace, by words and by meaning. Returns sessions with the
+    matching messages. The query may hold "a phrase", +must and -not."""
+
+    query: Query
+    type: Type = ""
+    date_range: Annotated[
+        str, Meta(description="when: 2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w, last month")
+    ] = ""
+    limit: Annotated[int, Meta(description="how many sessions", ge=1, le=50)] = 10
+    cursor: Page = ""
+    leave_out: LeftOut = []
+
+
+class GetContext(Call, frozen=True):
+    """What earlier conversations (of any tool) hold about a topic: the best passages at length, with what was said
+    right before and after, and each session's summary. Use it before working on something that has a history."""
+
+    topic: Topic
+    max_results: Annotated[int, Meta(description="how many sessions", ge=1, le=20)] = 5
+    cursor: Page = ""
+    leave_out: LeftOut = []
+
+
+class GetDecisionHistory(Call, frozen=True):
+    """The decisions and findings about a topic in earlier conversations, word for word, in the order of time, with
+    session and date. Use it before proposing to change something that may have been settled."""
+
+    topic: Topic
+    cursor: Page = ""
+    leave_out: LeftOut = []
+
+
+class ListSessions(Call, frozen=True):
+    """The sessions that are kept, of every tool, the last active first."""
+
+    type: Type = ""
+    status: Annotated[str, Meta(description="only sessions that are active, paused, completed or interrupted")] = ""
+    tool: Annotated[str, Meta(description="only those held in this AI tool, by its short name, such as claude")] = ""
+    limit: Annotated[int, Meta(description="how many", ge=1, le=100)] = 20
+    cursor: Page = ""
+
+
+class GetSession(Call, frozen=True):
+    """The messages of a session, word for word, from any place in it; secrets are masked. Long sessions come in
+    pages: go on with the start (and offset) that the answer names."""
+
+    id: Annotated[str, Meta(description=_NAMED)]
+    start: Annotated[
+        int, Meta(description="the number of the first message; -20: the last 20", ge=-_MANY, le=_MANY)
+    ] = 0
+    limit: Annotated[int, Meta(description="how many messages at most", ge=1, le=500)] = 50
+    offset: Annotated[int, Meta(description="where in the first message, if that is very long", ge=0, le=_MANY)] = 0
+
+
+class SearchSessions(Call, frozen=True):
+    """Find what was said in every session that is kept: all workspaces, all AI tools, agents and chats. Returns
+    sessions with the matching messages."""
+
+    query: Query
+    top_k: Annotated[int, Meta(description="how many sessions", ge=1, le=50)] = 5
+    messages_per_session: Annotated[int, Meta(description="how many messages of each", ge=1, le=10)] = 3
+    after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
+    before: Annotated[str, Meta(description="only what was said until then")] = ""
+    cursor: Page = ""
+    leave_out: LeftOut = []
+
+
+class SaveSession(Call, frozen=True):
+    """Take in what was said last, bring title and summary up to date, and commit the conversation to git. Its status
+    stays. Saving twice changes nothing."""
+
+    id: Annotated[
+        str, Meta(description=f"{_NAMED}; without one, the conversation that is active in this workspace")
+    ] = ""
+    summary: Annotated[
+        str, Meta(description="where things stand, in your words; without one, it is made from the text")
+    ] = ""
+
+
+class ResumeSession(Call, frozen=True):
+    """Go on with an earlier conversation here and now: its command, its context, its newest messages; where this chat
+    is known, it is attached, so that what is said from now on is kept in that conversation (the answer says so).
+    Without an id: the conversations that can be resumed."""
+
+    id: Annotated[str, Meta(description=f"{_NAMED}; or words from its title")] = ""
+    force: Annotated[bool, Meta(description="also if it was completed: ask the user first")] = False
+
+
+class Spec(msgspec.Struct, frozen=True):
+    """A tool as clients are told of it."""
+
+    title: str
+    call: type[Call]
+    answer: type[msgspec.Struct]
+    read_only: bool = True
+
+
+SPECS: dict[str, Spec] = {
+    "search_workspace": Spec("Search this workspace", SearchWorkspace, answers.FoundAnswer),
+    "get_context": Spec("Background of a topic", GetContext, answers.FoundAnswer),
+    "get_decision_history": Spec("What was decided", GetDecisionHistory, answers.DecisionsAnswer),
+    "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
+    "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
+    "search_sessions": Spec("Search all sessions", SearchSessions, answers.FoundAnswer),
+    "save_session": Spec("Save a session", SaveSession, answers.SavedAnswer, read_only=False),
+    "resume_session": Spec("Resume a session here", ResumeSession, answers.ResumedAnswer, read_only=False),
+}
+
+
+def description(spec: Spec) -> str:
+    """What a model is told of a tool."""
+    return " ".join((spec.call.__doc__ or "").split())
+
+
+def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of a struct, without references: not every client follows them."""
+    made = msgspec.json.schema(kind)
+    components = made.get("$defs", {})
+
+    def inlined(value: Any) -> Any:
+        if isinstance(value, list):
+            return [inlined(item) for item in value]
+        if not isinstance(value, dict):
+            return value
+        if "$ref" in value:
+            component = components[value["$ref"].rpartition("/")[2]]
+            return inlined({name: part for name, part in component.items() if name not in ("title", "description")})
+        # An empty default says no more than that the field may be left out.
+        kept = {name: item for name, item in value.items() if name != "default" or item not in ("", [])}
+        return {name: inlined(item) for name, item in kept.items()}
+
+    plain: dict[str, Any] = inlined(made)
+    return plain
+
+
+def decode(kind: type[Call], arguments: dict[str, Any]) -> Any:
+    """A call from its arguments; UsageError says what is missing or wrong."""
+    fields = _fields(kind)
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if "date_range" in given:
+        given["date_range"] = dates.as_text(given["date_range"])
+    if unknown := [name for name in given if name not in fields]:
+        names = ", ".join(ascii(name)[:60] for name in unknown[:5])
+        raise UsageError(f"unknown argument {names}", hint=f"this tool takes {', '.join(fields)}")
+    values = {name: _coerced(value, fields[name].type) for name, value in given.items()}
+    for name, field in fields.items():
+        if field.required and values.get(name, "") == "":
+            raise UsageError(f"{name} is missing", hint=f"provide '{name}'")
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        problem, _, path = str(error).partition(" - at `$.")
+        raise UsageError(f"{path.rstrip('`')}: {problem}") from None
+
+
+@cache
+def _fields(kind: type[Call]) -> dict[str, inspect.Field]:
+    info = inspect.type_info(kind)
+    assert isinstance(info, inspect.StructType)
+    return {field.name: field for field in info.fields}
+
+
+def _coerced(value: Any, wanted: inspect.Type) -> Any:
+    """A value in the type that is wanted, as far as its meaning is clear; anything else as it is."""
+    if isinstance(wanted, inspect.Metadata):
+        wanted = wanted.type
+    if isinstance(wanted, inspect.IntType) and not isinstance(value, bool):
+        return _clamped(value, wanted)
+    if isinstance(wanted, inspect.BoolType):
+        word = str(value).lower()
+        return True if word in ("true", "yes", "1") else False if word in ("false", "no", "0", "") else value
+    if isinstance(wanted, inspect.ListType):
+        items = value.split(",") if isinstance(value, str) else value
+        if isinstance(items, list) and all(isinstance(item, str) for item in items):
+            return [item.strip() for item in items if item.strip()][:_MOST_IDS]
+        return items
+    if isinstance(wanted, inspect.StrType):
+        if isinstance(value, int | float) and not isinstance(value, bool):
+            return str(value)  # an id such as 001 that was taken for a number
+        return value.strip() if isinstance(value, str) else value
+    return value
+
+
+def _clamped(value: Any, wanted: inspect.IntType) -> Any:
+    """A whole number within its bounds, also from "5" and 5.0."""
+    try:
+        number = int(float(value)) if isinstance(value, str) else int(value)
+    except (TypeError, ValueError, OverflowError):
+        return value
+    number = number if wanted.ge is None else max(number, wanted.ge)
+    return number if wanted.le is None else min(number, wanted.le)

@@ -1,0 +1,70 @@
+"""Slash commands: a table from which lines are parsed, help is made and Tab completes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
+from typing import Generic, NamedTuple, TypeVar
+
+from cortext.errors import UsageError
+
+Run = TypeVar("Run")  # how a face calls its commands
+
+
+class Choice(NamedTuple):
+    """A completion: the text that replaces the last `length` characters, and a word about it."""
+
+    text: str
+    length: int
+    about: str = ""
+
+
+Complete = Callable[[str], Iterable[Choice]]  # what may follow the text before the cursor
+
+
+class Command(NamedTuple, Generic[Run]):
+    """`/name usage`, what it does, and the function that does it."""
+
+    name: str
+    usage: str
+    about: str
+    run: Run
+
+
+class CommandTable(Generic[Run]):
+    """The commands of a face, in the order in which its help lists them."""
+
+    def __init__(self, commands: Iterable[Command[Run]], *, hint: str = "") -> None:
+        self._commands = {command.name: command for command in commands}
+        self._hint = hint  # what else an unknown command may be
+
+    def __iter__(self) -> Iterator[Command[Run]]:
+        return iter(self._commands.values())
+
+    def find(self, line: str) -> tuple[Command[Run], str]:
+        """The command of a line and its argument; UsageError with the nearest name where there is none."""
+        name, argument = [*line.strip().lstrip("/").split(None, 1), "", ""][:2]
+        command = self._commands.get(name.lower())
+        if command is None:
+            near = get_close_matches(name.lower(), list(self._commands), n=1)
+            meant = f"did you mean /{near[0]}?" if near else "/help shows what there is"
+            hint = "; ".join(filter(None, (meant, self._hint)))
+            raise UsageError(f"unknown command /{name}", kept="nothing was sent", hint=hint)
+        return command, argument
+
+    def help(self) -> list[tuple[str, str]]:
+        """Each command as it is typed, and what it does."""
+        return [(f"/{command.name} {command.usage}".rstrip(), command.about) for command in self]
+
+    def complete(self, text: str, argument: Callable[[str, str], Iterable[Choice]]) -> list[Choice]:
+        """What may stand at the end of a line: names of commands, then what `argument(name, beginning)` offers."""
+        if not text.startswith("/"):
+            return []
+        name, blank, beginning = text[1:].partition(" ")
+        if blank:
+            return list(argument(name, beginning))
+        return [
+            Choice(f"/{command.name} " if command.usage else f"/{command.name}", len(text), command.about)
+            for command in self
+            if command.name.startswith(name)
+        ]

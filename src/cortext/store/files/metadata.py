@@ -1,0 +1,159 @@
+"""The metadata of a session: the file, a JSON object that is replaced as a whole, and how a layout spells it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cortext.io import files as fsio
+from cortext.model import clock
+from cortext.model.session import Session
+from cortext.model.status import ACTIVE
+from cortext.store.base import GIT_MARKS, METADATA, Damage
+from cortext.store.files import conflicts, merge
+from cortext.store.files.fields import (
+    agent_config_fields,
+    agent_config_of,
+    merged,
+    number_field,
+    origin_fields,
+    origin_of,
+    text_field,
+    without,
+)
+from cortext.store.files.lines import BadLine, decode_value, encode_pretty
+
+MAX_METADATA = 16 << 20
+COUNTS = ("message_count", "token_count", "summary_covers", "current_count", "archive_count")
+_BOM = b"\xef\xbb\xbf"
+
+
+class Metadata(msgspec.Struct):
+    """A metadata file as it was read: the session, its raw fields, and what is wrong with it."""
+
+    session: Session
+    fields: dict[str, Any]
+    damage: list[Damage] = []
+
+
+class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
+    """How a layout spells its metadata: the key of each attribute of Session, in the order of the file.
+
+    `model` stands for `agent_config.model`: a layout that has a key for it writes `agent_config` only where that
+    says more. Counts are written and never read: the log is counted.
+    """
+
+    required: Mapping[str, str]
+    optional: Mapping[str, str]  # written only where they say something
+    constants: Mapping[str, str] = {}  # what such a file says about itself, before everything else
+    type: str = ""  # of every session of the layout, where the file does not say it
+
+    def decode(self, session_id: str, fields: dict[str, Any]) -> Session:
+        """The session that these fields describe."""
+        keys = {attribute: key for key, attribute in (*self.required.items(), *self.optional.items())}
+
+        def text(attribute: str, default: str = "") -> str:
+            return text_field(fields, keys[attribute], default) if attribute in keys else default
+
+        config = agent_config_of(fields)
+        if "model" in keys:
+            config.model = text("model")
+        return Session(
+            id=session_id,
+            type=text("type", self.type),
+            title=text("title"),
+            status=text("status", ACTIVE),
+            created_at=clock.normalise(text("created_at")),
+            last_active=clock.normalise(text("last_active")),
+            summary=text("summary"),
+            summary_covers=number_field(fields, keys.get("summary_covers", "")),
+            summary_by=text("summary_by"),
+            agent=text("agent"),
+            agent_config=config,
+            origin=origin_of(fields),
+            extra=without(fields, (*self.constants, *self.required, *self.optional)),
+        )
+
+    def encode(self, session: Session, fields: dict[str, Any], **counts: int) -> dict[str, Any]:
+        """The fields to write over the old `fields`; `counts` are values that no Session has."""
+        config = session.agent_config
+        more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
+
+        def value(attribute: str) -> Any:
+            match attribute:
+                case "model":
+                    return config.model
+                case "agent_config":
+                    return agent_config_fields(fields, config) if more or "model" not in self.optional else {}
+                case "origin":
+                    return origin_fields(fields, session.origin)
+                case _:
+                    return counts[attribute] if attribute in counts else getattr(session, attribute)
+
+        constants = {key: text_field(fields, key, default) for key, default in self.constants.items()}
+        required = {key: value(attribute) for key, attribute in self.required.items()}
+        optional = {key: value(attribute) for key, attribute in self.optional.items()}
+        return merged(fields, {**constants, **required}, optional, session.extra)
+
+
+def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
+    """The fields of a JSON metadata file, and what is wrong with it. A missing file has no fields."""
+    name = os.path.basename(path)
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+    except FileNotFoundError:
+        return {}, [Damage(name, 0, 0, METADATA, "the file is missing")]
+    try:
+        size = os.fstat(descriptor).st_size
+        if size > MAX_METADATA:
+            return {}, [Damage(name, 0, size, METADATA, f"{size:,} bytes: too large for metadata")]
+        raw = b"".join(fsio.read_blocks(descriptor, 0, size))
+    finally:
+        os.close(descriptor)
+    try:
+        fields = decode_value(raw.removeprefix(_BOM))
+    except BadLine as error:
+        both = _both_sides(raw)
+        if both is not None:
+            return both, [Damage(name, 0, len(raw), METADATA, GIT_MARKS)]
+        return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
+    if not isinstance(fields, dict):
+        return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
+    return fields, []
+
+
+def _both_sides(raw: bytes) -> dict[str, Any] | None:
+    """The fields of a file in which git marked a conflict, merged by our rules; None where it is something else."""
+    found = conflicts.sides(raw)
+    if found is None:
+        return None
+    try:
+        ours, theirs = (decode_value(b"".join(side)) for side in (found.ours, found.theirs))
+    except BadLine:
+        return None
+    if not isinstance(ours, dict) or not isinstance(theirs, dict):
+        return None
+    try:
+        base = decode_value(b"".join(found.base))
+    except BadLine:  # git does not show the ancestor unless it is asked to
+        base = None
+    common = {name: value for name, value in ours.items() if theirs.get(name) == value}
+    return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
+
+
+def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:
+    """Write a metadata file, atomically; `aside` as in fsio.replace_file."""
+    fsio.replace_file(path, [encode_pretty(fields)], aside=aside)
+
+
+def impossible_counts(path: str, fields: dict[str, Any]) -> list[Damage]:
+    """The counts in a metadata file that cannot be true. They are counted anew by the next write, or a repair."""
+    name = os.path.basename(path)
+    return [
+        Damage(name, 0, 0, METADATA, f"{field} is not a count")
+        for field in COUNTS
+        if isinstance(fields.get(field), int | float) and number_field(fields, field) != fields[field]
+    ]

@@ -1,0 +1,82 @@
+"""Claude Code without its screen (`-p --output-format stream-json`): it streams word by word."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cortext.model.answer import Note, Text, Thinking, Usage
+from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+
+
+def ask(question: Question) -> Run:
+    """One answer."""
+    arguments = ["-p", "--output-format", "stream-json", "--verbose", "--include-partial-messages"]
+    arguments += ["--no-session-persistence", "--setting-sources", "user", "--strict-mcp-config"]
+    arguments += ["--settings", '{"disableAllHooks": true}', "--tools", "Read,Glob,Grep"]
+    arguments += ["--model", question.model] if question.model else []
+    if question.system.strip():
+        arguments += ["--system-prompt-file", system_file(question.scratch, question.system)]
+    return Run(
+        arguments=arguments,
+        stdin=without_file_names(question.prompt),
+        read=ClaudeReader(question.name).read,
+        # By itself it tries for three minutes.
+        env={"CLAUDE_CODE_MAX_RETRIES": question.environ.get("CLAUDE_CODE_MAX_RETRIES", "3")},
+        # Started from inside Claude Code it would think that it called itself.
+        without=("CLAUDECODE", "CLAUDE_CODE_ENTRYPOINT"),
+    )
+
+
+class ClaudeReader(Reader):
+    """The stream of the API inside, and the program's own news around it."""
+
+    _fresh = False  # whether the next words begin a new piece
+    _open = False  # whether words of an unfinished message were handed out
+
+    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+        """The events of one line."""
+        kind = record.get("type")
+        if record.get("parent_tool_use_id"):
+            return  # the words of a side agent
+        if kind == "stream_event":
+            yield from self._streamed(record.get("event"), bool(record.get("abandoned_blocks")))
+        elif kind == "system" and record.get("subtype") == "api_retry":
+            if self._open:
+                yield Failure(broke_off=True)
+            elif record.get("error_status") in (401, 403):  # asking again does not make a key valid
+                yield Failure(word(record, "error"), 401)
+            else:
+                yield Note(f"{self.name}: {word(record, 'error') or 'trouble'}: trying again")
+        elif kind == "result":
+            if record.get("is_error"):
+                status = record.get("api_error_status")
+                yield Failure(word(record, "result"), status if isinstance(status, int) else 0)
+                return
+            usage = record.get("usage")
+            asked = count(usage, "input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+            stop = {"max_tokens": "length", "refusal": "filtered"}.get(word(record, "stop_reason"), "end")
+            yield self._done(Usage(asked, count(usage, "output_tokens")), stop)
+
+    def _streamed(self, event: Any, abandoned: bool) -> Iterator[Said]:
+        kind = field(event, "type")
+        if kind == "message_start":
+            self._model = word(field(event, "message"), "model") or self._model
+        elif kind == "content_block_start":
+            block = field(event, "content_block")
+            self._fresh = field(block, "type") == "text"
+            if field(block, "type") == "tool_use":
+                yield Note(f"{self.name} uses {word(block, 'name')}")
+        elif kind == "content_block_delta":
+            delta = field(event, "delta")
+            if thought := word(delta, "thinking"):
+                yield Thinking(thought)
+            if text := with_file_names(word(delta, "text")):
+                yield Text(f"\n\n{text}" if self._fresh and self._said else text)
+                self._said, self._fresh, self._open = True, False, True
+        elif kind == "message_stop":
+            if abandoned and self._open:
+                # It asks again by itself; the words that were handed out already would be said twice.
+                yield Failure(broke_off=True)
+            self._open = False

@@ -1,0 +1,38 @@
+"""Codex without its screen (`exec --json`): it hands out a piece when it is whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cortext.model.answer import Note, Thinking, Usage
+from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.shared.headless import Reader, count, field, instructions, word
+
+
+def ask(question: Question) -> Run:
+    """One answer."""
+    arguments = ["exec", "--json", "--ephemeral", "--skip-git-repo-check", "--sandbox", "read-only"]
+    arguments += ["-m", question.model] if question.model else []
+    # It takes instructions as an argument too, which every user of the machine could read.
+    stdin = instructions(question.system) + question.prompt
+    return Run(arguments=[*arguments, "-"], stdin=stdin, read=CodexReader(question.name).read)
+
+
+class CodexReader(Reader):
+    """Items as they are completed."""
+
+    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+        """The events of one line."""
+        kind, item = record.get("type"), record.get("item")
+        if kind == "item.completed" and field(item, "type") == "agent_message":
+            yield from self._piece(word(item, "text"))
+        elif kind == "item.completed" and field(item, "type") == "reasoning":
+            yield Thinking(word(item, "text"))
+        elif kind == "item.started" and field(item, "type") == "command_execution":
+            yield Note(f"{self.name} runs {word(item, 'command')}")
+        elif kind == "turn.completed":
+            usage = record.get("usage")
+            yield self._done(Usage(count(usage, "input_tokens"), count(usage, "output_tokens")))
+        elif kind == "turn.failed":
+            yield Failure(word(record.get("error"), "message"))

@@ -1,0 +1,77 @@
+"""Gemini CLI without its screen (`-o stream-json`): it streams word by word."""
+
+from __future__ import annotations
+
+import glob
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from cortext.errors import CortextError
+from cortext.io import files as fsio
+from cortext.model.answer import Note, Text, Usage
+from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.shared.headless import Reader, count, field, system_file, with_file_names, without_file_names, word
+
+
+def ask(question: Question) -> Run:
+    """One answer. It works in a folder of ours, which it may trust, and is shown the user's."""
+    key = str(uuid.uuid4())
+    arguments = ["-o", "stream-json", "--skip-trust", "--session-id", key]
+    # A comma would make two folders of one.
+    arguments += ["--include-directories", question.folder] if "," not in question.folder else []
+    arguments += ["-m", question.model] if question.model else []
+    system = question.system.strip()
+    return Run(
+        arguments=arguments,
+        stdin=without_file_names(question.prompt),
+        read=GeminiReader(question.name).read,
+        env={"GEMINI_SYSTEM_MD": system_file(question.scratch, question.system)} if system else {},
+        folder=question.scratch,
+        clean_up=partial(_forget, key, question.environ),
+    )
+
+
+class GeminiReader(Reader):
+    """Messages in pieces, tools between them, a result at the end."""
+
+    _fresh = False
+
+    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+        """The events of one line."""
+        kind = record.get("type")
+        if kind == "message" and record.get("role") == "assistant":
+            if text := with_file_names(word(record, "content")):
+                yield Text(f"\n\n{text}" if self._fresh and self._said else text)
+                self._said, self._fresh = True, False
+        elif kind == "tool_use":
+            self._fresh = True
+            yield Note(f"{self.name} uses {word(record, 'tool_name')}")
+        elif kind == "error":
+            yield Note(f"{self.name}: {word(record, 'message')}")
+        elif kind == "result":
+            if record.get("status") != "success":
+                yield Failure(word(record.get("error"), "message"))
+                return
+            stats = record.get("stats")
+            # The largest is the one that answered; the others ran errands.
+            models = field(stats, "models")
+            if isinstance(models, dict) and models:
+                self._model = max(models, key=lambda name: count(models[name], "total_tokens"))
+            yield self._done(Usage(count(stats, "input_tokens"), count(stats, "output_tokens")))
+
+
+def _forget(key: str, environ: Mapping[str, str]) -> None:
+    """It cannot be told to keep nothing: remove the file that it wrote for this turn."""
+    home = environ.get("GEMINI_CLI_HOME") or environ.get("HOME", "")
+    pattern = os.path.join(glob.escape(home), ".gemini", "tmp", "*", "chats", f"session-*-{key[:8]}.jsonl")
+    for path in glob.glob(pattern):
+        try:
+            with open(path, encoding="utf-8", errors="replace", opener=fsio.plain_file) as file:
+                ours = key in file.readline(1 << 16)
+            if ours:
+                fsio.remove(path)
+        except (OSError, CortextError):
+            pass  # an answer is worth more than tidiness

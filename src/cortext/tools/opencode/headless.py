@@ -1,0 +1,65 @@
+"""OpenCode without its screen (`run --format json`): it hands out a piece when it is whole."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from cortext.model.answer import Note, Thinking, Usage
+from cortext.model.headless import Failure, Question, Run, Said
+from cortext.tools.shared.headless import LONGEST, Reader, count, field, instructions, word
+
+_AGENT = "cortext"
+
+
+def ask(question: Question) -> Run:
+    """One answer. Its database is in memory for once."""
+    system, prompt = question.system, question.prompt
+    arguments = ["run", "--pure", "--format", "json", "--thinking", "--agent", _AGENT]
+    arguments += ["-m", question.model] if "/" in question.model else []
+    agent: dict[str, Any] = {"mode": "primary", "permission": {"edit": "deny", "bash": "deny"}}
+    if 0 < len(system.encode("utf-8", "replace")) < LONGEST and "\0" not in system:
+        agent["prompt"] = system
+    else:
+        prompt = instructions(system) + prompt
+    try:
+        settings = json.loads(question.environ.get("OPENCODE_CONFIG_CONTENT") or "{}")
+    except ValueError:
+        settings = {}
+    agents = field(settings, "agent")
+    content = {**settings, "agent": {**(agents if isinstance(agents, dict) else {}), _AGENT: agent}}
+    added = {"OPENCODE_DB": ":memory:", "OPENCODE_DISABLE_PROJECT_CONFIG": "1", "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    return Run(
+        arguments=arguments,
+        stdin=prompt,
+        read=OpenCodeReader(question.name).read,
+        env={**added, "OPENCODE_CONFIG_CONTENT": json.dumps(content)},
+    )
+
+
+class OpenCodeReader(Reader):
+    """Parts, and steps around them; the last step is the one that did not stop for a tool."""
+
+    _input = _output = -1
+
+    def read(self, record: dict[str, Any]) -> Iterator[Said]:
+        """The events of one line."""
+        kind, part = record.get("type"), record.get("part")
+        if kind == "text":
+            yield from self._piece(word(part, "text"))
+        elif kind == "reasoning":
+            yield Thinking(word(part, "text"))
+        elif kind == "tool_use":
+            yield Note(f"{self.name} uses {word(part, 'tool')}")
+        elif kind == "error":
+            error = record.get("error")
+            yield Failure(word(field(error, "data"), "message") or word(error, "name") or str(error))
+        elif kind == "step_finish":
+            tokens = field(part, "tokens")
+            self._input = max(count(tokens, "input"), self._input)
+            self._output = max(count(tokens, "output"), self._output)
+            reason = word(part, "reason")
+            if reason != "tool-calls":
+                stop = {"length": "length", "content-filter": "filtered"}.get(reason, "end")
+                yield self._done(Usage(self._input, self._output), stop)

@@ -1,0 +1,191 @@
+"""What we put into a JSON config file of an AI tool: hooks, the MCP server, a setting that we need.
+
+An entry carries the sign that it is ours: a comment at the end of a hook's command, a variable of the MCP server. It
+also says which containers were there before us and empty (`keep`): those stay when the entry is removed. Where the
+config has a note of its own beside it, the note says so instead.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from cortext.tools.shared.jsonc import JsonError, JsonText
+
+NAME = "cortext"  # of our MCP server, and of our hooks where hooks have names
+_MARK = re.compile(r" # (?:put here by )?cortext(?: keep(?P<keep>(?: [A-Za-z]+)+)|(?: [a-z]+)*)$")
+_TOOL, _KEEP = "CORTEXT_TOOL", "CORTEXT_KEEP"
+
+Path = tuple[str | int, ...]
+Json = dict[str, Any]
+
+
+class Entry(Protocol):
+    """Something of ours in a JSON file. `note` is what is written down about it elsewhere, where that is needed."""
+
+    def containers(self) -> list[Path]:
+        """The objects and lists that it stands in, the outer ones first."""
+
+    def kept(self, document: JsonText) -> set[str]:
+        """The containers to keep, as the entries that are there say."""
+
+    def install(self, document: JsonText, keep: str, note: Json) -> None:
+        """Put it in, or bring it up to date; what the user added to it stays."""
+
+    def remove(self, document: JsonText, note: Json) -> list[Path]:
+        """Take it out; the containers that it was taken out of."""
+
+
+class Hooks(msgspec.Struct, frozen=True):
+    """A hook of ours for each event. `mark` is the comment behind its command, `update` whether to replace another
+    hook of ours that is there.
+    """
+
+    events: dict[str, Json]
+    mark: str = " # cortext"
+    update: bool = True
+
+    def containers(self) -> list[Path]:
+        return [("hooks",), *(("hooks", event) for event in self.events)]
+
+    def kept(self, document: JsonText) -> set[str]:
+        marks = (_mark(document.get(path)) for path in self._find(document))
+        return {word for mark in marks if mark for word in (mark["keep"] or "").split()}
+
+    def install(self, document: JsonText, keep: str, note: Json) -> None:
+        for event, hook in self.events.items():
+            ours = list(self._find(document, event))
+            if not ours:
+                command = hook["command"] + self.mark + (f" keep {keep}" if keep else "")
+                document.append(("hooks", event), {"hooks": [{**hook, "command": command}]})
+            elif self.update:
+                first, *others = ours
+                for other in reversed(others):
+                    _remove_hook(document, other)
+                mark = _mark(document.get(first))
+                _update(document, first, {**hook, "command": hook["command"] + (mark[0] if mark else self.mark)})
+
+    def remove(self, document: JsonText, note: Json) -> list[Path]:
+        found = list(self._find(document))
+        for path in reversed(found):
+            _remove_hook(document, path)
+        return [path[:2] for path in found]
+
+    def _find(self, document: JsonText, event: str = "") -> Iterator[Path]:
+        """Where our hooks are (of one event, if given)."""
+        for name, groups in _dict_at(document, ("hooks",)).items():
+            for number, group in enumerate(groups if isinstance(groups, list) and event in ("", name) else ()):
+                hooks = group.get("hooks") if isinstance(group, dict) else None
+                for index, hook in enumerate(hooks if isinstance(hooks, list) else ()):
+                    if isinstance(hook, dict) and (hook.get("name") == NAME or _mark(hook)):
+                        yield ("hooks", name, number, "hooks", index)
+
+
+def _mark(hook: Json) -> re.Match[str] | None:
+    command = hook.get("command")
+    return _MARK.search(command) if isinstance(command, str) else None
+
+
+def _remove_hook(document: JsonText, path: Path) -> None:
+    document.remove(path)
+    if not document.get(path[:-1]):
+        document.remove(path[:-2])
+
+
+class Server(msgspec.Struct, frozen=True):
+    """Our MCP server under our name at `path`; `value[env]` holds the variable that says that it is ours."""
+
+    path: str
+    value: Json
+    env: str = "env"
+
+    @classmethod
+    def of(cls, tool: str, program: Sequence[str], path: str = "mcpServers", **more: Any) -> Server:
+        """The usual form: command, arguments and environment."""
+        call = {"command": program[0], "args": [*program[1:], "mcp"], "env": {_TOOL: tool}}
+        return cls(path, {**call, **more})
+
+    def containers(self) -> list[Path]:
+        return [(self.path,)]
+
+    def kept(self, document: JsonText) -> set[str]:
+        entry = self._ours(document)
+        return set(str(entry.get(self.env, {}).get(_KEEP, "")).split()) if entry else set()
+
+    def install(self, document: JsonText, keep: str, note: Json) -> None:
+        if self._ours(document):
+            _update(document, (self.path, NAME), self.value)
+        elif document.get((self.path, NAME)) is None:
+            env = {**self.value[self.env], **({_KEEP: keep} if keep else {})}
+            document.set((self.path, NAME), {**self.value, self.env: env})
+
+    def remove(self, document: JsonText, note: Json) -> list[Path]:
+        if not self._ours(document):
+            return []
+        document.remove((self.path, NAME))
+        return [(self.path,)]
+
+    def _ours(self, document: JsonText) -> Json | None:
+        entry = _dict_at(document, (self.path,)).get(NAME)
+        if not isinstance(entry, dict):
+            return None
+        env = entry.get(self.env)
+        signed = isinstance(env, dict) and env.get(_TOOL) == self.value[self.env][_TOOL]
+        described = "description" in entry and entry["description"] == self.value.get("description")
+        return entry if signed or described else None
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A setting of the tool that we need. The note says whether it was there, or (under `name`) what it was."""
+
+    name: str
+    path: tuple[str, ...]
+    value: Any
+
+    def containers(self) -> list[Path]:
+        return [self.path[:depth] for depth in range(1, len(self.path))]
+
+    def kept(self, document: JsonText) -> set[str]:
+        return set()
+
+    def install(self, document: JsonText, keep: str, note: Json) -> None:
+        before = document.get(self.path)
+        if before == self.value:
+            return
+        if before is not None:
+            note[self.name] = before
+        elif not self._made(note):
+            note["made"] = [list(self.path)]
+        document.set(self.path, self.value)
+
+    def remove(self, document: JsonText, note: Json) -> list[Path]:
+        if document.get(self.path) != self.value:
+            return []
+        if note.get(self.name) is not None:
+            document.set(self.path, note[self.name])
+        elif self._made(note):
+            document.remove(self.path)
+            return [self.path[:-1]]
+        return []
+
+    def _made(self, note: Json) -> bool:
+        made = note.get("made")
+        return isinstance(made, list) and list(self.path) in made
+
+
+def _update(document: JsonText, path: Path, value: Json) -> None:
+    for key, wanted in value.items():
+        if isinstance(wanted, dict) and isinstance(document.get((*path, key)), dict):
+            _update(document, (*path, key), wanted)
+        else:
+            document.set((*path, key), wanted)
+
+
+def _dict_at(document: JsonText, path: Path) -> Json:
+    value = document.get(path)
+    if value is not None and not isinstance(value, dict):
+        raise JsonError(f"{'.'.join(map(str, path))} is not an object")
+    return value or {}

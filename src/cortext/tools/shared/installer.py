@@ -1,0 +1,254 @@
+"""Our entries in the config files of the AI tools: put in beside what the user has, and removed to the byte.
+
+An adapter describes its files (`JsonConfig`, `TomlConfig`) and what goes into them (`entries`);
+`install` and `remove` do the rest. All new texts are worked out before the first file is written, so a broken file
+changes nothing anywhere.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from cortext.errors import ConfigError
+from cortext.io import files as fsio
+from cortext.io.inside import inside
+from cortext.tools.shared.entries import NAME, Entry, Json
+from cortext.tools.shared.jsonc import JsonError, JsonText, parse
+
+_FILE = "file"  # stands for the file itself among the containers to keep
+_NOTE = "what cortext added to the settings beside this file; `cortext uninstall` needs it"
+
+
+class Change(NamedTuple):
+    """A file's text before and after; None where there is no file."""
+
+    path: str
+    old: str | None
+    new: str | None
+
+
+class Config(Protocol):
+    """A config file of a tool in a project, with our entries."""
+
+    def installed(self, project: str) -> list[Change]:
+        """The changes that put the entries in."""
+
+    def removed(self, project: str) -> list[Change]:
+        """The changes that take them out."""
+
+
+def install(project: str, configs: Sequence[Config], *, dry_run: bool = False) -> list[str]:
+    """Put our entries into the project's config files; the files that changed or, with `dry_run`, would change."""
+    return _apply(project, [change for config in configs for change in config.installed(project)], dry_run=dry_run)
+
+
+def remove(project: str, configs: Sequence[Config], *, dry_run: bool = False) -> list[str]:
+    """Take exactly those out again; the files that changed or would change."""
+    return _apply(project, [change for config in configs for change in config.removed(project)], dry_run=dry_run)
+
+
+def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
+    changes = [change for change in changes if change.new != change.old]
+    for path, _, new in () if dry_run else changes:
+        folder = os.path.dirname(path)
+        if new is not None:
+            fsio.ensure_folder(folder)
+            fsio.replace_file(path, [new.encode("utf-8")])
+            continue
+        fsio.remove(path)
+        if folder != project and os.path.isdir(folder) and not os.listdir(folder):
+            fsio.remove_tree(folder)
+    return [change.path for change in changes]
+
+
+def read_config(path: str) -> str | None:
+    """The text of a config file; None where there is none. A link at the end of the path is refused."""
+    try:
+        descriptor = fsio.open_file(path, os.O_RDONLY)
+        with os.fdopen(descriptor, "rb") as file:
+            raw = file.read(fsio.SMALL_FILE + 1)
+        if len(raw) > fsio.SMALL_FILE:
+            raise _broken(path, "read", "it is too large for a config file")
+        return raw.decode("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except UnicodeDecodeError as error:
+        raise _broken(path, "read", "it is not UTF-8") from error
+    except OSError as error:
+        raise _broken(path, "read", error.strerror or str(error)) from error
+
+
+def parse_toml(path: str, text: str) -> Json:
+    """The tables of a TOML file."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise _broken(path, "used", f"it is not TOML ({error})") from error
+
+
+def toml_string(text: str) -> str:
+    """A TOML string on one line: as JSON has it, but for one character."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _broken(path: str, verb: str, reason: str) -> ConfigError:
+    return ConfigError(
+        f"{path} cannot be {verb}: {reason}",
+        kept="it is unchanged, and so is everything else",
+        hint="fix the file, then try again",
+    )
+
+
+# ── files ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class JsonConfig(msgspec.Struct, frozen=True):
+    """A JSON file. Of several `paths` the one with our entries is used, else one that exists, else the first.
+
+    `comments` and `trailing_commas` say what the tool accepts beyond plain JSON, `initial` what a new file holds
+    besides our entries, `note` the file beside it that says what was there before us.
+    """
+
+    paths: tuple[str, ...]
+    entries: Sequence[Entry]
+    comments: bool = False
+    trailing_commas: bool = False
+    initial: Json = {}
+    note: str = ""
+
+    def installed(self, project: str) -> list[Change]:
+        path, old = self._choose(project)
+        note_path, note_text, note = self._note(project)
+        with _usable(path):
+            document = self._document(old)
+            keep = self._kept(document, note) | {
+                str(container[-1])
+                for entry in self.entries
+                for container in entry.containers()
+                if document.get(container) in ({}, [])
+            }
+            if old is not None and document.value == self.initial:
+                keep.add(_FILE)
+            for entry in self.entries:
+                entry.install(document, "" if self.note else " ".join(sorted(keep)), note)
+        changes = [Change(path, old, document.text if old or document.value != self.initial else old)]
+        if self.note and keep:
+            note["keep"] = sorted(keep)
+        if note:
+            text = json.dumps({"what": _NOTE, **note}, ensure_ascii=False, indent=2) + "\n"
+            changes.append(Change(note_path, note_text, text))
+        return changes
+
+    def removed(self, project: str) -> list[Change]:
+        note_path, note_text, note = self._note(project)
+        changes = []
+        for name in self.paths:
+            path = inside(project, name)
+            old = read_config(path)
+            if old is not None:
+                with _usable(path):
+                    changes.append(Change(path, old, self._without(old, note)))
+        return [*changes, Change(note_path, note_text, None)]
+
+    def _without(self, text: str, note: Json) -> str | None:
+        document = self._document(text)
+        before = document.text
+        keep = self._kept(document, note)
+        touched = [path for entry in self.entries for path in entry.remove(document, note)]
+        for container in touched:
+            while container and document.get(container) in ({}, []) and container[-1] not in keep:
+                document.remove(container)
+                container = container[:-1]
+        if touched and document.value == self.initial and _FILE not in keep:
+            return None
+        return document.text if document.text != before else text
+
+    def _choose(self, project: str) -> tuple[str, str | None]:
+        paths = [inside(project, name) for name in self.paths]
+        found = [(path, text) for path in paths if (text := read_config(path)) is not None]
+        for path, text in found if len(paths) > 1 else ():
+            with _usable(path):
+                if self._without(text, {}) != text:
+                    return path, text
+        return found[0] if found else (paths[0], None)
+
+    def _document(self, text: str | None) -> JsonText:
+        if text is None or (self.comments and not text.strip()):
+            text = json.dumps(self.initial, indent=2) + "\n"
+        document = JsonText(text, comments=self.comments, trailing_commas=self.trailing_commas)
+        if not isinstance(document.value, dict):
+            raise JsonError("it is not an object")
+        return document
+
+    def _kept(self, document: JsonText, note: Json) -> set[str]:
+        noted = note.get("keep")
+        words = {str(word) for word in noted} if isinstance(noted, list) else set()
+        return words.union(*(entry.kept(document) for entry in self.entries))
+
+    def _note(self, project: str) -> tuple[str, str | None, Json]:
+        path = inside(project, self.note) if self.note else ""
+        text = read_config(path) if path else None
+        try:
+            value = parse(text or "{}")
+        except JsonError:
+            value = {}
+        return path, text, value if isinstance(value, dict) else {}
+
+
+@contextmanager
+def _usable(path: str) -> Iterator[None]:
+    """Name the file whose contents are not as they should be."""
+    try:
+        yield
+    except JsonError as error:
+        raise _broken(path, "used", str(error)) from error
+
+
+class TomlConfig(msgspec.Struct, frozen=True):
+    """A TOML file with our MCP server at its end, between two comment lines."""
+
+    path: str
+    table: str  # that holds the servers
+    entry: str
+    begin: str
+    end: str
+
+    def installed(self, project: str) -> list[Change]:
+        path = inside(project, self.path)
+        old = read_config(path)
+        block = f"{self.begin}\n{self.entry}\n{self.end}\n"
+        if old is None:
+            return [Change(path, None, block)]
+        value = parse_toml(path, old)
+        if found := self._block().search(old):
+            lead = "\n" if found[0].startswith("\n") else ""
+            return [Change(path, old, f"{old[: found.start()]}{lead}{block}{old[found.end() :]}")]
+        if NAME in value.get(self.table, {}):
+            return []  # the user's own server of that name
+        new = f"{old}\n{block}"
+        try:
+            tomllib.loads(new)
+        except (tomllib.TOMLDecodeError, RecursionError) as error:
+            raise _broken(path, "used", f"[{self.table}.{NAME}] cannot be added to it ({error})") from error
+        return [Change(path, old, new)]
+
+    def removed(self, project: str) -> list[Change]:
+        path = inside(project, self.path)
+        old = read_config(path)
+        found = self._block().search(old) if old is not None else None
+        if old is None or found is None:
+            return []
+        rest = old[: found.start()] + old[found.end() :]
+        # Without a line break before it, the block was the beginning of a file that we created.
+        return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
+
+    def _block(self) -> re.Pattern[str]:
+        return re.compile(rf"\n?{re.escape(self.begin)}\n.*?{re.escape(self.end)}\n?", re.DOTALL)

@@ -1,0 +1,110 @@
+"""The assistant (`alfred` and the Telegram bot): its sessions, its memory, its worker and the journals of its bots."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from cortext.config import folders
+from cortext.errors import ConfigError
+from cortext.index.background_jobs import BackgroundJobs
+from cortext.io import files as fsio
+from cortext.io import locks
+from cortext.services.assistant.context import ContextBuilder
+from cortext.services.assistant.held_chats import HeldChats
+from cortext.services.assistant.memory import Memory
+from cortext.services.assistant.sessions import COMMAND_LINE, ChatSessions
+from cortext.services.assistant.turn import Assistant, Models
+from cortext.services.assistant.worker import ChatWorker, ServerJobs
+from cortext.store.assistant import Chats, Facts
+from cortext.store.files.assistant import FileChats, FileFacts, FileUpdates
+from cortext.wiring.models import choose_model, embedder
+from cortext.wiring.stores import CHAT, Stores
+
+if TYPE_CHECKING:
+    from cortext.store.postgres.updates import ServerUpdates
+
+
+def build_assistant(stores: Stores, model: str = "") -> Assistant:
+    """The assistant: its sessions, its memory, and the model that answers."""
+    location, settings = stores.location(CHAT), stores.settings
+    if location.address:
+        server = stores.server(location)
+        chats: Chats = server.chats()
+        facts: Facts = server.facts()
+    else:
+        folder = folders.assistant(settings)
+        current = os.path.join(folders.chat_sessions(settings), "current.json")
+        chats = FileChats(os.path.join(folder, "chats"), COMMAND_LINE, current)
+        facts = FileFacts(os.path.join(folder, "memory", "memories.jsonl"))
+    memory = Memory(facts, _similarity)
+    contexts = ContextBuilder(
+        memory,
+        limit=settings.chat.context_tokens,
+        facts=settings.chat.facts_tokens,
+        own_prompt=_own_prompt(settings.chat.prompt_file),
+    )
+    return Assistant(
+        ChatSessions(stores.open(location), location.root, chats, stores.listing),
+        memory,
+        contexts,
+        Models(lambda: choose_model(settings, stores.folder, model or settings.chat.model)),
+        search=stores.search,
+        embedder=embedder,
+        auto_create=settings.chat.auto_create,
+        keep_messages=settings.chat.keep_messages,
+    )
+
+
+def build_worker(stores: Stores, assistant: Assistant, *, at_once: int = 20) -> ChatWorker:
+    """What looks after the assistant's sessions while nobody waits."""
+    location, settings = stores.location(CHAT), stores.settings
+    server = stores.server(location) if location.address else None
+    served = ServerJobs(server.chores()) if server else None
+    lock = os.path.join(folders.chat_sessions(settings), ".cortext", "worker.lock")
+    return ChatWorker(
+        assistant.store,
+        served or stores.listing(),
+        served or BackgroundJobs(folders.cache(), location.root),
+        embedder=embedder,
+        models=assistant.models,
+        lock=None if server else locks.Lock(lock),
+        idle_minutes=settings.session.idle_minutes,
+        compact_tokens=settings.chat.compact_tokens,
+        keep_messages=settings.chat.keep_messages,
+        at_once=at_once,
+        claims=server.claims() if server else None,
+    )
+
+
+def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
+    """The journal of one bot."""
+    location = stores.location(CHAT)
+    if location.address:
+        return stores.server(location).updates(bot)
+    return FileUpdates(os.path.join(folders.assistant(stores.settings), "telegram", f"{bot}.jsonl"))
+
+
+def bot_chats(updates: FileUpdates | ServerUpdates) -> HeldChats | None:
+    """The chats of a bot that this process works on; None if one process has them all."""
+    return None if isinstance(updates, FileUpdates) else HeldChats(updates)
+
+
+def _similarity(query: str, texts: Sequence[str]) -> Sequence[float]:
+    """How similar a query is to each of these texts, by meaning."""
+    vectors = embedder().embed([query, *texts])
+    similarity: list[float] = (vectors[1:] @ vectors[0]).tolist()
+    return similarity
+
+
+def _own_prompt(path: str) -> str:
+    """The user's own system prompt; empty if no file is named."""
+    if not path:
+        return ""
+    try:
+        return fsio.read_text(os.path.expanduser(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError(
+            f"cannot read chat.prompt_file {path}: {error}", hint="check that the file exists and is UTF-8"
+        ) from error

@@ -1,0 +1,206 @@
+"""The stores of a command: which there are, how they are opened, and the list, search and capture over them."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from cortext.config import folders
+from cortext.config.load import server_address
+from cortext.config.trust import settings_of
+from cortext.safety.addresses import masked
+from cortext.services.library.stores import Found, NamedStore
+from cortext.services.workspace.known import check_folder, find_workspace, known_workspaces, no_workspace
+from cortext.store.base import Store
+from cortext.store.files.layout_paths import control_folder
+
+if TYPE_CHECKING:  # each is imported where it is made: a command that needs no store imports none
+    from cortext.services.capture.capture import Capture
+    from cortext.services.library.listing import Listing
+    from cortext.services.library.search import Search
+    from cortext.store.postgres.store import PostgresStore
+
+WORKSPACE = "workspace"
+HOME = "home"
+SPAWN = "spawn"
+CHAT = "chat"
+# The stores of a user that belong to no workspace, with their names.
+_OWN = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
+
+
+class Location(NamedTuple):
+    """Where a store is, and what to call it. It need not exist yet.
+
+    On a server `address` says how to get there, with the password; `root` is then only a name for it.
+    """
+
+    kind: str
+    root: str
+    label: str
+    address: str = ""
+
+    @property
+    def control(self) -> str:
+        """The folder for its locks and trash."""
+        return control_folder(self.kind, self.root)
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever stored there."""
+        return bool(self.address) or os.path.isdir(self.root)
+
+
+def _workspace_location(root: str) -> Location:
+    return Location(WORKSPACE, root, os.path.basename(root))
+
+
+def server_location(address: str, kind: str, label: str) -> Location:
+    """A store on a server, named without its password."""
+    return Location(kind, f"{masked(address)}#{kind}", label, address)
+
+
+class Stores:
+    """The stores seen from a folder, with the settings that count there."""
+
+    def __init__(self, folder: str | None = None) -> None:
+        self.folder = os.path.abspath(folder or os.getcwd())
+        self.workspace = check_folder(find_workspace(self.folder))
+        self.settings = settings_of(self.workspace)
+        self._servers: dict[tuple[str, float], PostgresStore] = {}
+
+    def here(self) -> str:
+        """The workspace that we stand in; NotFound if there is none."""
+        if not self.workspace:
+            raise no_workspace(self.folder)
+        return self.workspace
+
+    # ── locations ────────────────────────────────────────────────────────────────────────────────────
+
+    def locations(self) -> list[Location]:
+        """Every store that we know: this workspace, the home store, the stores of the faces, other workspaces."""
+        here = [_workspace_location(self.workspace)] if self.workspace else []
+        found = [*here, *(self.server_locations() or self.file_locations())]
+        roots = {location.root for location in found}
+        return found + [_workspace_location(root) for root in known_workspaces() if root not in roots]
+
+    def file_locations(self) -> list[Location]:
+        """The stores of this user that belong to no workspace, as files; also if a server is used instead of them."""
+        roots = {
+            HOME: os.path.join(folders.data(), "home"),
+            SPAWN: folders.spawn_sessions(self.settings),
+            CHAT: folders.chat_sessions(self.settings),
+        }
+        return [Location(kind, roots[kind], label) for kind, label in _OWN]
+
+    def server_locations(self) -> list[Location]:
+        """The same stores on the server of the settings; none if the settings name no server."""
+        address = server_address(self.settings)
+        return [server_location(address, kind, label) for kind, label in _OWN] if address else []
+
+    def location(self, kind: str) -> Location:
+        """The store of this kind that belongs to no workspace."""
+        return next(location for location in self.locations() if location.kind == kind)
+
+    # ── stores ───────────────────────────────────────────────────────────────────────────────────────
+
+    def open(self, location: Location, timeout: float | None = None) -> Store:
+        """The store there; `timeout` is how long it waits for another writer, if not as the settings say."""
+        if location.address:
+            return self.server(location, timeout)
+        timeout = self.settings.store.lock_timeout if timeout is None else timeout
+        if location.kind == SPAWN:
+            from cortext.store.files.spawn import SpawnStore
+
+            return SpawnStore(location.root, lock_timeout=timeout)
+        if location.kind == CHAT:
+            from cortext.store.files.chat import ChatStore
+
+            return ChatStore(location.root, lock_timeout=timeout)
+        from cortext.store.files.workspace import WorkspaceStore
+
+        return WorkspaceStore(location.root, lock_timeout=timeout)
+
+    def server(self, location: Location, timeout: float | None = None) -> PostgresStore:
+        """The store on a server; one object for each, because it keeps its connections."""
+        timeout = self.settings.store.lock_timeout if timeout is None else timeout
+        store = self._servers.get((location.root, timeout))
+        if store is None:
+            from cortext.store.postgres.store import PostgresStore
+
+            lease = self.settings.store.lease_seconds
+            store = PostgresStore(location.address, location.kind, lock_timeout=timeout, lease=lease)
+            self._servers[location.root, timeout] = store
+        return store
+
+    def named(self, location: Location, timeout: float | None = None) -> NamedStore:
+        """The store there, with its name."""
+        return NamedStore(location.label, location.kind, location.root, self.open(location, timeout))
+
+    def all(self) -> list[NamedStore]:
+        """Every store that exists."""
+        return [self.named(location) for location in self.locations() if location.exists]
+
+    def workspace_store(self) -> NamedStore:
+        """The store of the workspace that we stand in."""
+        self.here()
+        return self.named(self.locations()[0])
+
+    def home_store(self) -> NamedStore:
+        """The store of what was captured outside any workspace; it is made when it is first written to."""
+        return self.named(self.location(HOME))
+
+    def spawn_store(self, timeout: float | None = None) -> NamedStore:
+        """The store of `aur`; it is made when it is first written to."""
+        return self.named(self.location(SPAWN), timeout)
+
+    # ── what reads and fills them ────────────────────────────────────────────────────────────────────
+
+    def listing(self, kind: str = "") -> Listing:
+        """The list of all sessions, or of those in stores of one kind."""
+        from cortext.index.sessions import StoreSource
+        from cortext.services.library.listing import Listing
+
+        locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
+        files = [location for location in locations if not location.address]
+        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in files]
+        served = [location for location in locations if location.address]
+        servers = []
+        if served:
+            from cortext.services.library.server_rows import ServerSource
+
+            servers = [ServerSource(place.root, place.kind, self.server(place)) for place in served]
+        return Listing(folders.cache(), sources, {place.root: place.label for place in locations}, servers)
+
+    def search(self) -> Search:
+        """Search over all sessions."""
+        from cortext.index.search.models import Models
+        from cortext.services.library.search import Search
+
+        models = Models(self.settings.search.model, self.settings.search.address)
+        listing = self.listing()
+        if listing.servers:
+            from cortext.services.library.served_search import ServedSearch
+            from cortext.wiring.models import embedder
+
+            return ServedSearch(listing, folders.cache(), models, embedder)
+        return Search(listing, folders.cache(), models)
+
+    def capture(self) -> Capture:
+        """What takes in the transcripts of AI tools."""
+        from cortext.index.catalogue import Catalogue
+        from cortext.services.capture.capture import Capture
+
+        mask, keep_unmasked = self.settings.workspace.mask, self.settings.workspace.keep_unmasked
+        catalogue = Catalogue(folders.cache())
+        return Capture(self.home_store(), catalogue, self.all(), mask=mask, keep_unmasked=keep_unmasked)
+
+    def caught_up(self, found: Found) -> Found:
+        """The session with everything that its AI tool has written, even if no hook reported it."""
+        from cortext.services.capture.capture import caught_up
+        from cortext.wiring import tools
+
+        origin = found.session.origin
+        if not origin.session_id or not tools.is_known(origin.tool):
+            return found
+        return caught_up(self.capture(), tools.tool(origin.tool), found)

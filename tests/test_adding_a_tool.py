@@ -1,0 +1,71 @@
+"""Follows docs/adding-a-tool.md: writes its files, installs them as a package, tests and uses it."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import cortext, run
+
+PAGE = (Path(__file__).parents[1] / "docs" / "adding-a-tool.md").read_text(encoding="utf-8")
+BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+BLOCKS = [(found[1], found[2] or "", found[3]) for found in BLOCK.finditer(PAGE)]
+
+
+def session(text: str) -> list[tuple[list[str], list[str]]]:
+    """Return the commands of a block, each with lines that its output must contain."""
+    commands: list[tuple[list[str], list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("$ "):
+            commands.append((line[2:].split(), []))
+        else:
+            commands[-1][1].append(line)
+    return commands
+
+
+@pytest.fixture
+def package(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Write the files of the page and install the package where every command finds it."""
+    folder = tmp_path / "package"
+    folder.mkdir()
+    for _, title, text in BLOCKS:
+        if title.startswith("~/"):
+            path = home / title[2:]
+            path.parent.mkdir(parents=True)
+            path.write_text(text, encoding="utf-8")
+        elif title.endswith((".py", ".toml")):
+            (folder / title).write_text(text, encoding="utf-8")
+    site = tmp_path / "site"
+    offline = ("--no-build-isolation", "--no-deps", "--no-index", "--quiet", "--disable-pip-version-check")
+    installed = run([sys.executable, "-m", "pip", "install", *offline, "--target", str(site), str(folder)])
+    assert installed.code == 0, installed.err
+    monkeypatch.setenv("PYTHONPATH", str(site))
+    return folder
+
+
+def test_the_package_passes_the_suite(package: Path) -> None:
+    done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toychat.py"], cwd=package)
+
+    assert done.code == 0, done.out
+    assert int(re.findall(r"(\d+) passed", done.out)[0]) >= 18
+
+
+def test_every_command_of_the_page_does_what_it_says(package: Path, tmp_path: Path) -> None:
+    played = 0
+    for kind, title, text in BLOCKS:
+        for words, expected in session(text) if kind == "console" else ():
+            assert words[0] == "cortext"
+            done = cortext(*words[1:], cwd=tmp_path)
+            assert (done.code == 0) is (title != "refused"), (words, done.err)
+            for line in expected:
+                assert line in done.out + done.err, words
+            played += 1
+    assert played == 7
+
+
+def test_a_read_only_adapter_is_short() -> None:
+    (adapter,) = (text for _, title, text in BLOCKS if title == "cortext_toychat.py")
+    assert len(adapter.splitlines()) < 150

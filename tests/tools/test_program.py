@@ -1,0 +1,77 @@
+"""The program of a tool: found, asked for its version, run with a limit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from cortext.errors import UsageError
+from cortext.tools.shared.program import Program, check_argument, run
+
+
+def script(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.mark.req("TOOL-01")
+def test_it_is_found_on_the_path_and_else_where_its_installer_puts_it(tmp_path: Path) -> None:
+    own = script(tmp_path / "home/tool", "echo 1.0.0")
+    environ = {"PATH": str(tmp_path / "bin")}
+    assert Program("tool", environ).path() == ""
+    assert Program("tool", environ).detect("1.0.0") is None
+    assert Program("tool", environ, elsewhere=str(own)).path() == str(own)
+    (tmp_path / "bin/tool").mkdir(parents=True)
+    assert Program("tool", environ).path() == "", "a folder is no program"
+    (tmp_path / "bin/tool").rmdir()
+    there = script(tmp_path / "bin/tool", "echo 1.0.0")
+    assert Program("tool", environ, elsewhere=str(own)).path() == str(there)
+
+
+@pytest.mark.req("TOOL-01")
+def test_an_upgrade_is_noticed(tmp_path: Path) -> None:
+    path = script(tmp_path / "tool", "echo tool 1.2.3-beta.4; echo 9.9.9 >&2; exit 1")
+    program = Program("tool", {"PATH": str(tmp_path)})
+    found = program.detect("1.2.3")
+    assert found is not None and (found.program, found.version, found.tested) == (str(path), "1.2.3-beta.4", False)
+
+    os.utime(script(path, "echo 1.2.4"), (1, 1))
+    again = program.detect("1.2.4")
+    assert again is not None and (again.version, again.tested) == ("1.2.4", True)
+
+
+def test_a_program_that_does_not_say_its_version_is_there_all_the_same(tmp_path: Path) -> None:
+    script(tmp_path / "tool", "exit 3")
+    found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.0")
+    assert found is not None and (found.version, found.tested) == ("unknown", False)
+
+
+def test_what_a_program_prints_and_leaves_running(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "held")
+    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
+    path = script(tmp_path / "tool", 'echo "$MORE $CORTEXT_SECRET"; pwd >&2; exec 3> held; sleep 600 & exit 5')
+    environ = {"PATH": os.environ["PATH"], "CORTEXT_SECRET": "no"}
+
+    done = run([str(path)], environ, cwd=str(tmp_path), seconds=60, env={"MORE": "yes"})
+
+    assert (done.code, done.out, done.err) == (5, "yes \n", f"{os.path.realpath(tmp_path)}\n")
+    os.set_blocking(held, True)
+    assert os.read(held, 1) == b"", "nobody has it open any more"
+    os.close(held)
+
+
+def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+    path = script(tmp_path / "tool", "exec sleep 600")
+    with pytest.raises(subprocess.TimeoutExpired):
+        run([str(path)], dict(os.environ), cwd=str(tmp_path), seconds=0.2)
+
+
+def test_a_prompt_that_no_command_line_takes_is_refused() -> None:
+    check_argument("x" * (128 * 1024 - 1))
+    with pytest.raises(UsageError, match="70,000 characters is too long"):
+        check_argument("ü" * 70_000)
