@@ -81,7 +81,7 @@ def test_hooks_server_and_retention_are_put_in(tool: GeminiCli, project: Path) -
     assert found["mcpServers"]["cortext"]["command"] == PROGRAM[0]
     assert found["mcpServers"]["cortext"]["args"] == ["mcp"]
     assert found["general"]["sessionRetention"]["enabled"] is False
-    assert touched == [str(project / ".gemini" / name) for name in ("settings.json", "cortext.json")]
+    assert touched == [str(project / ".gemini" / name) for name in ("cortext.json", "settings.json")]
 
 
 @pytest.mark.req("TOOL-01")

@@ -139,12 +139,13 @@ class JsonConfig(msgspec.Struct, frozen=True):
                 keep.add(_FILE)
             for entry in self.entries:
                 entry.install(document, "" if self.note else " ".join(sorted(keep)), note)
-        changes = [Change(path, old, document.text if old or document.value != self.initial else old)]
+        changes = []
         if self.note and keep:
             note["keep"] = sorted(keep)
-        if note:
+        if note:  # before the file itself: without the note, what was there before us could not be restored
             text = json.dumps({"what": _NOTE, **note}, ensure_ascii=False, indent=2) + "\n"
             changes.append(Change(note_path, note_text, text))
+        changes.append(Change(path, old, document.text if old or document.value != self.initial else old))
         return changes
 
     def removed(self, project: str) -> list[Change]:
