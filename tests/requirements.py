@@ -99,6 +99,7 @@ PROMISES: dict[str, str] = {
     "SAFE-09": "One masking boundary for everything that leaves a store, process arguments included.",
     "SAFE-10": "A cloned repository cannot make a command read, write or run anything outside itself.",
     "LIB-01": "A small public API (`import cortext`), typed, documented with examples that run, pinned by a test.",
+    "LIB-02": "AI tools are plugins behind one required and several optional protocols, with a conformance kit and a tutorial that a test follows.",
     "LIB-03": "A test checks that every command, option, setting and variable is documented; the site builds without a broken link.",
     "LIB-04": "The package builds, installs in a clean environment with exactly its declared dependencies, and has a free name.",
     "LOOK-01": "Help, errors and tables are short, and plain when piped; errors say what to do; exit codes are documented.",

@@ -46,6 +46,7 @@ def package(tmp_path: Path, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     return folder
 
 
+@pytest.mark.req("LIB-02")
 def test_the_package_passes_the_suite(package: Path) -> None:
     done = run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_toychat.py"], cwd=package)
 
@@ -53,6 +54,7 @@ def test_the_package_passes_the_suite(package: Path) -> None:
     assert int(re.findall(r"(\d+) passed", done.out)[0]) >= 18
 
 
+@pytest.mark.req("LIB-02")
 def test_every_command_of_the_page_does_what_it_says(package: Path, tmp_path: Path) -> None:
     played = 0
     for kind, title, text in BLOCKS:
@@ -66,6 +68,7 @@ def test_every_command_of_the_page_does_what_it_says(package: Path, tmp_path: Pa
     assert played == 7
 
 
+@pytest.mark.req("LIB-02")
 def test_a_read_only_adapter_is_short() -> None:
     (adapter,) = (text for _, title, text in BLOCKS if title == "cortext_toychat.py")
     assert len(adapter.splitlines()) < 150

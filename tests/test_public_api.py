@@ -24,7 +24,7 @@ NAMES = {
 
 SIGNATURES = {
     "open": "(path_or_url, *, kind=None, create=False)",
-    "list": "(*, type='', status='', tool='', agent='', workspace='', after='', before='', limit=0)",
+    "list": "(*, limit=0, **filters)",
     "search": "(query, *, limit=10, per_session=3, exact=False, **filters)",
     "resolve": "(name)",
     "read": "(session, start=0)",
@@ -123,7 +123,11 @@ def test_opening_a_missing_store_says_how_to_create_it(tmp_path: Path) -> None:
 def test_an_unknown_filter_is_a_usage_error(tmp_path: Path) -> None:
     cortext.open(tmp_path, create=True)
     with pytest.raises(cortext.UsageError, match="colour"):
-        cortext.Library(tmp_path).search("retry", colour="green")
+        cortext.Library(tmp_path).search("retry", colour="green")  # type: ignore[call-arg]
+    with pytest.raises(cortext.UsageError, match="colour"):
+        cortext.Library(tmp_path).list(colour="green")  # type: ignore[call-arg]
+    with pytest.raises(cortext.UsageError, match="role"):
+        cortext.Library(tmp_path).list(role="user")  # type: ignore[call-arg]
     with pytest.raises(cortext.NotFound, match="elsewhere"):
         cortext.Library(tmp_path).list(workspace="elsewhere")
 

@@ -14,6 +14,7 @@ from cortext.tools.base import Headless, Hooks, Installer, NativeWriter, Transcr
 from tests.support.cli import cortext
 
 ROOT = Path(__file__).parents[1]
+pytestmark = pytest.mark.req("LIB-02")
 
 # A tool that keeps each conversation as a text file with one message per line.
 NOTES = """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import builtins
 import os
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 from cortext.errors import NotFound, UsageError
 from cortext.model.message import Message
@@ -45,6 +45,24 @@ __all__ = [
 Kind = Literal["workspace", "home", "spawn", "chat"]
 
 
+class Filters(TypedDict, total=False):
+    """Which sessions: by properties that `cortext list` shows, and by the time of the last activity."""
+
+    tool: str
+    type: str
+    status: str
+    agent: str
+    workspace: str  # its name or its folder
+    after: str  # 2026-11-15, yesterday, 7d
+    before: str
+
+
+class SearchFilters(Filters, total=False):
+    """The same for messages; `after` and `before` are about the message, `role` is who said it."""
+
+    role: str
+
+
 class SearchResult(NamedTuple):
     """A session and its messages that match, the best match first."""
 
@@ -75,43 +93,36 @@ class Library:
         self._listing = self._stores.listing()
         self._search = self._stores.search()
 
-    def list(
-        self,
-        *,
-        type: str = "",
-        status: str = "",
-        tool: str = "",
-        agent: str = "",
-        workspace: str = "",
-        after: str = "",
-        before: str = "",
-        limit: int = 0,
-    ) -> builtins.list[Session]:
-        """The sessions with these properties, the most recently used first. A limit of 0 means all of them."""
-        since = timestamps(after, before)
+    def list(self, *, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
+        """The sessions that the filters allow, the most recently used first. A limit of 0 means all of them."""
+        check_filters(_texts(filters), known=Filters.__annotations__)
+        times = timestamps(filters.get("after", ""), filters.get("before", ""))
         self._listing.refresh()
-        roots = self._roots(workspace)
         rows = self._listing.rows(
-            kind=type,
-            status=status,
-            tool=tool,
-            agent=agent,
+            kind=filters.get("type"),
+            status=filters.get("status"),
+            tool=filters.get("tool"),
+            agent=filters.get("agent"),
+            roots=self._roots(filters.get("workspace", "")),
+            after=times["after"],
+            before=times["before"],
             limit=limit,
-            roots=roots,
-            after=since["after"],
-            before=since["before"],
         )
         return [self._found(row).session for row in rows]
 
     def search(
-        self, query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: str
+        self,
+        query: str,
+        *,
+        limit: int = 10,
+        per_session: int = 3,
+        exact: bool = False,
+        **filters: Unpack[SearchFilters],
     ) -> builtins.list[SearchResult]:
-        """The sessions in which something was said, found by its words and (unless `exact`) by its meaning.
-
-        Filters: tool, type, status, agent, role, workspace, after and before, as in `cortext search`.
-        """
-        check_filters(filters)
-        found = self._search.search(query, filters=filters, limit=limit, per_session=per_session, exact=exact)
+        """The sessions in which something was said, found by its words and (unless `exact`) by its meaning."""
+        given = _texts(filters)
+        check_filters(given)
+        found = self._search.search(query, filters=given, limit=limit, per_session=per_session, exact=exact)
         return [SearchResult(self._found(item.session).session, item.matches, item.score) for item in found]
 
     def resolve(self, name: str) -> Session:
@@ -182,25 +193,13 @@ def open(path_or_url: str | os.PathLike[str], *, kind: Kind | None = None, creat
     return stores.open(Location(kind, check_folder(root), os.path.basename(root)))
 
 
-def list(
-    *,
-    type: str = "",
-    status: str = "",
-    tool: str = "",
-    agent: str = "",
-    workspace: str = "",
-    after: str = "",
-    before: str = "",
-    limit: int = 0,
-) -> builtins.list[Session]:
+def list(*, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
     """`Library().list`, for a single question."""
-    return Library().list(
-        type=type, status=status, tool=tool, agent=agent, workspace=workspace, after=after, before=before, limit=limit
-    )
+    return Library().list(limit=limit, **filters)
 
 
 def search(
-    query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: str
+    query: str, *, limit: int = 10, per_session: int = 3, exact: bool = False, **filters: Unpack[SearchFilters]
 ) -> builtins.list[SearchResult]:
     """`Library().search`, for a single question."""
     return Library().search(query, limit=limit, per_session=per_session, exact=exact, **filters)
@@ -219,3 +218,7 @@ def read(session: Session | str, start: int = 0) -> Iterator[Message]:
 def resume_packet(session: Session | str, *, tokens: int = 0) -> ResumePacket:
     """`Library().resume_packet`, for a single session."""
     return Library().resume_packet(session, tokens=tokens)
+
+
+def _texts(filters: Filters) -> dict[str, str]:
+    return {name: str(value) for name, value in filters.items()}

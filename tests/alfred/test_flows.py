@@ -32,16 +32,16 @@ def test_without_a_model_no_session_is_begun_and_the_user_is_told_what_was_kept(
     env = {**environment(home), "PATH": "/usr/bin:/bin"}
     for words in (("hello",), ("--new", "hello")):
         done = alfred(env, *words)
-        assert done.code == 8 and "nothing was stored, and no session was begun" in done.err
+        assert done.code == 8 and "nothing was stored, and no session was started" in done.err
     told = alfred(env, "--json", "hello")
-    assert told.code == 8 and "no session was begun" in told.json["error"]["kept"]
+    assert told.code == 8 and "no session was started" in told.json["error"]["kept"]
     with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
         screen.wait_for("you>")
         screen.type("hello there")
         screen.press("Enter")
-        # The words stand at the prompt again.
+        # The message is at the prompt again.
         screen.wait_for(
-            "three ways to get going", "your words stand at the prompt", "nothing was stored you> hello there"
+            "three ways to get going", "your message is at the prompt again", "nothing was stored you> hello there"
         )
         screen.press("C-c")
         screen.wait_for("Ctrl-D or /exit leaves")

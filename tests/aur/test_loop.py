@@ -181,7 +181,7 @@ def test_a_full_disk_in_mid_turn_keeps_the_words_and_the_reply_for_another_try(a
         assert aur.turns("full") == [("user", "First"), ("assistant", "Short."), ("user", "Second")]
         screen.type("Third")
         screen.press("Enter")
-        screen.wait_for("your words stand at the prompt again", "assistant> Third", timeout=WAIT)
+        screen.wait_for("your message is at the prompt again", "assistant> Third", timeout=WAIT)
         assert len(aur.turns("full")) == 3, "nothing half, nothing out of order"
         _, hard = resource.prlimit(holder(aur, "full"), resource.RLIMIT_FSIZE)
         resource.prlimit(holder(aur, "full"), resource.RLIMIT_FSIZE, (hard, hard))

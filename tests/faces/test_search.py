@@ -79,7 +79,7 @@ def test_search_options_filter_and_exclude(world: World) -> None:
     assert ids("retry", "-loop") == ["one"]
     assert ids("retry", "--workspace", "project", "--role", "user", "--tool", "claude") == ["one"]
     wrong = cortext("search", "retry", "--after", "someday", cwd=world.root)
-    assert (wrong.code, "is no time" in wrong.err) == (2, True)
+    assert (wrong.code, "invalid --after value" in wrong.err) == (2, True)
     unknown = cortext("search", "retry", "--colour", cwd=world.root)
     assert (unknown.code, "--colour" in unknown.err) == (2, True)
     nothing = cortext("search", "walrus", "--exact", cwd=world.root)

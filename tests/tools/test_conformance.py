@@ -22,7 +22,18 @@ from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
 
-PROMISES = ("TOOL-01", "TOOL-03", "TOOL-04", "TOOL-05", "SESS-001d", "SESS-004d", "STORE-13", "SAFE-03", "SAFE-09")
+PROMISES = (
+    "LIB-02",
+    "TOOL-01",
+    "TOOL-03",
+    "TOOL-04",
+    "TOOL-05",
+    "SESS-001d",
+    "SESS-004d",
+    "STORE-13",
+    "SAFE-03",
+    "SAFE-09",
+)
 pytestmark = pytest.mark.req(*PROMISES)
 
 Payloads = Sequence[tuple[str, dict[str, Any]]]
@@ -120,17 +131,7 @@ class CodexSamples(LineSamples):
     project = "/work/boats"
     wrong_cursors = ({"pages": 3}, {"pages": {"x": [1]}}, {"pages": {codex.THREAD: ["a", "b", "c"]}})
     lines = codex.everyday().lines
-    said = (
-        ("user", "Read note.txt, Ünïcode: 答え"),
-        ("assistant", "Let me look."),
-        ("assistant", ""),
-        ("assistant", ""),
-        ("tool", "Chunk ID: a\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno such file\n"),
-        ("tool", "a green boat"),
-        ("assistant", "It is green."),
-        ("user", "And now?"),
-        ("assistant", "Now we go."),
-    )
+    said = codex.EVERYDAY
     unknown = (
         b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"hologram","payload":{"type":"x"}}',
         b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"event_msg","payload":{"type":"event_from_the_future"}}',
@@ -194,16 +195,7 @@ class GeminiSamples(LineSamples):
     project = "/work/boats"
     wrong_cursors = ({"offset": 300, "head": 1},)
     lines = gemini.everyday().lines
-    said = (
-        ("user", "Read note.txt, Ünïcode: 答え"),
-        ("assistant", "Let me look."),
-        ("assistant", ""),
-        ("tool", "the heron stands still"),
-        ("tool", "no such file"),
-        ("assistant", "The heron stands still."),
-        ("user", "And now?"),
-        ("assistant", "Now we go."),
-    )
+    said = gemini.EVERYDAY
     unknown = (b'{"id":"u1","type":"hologram","content":"?"}', b"{}")
     settings = tuple(
         {".gemini/settings.json": text}

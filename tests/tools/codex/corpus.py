@@ -151,6 +151,20 @@ def everyday() -> Rollout:
     return rollout
 
 
+# What is said in it, by role.
+EVERYDAY = (
+    ("user", "Read note.txt, Ünïcode: 答え"),
+    ("assistant", "Let me look."),
+    ("assistant", ""),
+    ("assistant", ""),
+    ("tool", "Chunk ID: a\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno such file\n"),
+    ("tool", "a green boat"),
+    ("assistant", "It is green."),
+    ("user", "And now?"),
+    ("assistant", "Now we go."),
+)
+
+
 def read(path: Path, cursor: Json | None = None, home: Path | None = None) -> tuple[list[Message], Any]:
     """All messages of a file, and the reading."""
     tool = Codex(home=str(home or path.parents[5]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.tools.codex.corpus import PIXEL, Rollout, everyday, provenance, read
+from tests.tools.codex.corpus import EVERYDAY, PIXEL, Rollout, everyday, provenance, read
 
 from cortext.model.message import IMAGE, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part
 
@@ -21,17 +21,7 @@ def plain(messages: list[Message]) -> list[tuple[str, str]]:
 def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
     messages, reading = read(everyday().save(tmp_path))
 
-    assert plain(messages) == [
-        ("user", "Read note.txt, Ünïcode: 答え"),
-        ("assistant", "Let me look."),
-        ("assistant", ""),
-        ("assistant", ""),
-        ("tool", "Chunk ID: a\nWall time: 0.0 seconds\nProcess exited with code 1\nOutput:\nno such file\n"),
-        ("tool", "a green boat"),
-        ("assistant", "It is green."),
-        ("user", "And now?"),
-        ("assistant", "Now we go."),
-    ]
+    assert plain(messages) == list(EVERYDAY)
     thought, first, second, failed, went_well = (messages[place].parts for place in (1, 2, 3, 4, 5))
     assert thought == [Part(THINKING, text="I should read the note first."), Part("text", text="Let me look.")]
     assert first == [Part(TOOL_CALL, id="call_1", name="exec_command", input={"cmd": "cat note.txt"})]

@@ -113,6 +113,19 @@ def everyday() -> Chat:
     return chat
 
 
+# What is said in it, by role.
+EVERYDAY = (
+    ("user", "Read note.txt, Ünïcode: 答え"),
+    ("assistant", "Let me look."),
+    ("assistant", ""),
+    ("tool", "the heron stands still"),
+    ("tool", "no such file"),
+    ("assistant", "The heron stands still."),
+    ("user", "And now?"),
+    ("assistant", "Now we go."),
+)
+
+
 def resumed(chat: Chat, records: list[Json], *, same_minute: bool = True) -> Chat:
     """The session resumed: the program writes the whole history again, in another form."""
     if same_minute:

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from tests.tools.gemini_cli.corpus import (
     CONTEXT,
+    EVERYDAY,
     KEY,
     Chat,
     answer,
@@ -36,16 +37,7 @@ def plain(messages: list[Message]) -> list[tuple[str, str]]:
 def test_every_word_call_and_result_of_a_conversation(tmp_path: Path) -> None:
     messages, reading = read(everyday().save(tmp_path))
 
-    assert plain(messages) == [
-        ("user", "Read note.txt, Ünïcode: 答え"),
-        ("assistant", "Let me look."),
-        ("assistant", ""),
-        ("tool", "the heron stands still"),
-        ("tool", "no such file"),
-        ("assistant", "The heron stands still."),
-        ("user", "And now?"),
-        ("assistant", "Now we go."),
-    ]
+    assert plain(messages) == list(EVERYDAY)
     said, calls, went_well, failed = messages[1:5]
     assert said.parts == [Part(THINKING, "I should read the note first.")]
     assert (said.model, said.tokens) == ("gemini-3.8-flash", 5)

@@ -171,9 +171,7 @@ class Loop(TalkLoop):
         try:
             return self.assistant.models.take()
         except CortextError as error:
-            error.kept = "nothing was stored, and no session was begun: ask again when a model is there"
-            if self.prompt.live:
-                error.kept = "your words stand at the prompt; nothing was stored"
+            error.kept = "nothing was stored, and no session was started: ask again when a model is available"
             raise
 
     def _talk(self, session_id: str, model: Model) -> Talk:

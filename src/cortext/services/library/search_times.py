@@ -1,22 +1,22 @@
-"""Filters that were given by name, checked; in the text of a query a senseless one is a word like any other."""
+"""Check filters that were given by name. Inside the text of a query, an invalid one is a word like any other."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from cortext.errors import UsageError
 from cortext.index.search.query import FILTERS, moment, timestamp
 
-_TIMES = "a time is 2026, 2026-11, 2026-11-15, today, yesterday, 12h, 7d, 2w, 3m or 1y"
+_TIMES = "use 2026, 2026-11, 2026-11-15, today, yesterday, 12h, 7d, 2w, 3m or 1y"
 
 
-def check_filters(filters: Mapping[str, str]) -> None:
-    """Say what is wrong with them."""
+def check_filters(filters: Mapping[str, str], known: Collection[str] = FILTERS) -> None:
+    """Raise UsageError for a filter that is not known, or a time that cannot be read."""
     for name, value in filters.items():
-        if name not in FILTERS:
-            raise UsageError(f"no filter {name!r}", hint=f"there are {', '.join(FILTERS)}")
+        if name not in known:
+            raise UsageError(f"unknown filter {name!r}", hint=f"use one of {', '.join(known)}")
         if name in ("after", "before") and value and moment(value) < 0:
-            raise UsageError(f"--{name} {value!r} is no time", kept="nothing was changed", hint=_TIMES)
+            raise UsageError(f"invalid --{name} value {value!r}", kept="nothing was changed", hint=_TIMES)
 
 
 def timestamps(after: str, before: str) -> dict[str, str]:

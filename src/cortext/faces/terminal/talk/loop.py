@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 from cortext.config import folders
-from cortext.errors import CortextError, ModelError, WriteFailed
+from cortext.errors import CortextError, ModelError
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.talk.answer import show_answer, show_call
@@ -107,8 +107,7 @@ class TalkLoop(ABC):
         except CortextError as error:
             if self.prompt.live:
                 self.unsent = words
-                if isinstance(error, WriteFailed):
-                    error.kept = "your words stand at the prompt again; nothing half is in the file"
+                error.kept = "your message is at the prompt again; nothing was stored"
             self.fail(error)
             return
         if talk is not None:
