@@ -105,8 +105,10 @@ def test_a_session_is_read_from_its_own_workspace_if_ids_collide(
         store.append("001-plan-same", cortext.Message(role="user", content=f"said in {name}"))
     monkeypatch.setenv("CORTEXT_WORKSPACE", str(tmp_path / "one"))
     library = cortext.Library()
-    [session] = library.list(workspace="one")
-    assert [message.text for message in library.read(session)] == ["said in one"]
+    for name in ("one", "two"):
+        [session] = library.list(workspace=name)
+        assert [message.text for message in library.read(session)] == [f"said in {name}"]
+        assert [message.text for message in cortext.read(session)] == [f"said in {name}"]
 
 
 @pytest.mark.req("LIB-01")

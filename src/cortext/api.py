@@ -92,6 +92,7 @@ class Library:
         self._stores = Stores(os.fspath(folder) if folder is not None else None)
         self._listing = self._stores.listing()
         self._search = self._stores.search()
+        self._rows: dict[tuple[str, str], Row] = {}  # of sessions that were returned, by id and path
 
     def list(self, *, limit: int = 0, **filters: Unpack[Filters]) -> builtins.list[Session]:
         """The sessions that the filters allow, the most recently used first. A limit of 0 means all of them."""
@@ -153,14 +154,20 @@ class Library:
         return roots
 
     def _found(self, row: Row) -> Found:
-        return self._listing.found(row)
+        found = self._listing.found(row)
+        self._rows[row.id, found.session.path] = row
+        return found
 
     def _named(self, wanted: Session | str) -> Found:
+        if isinstance(wanted, Session):
+            row = self._rows.get((wanted.id, wanted.path))
+            if row is not None:
+                return self._listing.found(row)
         self._listing.refresh()
         rows = self._listing.rows()
         if isinstance(wanted, Session):
-            here = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
-            rows, wanted = here or rows, wanted.id
+            same = [row for row in rows if (row.id, row.path) == (wanted.id, wanted.path)]
+            rows, wanted = same or rows, wanted.id
         return self._found(Resolver(rows, self._stores.workspace, shown=()).resolve(wanted))
 
 
