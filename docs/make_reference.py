@@ -115,7 +115,7 @@ def page() -> str:
     for setting in SETTINGS.values():
         default = str(setting.default).lower() if isinstance(setting.default, bool) else str(setting.default)
         shown = f"`{default}`" if default else ""
-        untrusted = "yes" if setting.anywhere else ""
+        untrusted = "yes" if setting.untrusted_ok else ""
         rows.append(f"| `{setting.name}` | {shown} | {untrusted} | `{setting.variable}` | {setting.help} |")
     tables = TOOLS + "\n".join(tools()) + "\n" + SETTINGS_HEAD + "\n".join(rows) + "\n"
     return "\n".join(lines).rstrip() + "\n" + tables

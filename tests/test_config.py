@@ -76,7 +76,7 @@ def test_only_harmless_settings_of_an_untrusted_repository_apply(
     plain, trusted = load(str(tmp_path)), load(str(tmp_path), trusted=True)
     assert value_of(trusted, setting.name) == value
     assert trusted.ignored == {}
-    if setting.anywhere:
+    if setting.untrusted_ok:
         assert value_of(plain, setting.name) == value
         assert plain.ignored == {}
     else:
@@ -87,7 +87,7 @@ def test_only_harmless_settings_of_an_untrusted_repository_apply(
 @pytest.mark.req("SAFE-04")
 def test_the_settings_open_to_an_untrusted_repository_are_pinned() -> None:
     """Written out, so that opening another setting requires a change here too."""
-    open_settings = {name for name, setting in SETTINGS.items() if setting.anywhere}
+    open_settings = {name for name, setting in SETTINGS.items() if setting.untrusted_ok}
     assert open_settings == {
         "store.lock_timeout",
         "session.idle_minutes",

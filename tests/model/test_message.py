@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model import tokens
-from cortext.model.message import BEGINNING, Message, Part, plain, said, thread
+from cortext.model.message import BEGINNING, Message, Part, joined_text, plain, thread
 from cortext.store.files.lines import StoredMessage
 
 TEXT = Part(type="text", text="said")
@@ -46,8 +46,8 @@ def test_parts_are_found_by_type_in_order() -> None:
 
 @pytest.mark.req("STORE-13")
 def test_said_joins_only_the_texts() -> None:
-    assert said([THINKING, TEXT, CALL, Part(type="text"), RESULT, MORE]) == "said\n\nmore"
-    assert said([]) == ""
+    assert joined_text([THINKING, TEXT, CALL, Part(type="text"), RESULT, MORE]) == "said\n\nmore"
+    assert joined_text([]) == ""
 
 
 def conversation(*rows: tuple[str, str], partial: str = "", aside: str = "") -> list[Message]:

@@ -115,7 +115,7 @@ def test_a_chat_is_worked_on_by_one_process_and_a_late_one_cannot_write(store: P
     for attempt in refused:
         with pytest.raises(TakenOver), one.working("tg_1"):
             attempt()
-    one.let_go("tg_1")
+    one.release_chat("tg_1")
     with pytest.raises(TakenOver):
         one.working("tg_1")
     assert [message.content for message in store.read("talk")] == ["ours"]
@@ -135,7 +135,7 @@ def test_updates_that_were_answered_long_ago_are_taken_away(store: PostgresStore
     updates.done(2)
     query = "UPDATE cortext.updates SET done_at = '2020-01-01T00:00:00.000Z' WHERE bot = %s AND number = 1"
     postgres.shared().sql(query, bot)
-    updates.let_go("tg_1")
+    updates.release_chat("tg_1")
     left = postgres.shared().sql("SELECT number FROM cortext.updates WHERE bot = %s ORDER BY number", bot)
     assert left == [(2,), (3,)]
     assert updates.take([(2, "tg_1", {}), (3, "tg_1", {})]) == []

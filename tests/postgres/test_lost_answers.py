@@ -88,7 +88,7 @@ def looked(store: PostgresStore) -> dict[str, Any]:
         seen[session.id] = (
             messages,
             list(store.annotations(session.id)),
-            (session.title, session.status, session.message_count, session.token_count, session.straight),
+            (session.title, session.status, session.message_count, session.token_count, session.is_linear),
             store.check(session.id),
         )
     return seen

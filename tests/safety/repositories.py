@@ -242,7 +242,7 @@ for _name in FILES:
 def _settings(world: World) -> None:
     merged: dict[str, list[str]] = {}
     for setting in SETTINGS.values():
-        if not setting.anywhere:
+        if not setting.untrusted_ok:
             table, _, key = setting.name.rpartition(".")
             merged.setdefault(table, []).append(f"{key} = {hostile_value(setting, world)}")
     text = "".join(f"[{table}]\n" + "\n".join(pairs) + "\n" for table, pairs in merged.items())

@@ -29,7 +29,7 @@ def clone(tmp_path: Path) -> World:
     tables: dict[str, list[str]] = {}
     for setting in SETTINGS.values():
         table, _, key = setting.name.rpartition(".")
-        if not setting.anywhere:
+        if not setting.untrusted_ok:
             tables.setdefault(table, []).append(f"{key} = {hostile_value(setting, world)}")
     text = "".join(f"[{table}]\n" + "\n".join(pairs) + "\n" for table, pairs in tables.items())
     (theirs / ".workspace/config.toml").write_text(text, encoding="utf-8")
@@ -85,7 +85,7 @@ def test_a_tool_is_given_only_what_the_user_was_shown(clone: World, programs: Pa
 
 @pytest.mark.req("SAFE-10", "SAFE-04")
 def test_what_a_clone_asks_for_is_shown_before_it_is_trusted_and_asked_again_when_it_changes(clone: World) -> None:
-    asked = [name for name, setting in SETTINGS.items() if not setting.anywhere]
+    asked = [name for name, setting in SETTINGS.items() if not setting.untrusted_ok]
     shown = cortext("trust", "--yes", cwd=clone.repository)
     assert shown.code == 0
     assert [name for name in asked if f"  {name} = " not in shown.out] == []

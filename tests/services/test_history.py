@@ -1,4 +1,4 @@
-"""The thread of a session, read from its end: the same whether it is known to be straight or scanned."""
+"""The thread of a session, read from its end: the same whether it is known to be linear or scanned."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def _held(tmp_path: Path, *more: Message) -> tuple[WorkspaceStore, Session]:
 @pytest.mark.req("SESS-003c")
 def test_a_straight_thread_is_the_same_as_a_scanned_one(tmp_path: Path) -> None:
     store, session = _held(tmp_path)
-    assert session.straight
-    quick, slow = History(store, session), History(store, replace(session, straight=False))
+    assert session.is_linear
+    quick, slow = History(store, session), History(store, replace(session, is_linear=False))
     assert len(quick) == len(slow) == COUNT
     whole = thread(store.read(session.id))
     for history in (quick, slow):
@@ -42,12 +42,12 @@ def test_a_straight_thread_is_the_same_as_a_scanned_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("SESS-003c")
-@pytest.mark.parametrize("straight", [True, False])
+@pytest.mark.parametrize("is_linear", [True, False])
 @pytest.mark.parametrize("tokens", [0, 100, 10_000_000])
-def test_prefetched_messages_are_the_same(tmp_path: Path, straight: bool, tokens: int) -> None:
+def test_prefetched_messages_are_the_same(tmp_path: Path, is_linear: bool, tokens: int) -> None:
     store, session = _held(tmp_path)
     whole = thread(store.read(session.id))
-    history = History(store, replace(session, straight=straight))
+    history = History(store, replace(session, is_linear=is_linear))
     history.expect(tokens, before=300)
     store.append(session.id, Message(role="user", content="said while we read"))
     assert history.messages(COUNT - 400, COUNT - 200) == whole[COUNT - 400 : COUNT - 200]
@@ -62,7 +62,7 @@ def test_a_branched_session_is_not_taken_for_straight(tmp_path: Path) -> None:
     back = store.tail(session.id, 5)[0].id
     store.append(session.id, Message(role="user", content="another way", parent=back))
     now = store.get(session.id)
-    assert not now.straight
+    assert not now.is_linear
     assert History(store, now).messages() == thread(store.read(session.id))
     # What was known before that message is out of date, which is noticed.
     assert History(store, session).messages() == thread(store.read(session.id))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cortext.model import tokens
 from cortext.model.message import ASSISTANT, TOOL, TOOL_RESULT, USER, Message, Part
 from cortext.services.text.sentences import sentences
-from cortext.services.text.summarise import summarise, where_it_stopped
+from cortext.services.text.summarise import stopping_point, summarise
 from cortext.services.text.titles import title
 from cortext.services.workspace import demo
 
@@ -49,14 +49,14 @@ def test_the_demos_are_summarised_within_the_budget_in_their_own_words(slug: str
     summary = summarise(messages)
     assert 60 <= tokens.estimate(summary) <= 165
     whole = flat("".join(message.content for message in messages))
-    for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", f"{summary}. {where_it_stopped(messages)}"):
+    for sentence in re.split(r"(?<=[.!?…])\s+|(?<=[。！？])", f"{summary}. {stopping_point(messages)}"):
         assert flat(sentence.rstrip("…")) in whole
     assert summarise(messages) == summary
     assert "```" not in summary
     assert "| " not in summary
     assert 8 <= len(title(messages)) <= 80
     assert "\n" not in title(messages)
-    assert where_it_stopped(messages)
+    assert stopping_point(messages)
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_an_ask_that_nobody_answered_is_kept_word_for_word() -> None:
     assert asked in summarise(talk(*CHATTER[:4], f"The bucket exists now. {asked}"), budget=80)
     waiting = talk(*CHATTER[:5], f"I created the bucket in both regions. {asked}")
     assert asked in summarise(waiting, budget=80)
-    assert where_it_stopped(waiting).endswith(asked)
+    assert stopping_point(waiting).endswith(asked)
     answered = talk(*CHATTER[:2], asked, "Frankfurt, because the law says so.")
     assert asked not in summarise(answered)
 
@@ -160,7 +160,7 @@ def test_side_talk_and_cut_replies_stay_out() -> None:
     messages = talk(*CHATTER)
     messages.append(Message(role=ASSISTANT, content="We decided on a side agent's whim to paint it green.", aside=True))
     messages.append(Message(role=ASSISTANT, content="We decided to cut this reply in the mid", partial=True))
-    assert "decided" not in summarise(messages) + where_it_stopped(messages)
+    assert "decided" not in summarise(messages) + stopping_point(messages)
 
 
 def test_chinese_and_japanese_need_no_blanks() -> None:
@@ -175,7 +175,7 @@ def test_chinese_and_japanese_need_no_blanks() -> None:
     assert "怎么解决" not in summary
     assert tokens.estimate(summary) <= 80
     assert title(chinese).startswith("我们的订单服务")
-    assert "下一步是观察三天" in where_it_stopped(chinese)
+    assert "下一步是观察三天" in stopping_point(chinese)
     japanese = talk(
         "キャッシュのテストが不安定です。原因を調べてください。",
         "FLUSHALLが原因でした。各ワーカーに専用のデータベースを使うことに決めました。",
@@ -230,10 +230,10 @@ def test_a_long_prompt_gives_a_short_title() -> None:
 def test_empty_and_tiny_talks() -> None:
     for messages in ([], talk(""), [Message(role=TOOL, content="output only")], talk("```\ncode only\n```")):
         assert summarise(messages) == ""
-        assert where_it_stopped(messages) == ""
+        assert stopping_point(messages) == ""
     one = talk("The importer stops at a null byte in row 41.")
     assert summarise(one) == "The importer stops at a null byte in row 41."
-    assert where_it_stopped(one) == "The importer stops at a null byte in row 41."
+    assert stopping_point(one) == "The importer stops at a null byte in row 41."
     assert title(one) == "The importer stops at a null byte in row 41"
 
 
@@ -257,7 +257,7 @@ def test_hostile_input_stays_within_the_budget(text: str) -> None:
     messages = talk(text, text)
     assert tokens.estimate(summarise(messages)) <= 165
     assert len(title(messages)) <= 80
-    assert len(where_it_stopped(messages)) <= 500
+    assert len(stopping_point(messages)) <= 500
 
 
 @given(st.lists(st.text(max_size=200), max_size=6), st.integers(10, 200))
@@ -267,7 +267,7 @@ def test_any_text_gives_a_summary_within_its_budget_and_the_same_one_twice(texts
     assert tokens.estimate(summary) <= budget
     assert summarise(messages, budget=budget) == summary
     title(messages)
-    where_it_stopped(messages)
+    stopping_point(messages)
 
 
 def test_sentences_are_split_where_they_end() -> None:
@@ -288,7 +288,7 @@ def test_sentences_are_split_where_they_end() -> None:
 @pytest.mark.parametrize("command", ["/workspace.brainstorm", "$workspace-brainstorm", " /plan"])
 def test_the_name_of_a_command_is_no_part_of_a_summary(command: str) -> None:
     asked = [Message(role="user", content=f"{command} Which paths of the public API need versions?", id="1", seq=0)]
-    assert where_it_stopped(asked) == summarise(asked) == "Which paths of the public API need versions?"
-    assert where_it_stopped([Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]) == (
+    assert stopping_point(asked) == summarise(asked) == "Which paths of the public API need versions?"
+    assert stopping_point([Message(role="user", content="/usr/bin/python is not found here.", id="1", seq=0)]) == (
         "/usr/bin/python is not found here."
     )

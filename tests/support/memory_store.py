@@ -27,7 +27,7 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import Damage, RepairReport, Trashed, Writer
 from cortext.store.files.lines import decode_line, decode_value, encode_annotation, encode_message
-from cortext.store.files.log import complete, same_again
+from cortext.store.files.log import complete, is_repeat
 
 
 class _Kept:
@@ -207,7 +207,7 @@ class _MemoryWriter:
         stored = self._kept.messages()
         before, given = len(stored), 0
         for message in messages:
-            if stored and same_again(message, stored[-1]):
+            if stored and is_repeat(message, stored[-1]):
                 given += len(stored) == before
                 continue
             stored.append(complete(message, len(stored)))

@@ -12,7 +12,7 @@ from cortext.model.message import Message
 from cortext.tools.base import Counts
 from cortext.tools.gemini_cli import mark as gemini_mark
 from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.verify import removed_unless_right, same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 ONE = Message(role="user", content="Hello", id="m1")
 TWO = Message(role="assistant", content="Hi", id="m2")
@@ -49,10 +49,10 @@ def test_a_message_without_an_id_may_come_back_with_one() -> None:
 def test_a_session_that_fails_its_check_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "session"
     path.write_text("x", encoding="utf-8")
-    with removed_unless_right(str(path)):
+    with removed_unless_verified(str(path)):
         pass
     assert path.exists()
-    with pytest.raises(KeyboardInterrupt), removed_unless_right(str(path)):
+    with pytest.raises(KeyboardInterrupt), removed_unless_verified(str(path)):
         raise KeyboardInterrupt
     assert not path.exists()
 

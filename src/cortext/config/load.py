@@ -2,7 +2,7 @@
 
 Precedence, the later wins: built in, the user's `config.toml`, the workspace's `.workspace/config.toml`, the
 environment, the command line. A workspace comes from git, so from strangers: until the user trusts it, only the
-settings marked `anywhere` count in its file (they change how things look and how long they take, never what is run,
+settings marked `untrusted_ok` count in its file (they change how things look and how long they take, never what is run,
 where data goes or who is asked).
 """
 
@@ -41,7 +41,7 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
         for name, value in written(workspace).items():
             if name not in SETTINGS:
                 unknown[name] = path
-            elif trusted or SETTINGS[name].anywhere:
+            elif trusted or SETTINGS[name].untrusted_ok:
                 values[name] = parse(SETTINGS[name], value, path)
             else:
                 ignored[name] = path

@@ -15,10 +15,10 @@ Value = str | int | float | bool
 
 
 class About(NamedTuple):
-    """What a setting means. `anywhere`: a workspace may set it before the user trusts it; `env`: its own variable."""
+    """What a setting means; whether a workspace may set it before the user trusts it; its own variable, if any."""
 
     help: str
-    anywhere: bool = False
+    untrusted_ok: bool = False
     env: str = ""
 
 
@@ -26,7 +26,7 @@ class Store(msgspec.Struct, frozen=True):
     """`[store]`"""
 
     url: Annotated[str, About("a PostgreSQL server that keeps the sessions, postgresql://…", env="CORTEXT_STORE")] = ""
-    lock_timeout: Annotated[float, About("seconds to wait for another writer", anywhere=True)] = 5.0
+    lock_timeout: Annotated[float, About("seconds to wait for another writer", untrusted_ok=True)] = 5.0
     lease_seconds: Annotated[float, About("seconds until the session of a silent writer on a server is free")] = 10.0
 
 
@@ -34,7 +34,7 @@ class Session(msgspec.Struct, frozen=True):
     """`[session]`"""
 
     sessions_dir: Annotated[str, About("where alfred keeps its sessions", env="ALFRED_SESSIONS_DIR")] = ""
-    idle_minutes: Annotated[int, About("minutes until a quiet chat is summarised", anywhere=True)] = 30
+    idle_minutes: Annotated[int, About("minutes until a quiet chat is summarised", untrusted_ok=True)] = 30
 
 
 class Chat(msgspec.Struct, frozen=True):
@@ -61,13 +61,13 @@ class Telegram(msgspec.Struct, frozen=True):
 class Workspace(msgspec.Struct, frozen=True):
     """`[workspace]`"""
 
-    pause_minutes: Annotated[int, About("minutes until a quiet conversation is paused", anywhere=True)] = 5
-    commit: Annotated[bool, About("commit a conversation when it is paused or completed", anywhere=True)] = True
+    pause_minutes: Annotated[int, About("minutes until a quiet conversation is paused", untrusted_ok=True)] = 5
+    commit: Annotated[bool, About("commit a conversation when it is paused or completed", untrusted_ok=True)] = True
     mask: Annotated[bool, About("mask secrets in what is kept in a workspace, and so in git")] = True
     keep_unmasked: Annotated[bool, About("keep the unmasked words too, in the home store")] = False
     safe_folders: Annotated[str, About("workspaces of other users that may be used, separated by commas; *: all")] = ""
-    pause_words: Annotated[str, About("more words that mean a pause, separated by commas", anywhere=True)] = ""
-    offer_after: Annotated[int, About("messages without a save until one is offered", anywhere=True)] = 40
+    pause_words: Annotated[str, About("more words that mean a pause, separated by commas", untrusted_ok=True)] = ""
+    offer_after: Annotated[int, About("messages without a save until one is offered", untrusted_ok=True)] = 40
 
 
 class Interactive(msgspec.Struct, frozen=True):
@@ -95,9 +95,9 @@ class Search(msgspec.Struct, frozen=True):
 class Resume(msgspec.Struct, frozen=True):
     """`[resume]`"""
 
-    tokens: Annotated[int, About("how large a resume packet may be", anywhere=True)] = 60_000
-    native_tokens: Annotated[int, About("how much history a native resume may carry", anywhere=True)] = 120_000
-    tool: Annotated[str, About("the AI tool to resume in, where the conversation names none", anywhere=True)] = ""
+    tokens: Annotated[int, About("how large a resume packet may be", untrusted_ok=True)] = 60_000
+    native_tokens: Annotated[int, About("how much history a native resume may carry", untrusted_ok=True)] = 120_000
+    tool: Annotated[str, About("the AI tool to resume in, where the conversation names none", untrusted_ok=True)] = ""
 
 
 class Model(msgspec.Struct, frozen=True):
@@ -144,7 +144,7 @@ class Setting(NamedTuple):
     name: str
     default: Value
     help: str
-    anywhere: bool
+    untrusted_ok: bool
     variable: str  # of the environment
 
 
@@ -156,7 +156,7 @@ def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Sett
         elif field.default is not msgspec.NODEFAULT:
             about: About = field.type.__metadata__[0]
             variable = about.env or "CORTEXT_" + name.replace(".", "_").upper()
-            yield Setting(name, field.default, about.help, about.anywhere, variable)
+            yield Setting(name, field.default, about.help, about.untrusted_ok, variable)
 
 
 SETTINGS = {setting.name: setting for setting in _settings_in(Settings)}

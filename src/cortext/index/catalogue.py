@@ -11,7 +11,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from cortext.index.database import connect, remade, unwritable
+from cortext.index.database import connect, is_unwritable, recreate
 
 # Stored instead of a transcript's mtime: handed to a tool, and the user has not written anything there yet.
 HANDED_OVER = -2
@@ -64,10 +64,10 @@ class Catalogue:
         try:
             return self._connection.execute(query, values).fetchall()
         except sqlite3.DatabaseError as error:
-            if unwritable(error):
+            if is_unwritable(error):
                 raise
             self._connection.close()
-            self._connection = remade(self._folder)
+            self._connection = recreate(self._folder)
             return self._connection.execute(query, values).fetchall()
 
     def put(self, entry: Entry) -> None:

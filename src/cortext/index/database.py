@@ -83,12 +83,12 @@ def connect(folder: str) -> Database:
         try:
             return _open(path)
         except sqlite3.DatabaseError as error:
-            if unwritable(error):
+            if is_unwritable(error):
                 raise  # the database itself is intact and must be kept
             _remove(path)
             return _open(path)
     except (sqlite3.DatabaseError, WriteFailed) as error:
-        if isinstance(error, WriteFailed) or unwritable(error):
+        if isinstance(error, WriteFailed) or is_unwritable(error):
             return in_memory()
         raise
 
@@ -125,7 +125,7 @@ def _make_empty(path: str) -> None:
         os.close(descriptor)
 
 
-def remade(folder: str) -> Database:
+def recreate(folder: str) -> Database:
     """Delete a damaged database and return a new one; its content is rebuilt from the files."""
     path = os.path.join(folder, "catalogue.db")
     try:
@@ -143,7 +143,7 @@ def _remove(path: str) -> None:
             fsio.remove(path + suffix)
 
 
-def unwritable(error: sqlite3.DatabaseError) -> bool:
+def is_unwritable(error: sqlite3.DatabaseError) -> bool:
     """Whether the disk refuses writes (full, read-only, failing) or another process holds the database."""
     return getattr(error, "sqlite_errorcode", 0) & 0xFF in _REFUSED
 

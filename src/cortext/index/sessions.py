@@ -19,7 +19,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from cortext.errors import CortextError, UnsafePath
-from cortext.index.database import connect, in_memory, remade, unwritable
+from cortext.index.database import connect, in_memory, is_unwritable, recreate
 from cortext.io import files as fsio
 from cortext.io.inside import inside
 from cortext.model import asking
@@ -126,7 +126,7 @@ class SessionIndex:
         except sqlite3.DatabaseError as error:
             self._database.close()
             # A damaged database is recreated on disk; if the disk refuses writes, a temporary one is made in memory.
-            self._database = in_memory() if unwritable(error) else remade(self._folder)
+            self._database = in_memory() if is_unwritable(error) else recreate(self._folder)
             return self._refresh(sources, progress, everything=everything)
 
     def _refresh(
@@ -175,7 +175,7 @@ class SessionIndex:
         conditions, values = _conditions(roots, where)
         return self._database.execute(f"SELECT root, id FROM session WHERE {conditions}", values).fetchall()
 
-    def unspoken(self, root: str) -> list[tuple[str, int]]:
+    def active_without_messages(self, root: str) -> list[tuple[str, int]]:
         """Return the active sessions of a store that have no messages yet, each with its damage count."""
         nothing = "root = ? AND status = 'active' AND message_count = 0"
         return self._database.execute(f"SELECT id, damage FROM session WHERE {nothing}", (root,)).fetchall()
@@ -477,6 +477,6 @@ def _row(root: str, kind: str, session: Session) -> tuple[object, ...]:
         _text(session.summary),
         _text(session.path),
         _count(session.damage),
-        int(session.straight),
+        int(session.is_linear),
         _fingerprint(kind, session.path),
     )

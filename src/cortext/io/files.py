@@ -131,7 +131,7 @@ def close_file(descriptor: int) -> None:
         pass
 
 
-def told(method: Callable[P, R]) -> Callable[P, R]:
+def reports_os_errors(method: Callable[P, R]) -> Callable[P, R]:
     """Decorate the methods of a store: an OSError that nothing below has handled becomes WriteFailed."""
 
     @functools.wraps(method)

@@ -113,7 +113,7 @@ class Outline(Protocol):
 Placed = TypeVar("Placed", bound=Outline)
 
 
-def holds_nothing(message: Message) -> bool:
+def is_empty_message(message: Message) -> bool:
     """Whether a message is empty: no text, no call, no result, no image."""
     if message.content:
         return False
@@ -125,7 +125,7 @@ def attachments_in(messages: Iterable[Message]) -> int:
     return sum(1 for message in messages if message.extra is not None and ATTACHMENT in message.extra)
 
 
-def said(parts: list[Part]) -> str:
+def joined_text(parts: list[Part]) -> str:
     """Return the `content` for these parts: their texts, separated by blank lines."""
     return "\n\n".join(part.text for part in parts if part.type == TEXT and part.text)
 

@@ -55,7 +55,7 @@ class Session(msgspec.Struct, kw_only=True):
     path: str = ""
     damage: int = 0
     # Whether the thread is the whole log, numbered from 0 without gaps, so that parts of it can be read directly.
-    straight: bool = False
+    is_linear: bool = False
     leased: bool | None = None
 
     @property

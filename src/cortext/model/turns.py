@@ -34,7 +34,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
-    said,
+    joined_text,
     thread,
 )
 
@@ -373,7 +373,7 @@ def parts_of(message: Message) -> list[Part]:
     """Return everything in a message as parts: its content is one of them, unless the parts already contain it."""
     parts = list(message.parts or ())
     content = message.content
-    if not content or content == said(parts):
+    if not content or content == joined_text(parts):
         return parts
     if message.role == TOOL and (content == _answered_text(parts) or any(content == part.output for part in parts)):
         return parts
@@ -385,7 +385,7 @@ def essence(message: Message) -> tuple[Any, ...]:
     parts = parts_of(message)
     return (
         message.role,
-        said(parts),
+        joined_text(parts),
         [(part.id, part.name, part.input) for part in parts if part.type == TOOL_CALL],
         [(part.call_id, part.output, part.is_error) for part in parts if part.type == TOOL_RESULT],
         [part.ref for part in parts if part.type in (IMAGE, FILE)],
@@ -416,7 +416,7 @@ def whole_characters(text: str) -> str:
     return text
 
 
-def standing_alone(message: Message) -> Message:
+def standalone(message: Message) -> Message:
     """Return a message without its position in the thread and with encodable text, as a native session stores it."""
     message = msgspec.structs.replace(message, seq=-1, parent="")
     try:

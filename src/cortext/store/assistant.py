@@ -93,7 +93,7 @@ class SharedUpdates(Updates, Protocol):
     def renew(self, chat: str) -> bool:
         """Keep it; False where it was lost."""
 
-    def let_go(self, chat: str) -> None:
+    def release_chat(self, chat: str) -> None:
         """Leave it to the next one."""
 
     def working(self, chat: str) -> AbstractContextManager[None]:

@@ -13,7 +13,7 @@ from cortext.faces.terminal.talk.loop import TalkLoop
 from cortext.model.message import USER, Message
 from cortext.services.assistant.commands import NO_SESSION, Commands, created
 from cortext.services.assistant.sessions import COMMAND_LINE
-from cortext.services.assistant.turn import unanswered_calls, what_is_missing
+from cortext.services.assistant.turn import missing_setup, unanswered_calls
 from cortext.services.talk.slash import Choice
 from cortext.services.talk.turn import Call, Model, Talk, cut_error
 from cortext.wiring.assistant import build_assistant, build_worker
@@ -179,7 +179,7 @@ class Loop(TalkLoop):
         if self._unsaved is not None:
             self._unsaved.save_pending()
             self._unsaved = None
-        if (missing := what_is_missing(model)) != self._told:
+        if (missing := missing_setup(model)) != self._told:
             self._told = missing
             note(f"({missing})" if missing else "")
         return self.assistant.talk(session_id, model)

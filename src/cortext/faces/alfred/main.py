@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext import __version__
-from cortext.faces.terminal.run import note_strangers_workspace, run_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, whole_process
 
 # The bot is a face of its own: it is found by name, as every command is.
 COMMANDS = {
@@ -49,7 +49,7 @@ def run(words: list[str]) -> int:
     if words and words[0] in ("-V", "--version"):
         print(f"alfred {__version__}")
         return 0
-    note_strangers_workspace()
+    note_untrusted_workspace()
     if words and words[0] in COMMANDS:
         return run_command("alfred", COMMANDS[words[0]], words[1:])
     return run_command("alfred", TALK, words)

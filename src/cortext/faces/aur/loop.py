@@ -39,7 +39,7 @@ def talk(stores: Stores, options: Namespace) -> int:
         try:
             return loop.run()
         finally:
-            loop.let_go()
+            loop.release()
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
@@ -110,7 +110,7 @@ class Loop(TalkLoop):
         else:
             print(paint("/help shows what you can do; Ctrl-C stops an answer, Ctrl-D leaves.", "dim"))
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """The end, by whatever way. A talk in which nothing was said leaves no session."""
         held = self.held  # not always the one that it began with: see /fork
         try:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext import __version__
-from cortext.faces.terminal.run import note_strangers_workspace, run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, unknown_command, whole_process
 
 PACKAGE = "cortext.faces.aur"
 COMMANDS = {"spawn": "spawn", "agents": "agents"}
@@ -46,7 +46,7 @@ def run(words: list[str]) -> int:
         return 0
     if words[0] not in COMMANDS:
         return unknown_command("aur", words[0], list(COMMANDS))
-    note_strangers_workspace()
+    note_untrusted_workspace()
     return run_command("aur", f"{PACKAGE}.{COMMANDS[words[0]]}", words[1:])
 
 

@@ -49,7 +49,7 @@ def fresh(stores: Stores) -> Listing:
     listing = stores.listing(SPAWN)
     listing.refresh()
     if listing.scan_due:
-        listing.look_at_all()  # one store of single files: a look at each is cheap
+        listing.refresh_all()  # one store of single files: a look at each is cheap
     return listing
 
 

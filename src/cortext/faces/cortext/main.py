@@ -8,7 +8,7 @@ import sys
 from cortext import __version__
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.faces.terminal.run import note_strangers_workspace, run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, unknown_command, whole_process
 from cortext.safety import terminal
 
 PACKAGE = "cortext.faces.cortext.commands"
@@ -137,7 +137,7 @@ def tell_news() -> None:
     if os.path.lexists(os.path.join(folders.state(), "hook-failed")):
         from cortext.services.capture import uncaptured
 
-        told = uncaptured.take_news()
+        told = uncaptured.pop_notice()
         if told:
             print(terminal.line(f"cortext: {told}"), file=sys.stderr)
             print("  `cortext doctor` shows everything that is not captured.", file=sys.stderr)
@@ -147,7 +147,7 @@ def adopt_here() -> None:
     """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
     from cortext.services.workspace.known import adopt_workspace, find_workspace
 
-    note_strangers_workspace()
+    note_untrusted_workspace()
     try:
         adopted = adopt_workspace(find_workspace(os.getcwd()))
     except (OSError, CortextError):  # the folder that we stand in was removed, or bad settings: the command says so

@@ -17,7 +17,7 @@ from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVE
 from cortext.model.message import ASSISTANT, USER, Message, Part
 from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created
 from cortext.services.assistant.held_chats import Taken, Updates
-from cortext.services.assistant.turn import Assistant, answer_to, unanswered_calls, what_is_missing
+from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.services.library.stores import settle
 from cortext.services.talk.context import REMARK, cut_by
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
@@ -163,7 +163,7 @@ class Answering:
                 if missing is not None:
                     talk.store(missing)
             answer = self._ask(talk, grown)
-            without = what_is_missing(model) if made else ""
+            without = missing_setup(model) if made else ""
             said = "\n\n".join(filter(None, (answer.text, f"_({without})_" if without else "")))
             answer.text = _with_notes(said, session_id, made, incoming.media)
             return answer

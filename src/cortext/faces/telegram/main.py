@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from cortext.config import folders
 from cortext.errors import ConfigError, CortextError, SessionBusy, UsageError, install_hint
 from cortext.services.assistant.turn import Assistant
-from cortext.services.assistant.worker import ChatWorker, told
+from cortext.services.assistant.worker import ChatWorker, error_text
 from cortext.wiring.assistant import bot_chats, bot_updates, build_assistant, build_worker
 from cortext.wiring.stores import Stores
 
@@ -35,7 +35,7 @@ Write to the bot to learn your id: it tells every user who is not on the list.
 
 
 def run(arguments: list[str]) -> int:
-    """Serve until we are told to stop."""
+    """Serve until told to stop."""
     parser = argparse.ArgumentParser(
         prog="alfred telegram",
         description="Serve the assistant as a Telegram bot.",
@@ -231,7 +231,7 @@ class _Worker:
             try:
                 done = worker.run()
             except CortextError as error:
-                LOG.error("the worker waits: %s", told(error))
+                LOG.error("the worker waits: %s", error_text(error))
                 continue
             except Exception:
                 LOG.exception("the worker stopped at an internal error")

@@ -103,7 +103,7 @@ class SharedBot(TelegramBot):
                 for taken in waiting:
                     await self._answer_claimed(taken)
         finally:
-            await asyncio.to_thread(self._chats.let_go, chat)
+            await asyncio.to_thread(self._chats.release_chat, chat)
         return True
 
     async def _answer_claimed(self, taken: Taken) -> None:

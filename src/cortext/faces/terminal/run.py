@@ -173,11 +173,11 @@ def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
             print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {said}", file=sys.stderr)
 
 
-def note_strangers_workspace() -> None:
+def note_untrusted_workspace() -> None:
     """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
-    from cortext.services.workspace.known import strangers_workspace_here
+    from cortext.services.workspace.known import untrusted_workspace_here
 
-    why = strangers_workspace_here()
+    why = untrusted_workspace_here()
     if why:
         print(folded(terminal.line(f"Note: {why}"), sys.stderr), file=sys.stderr)
 

@@ -156,7 +156,7 @@ class Engine:
             make()
         except BROKEN as error:
             check_space(error, self.folder)
-            self._let_go(pointer)
+            self._release(pointer)
             try:
                 make()
             except BROKEN as again:
@@ -173,7 +173,7 @@ class Engine:
         if meaning:
             self._embed(generation, listed, progress, patient=patient)
 
-    def _let_go(self, *pointers: str) -> None:
+    def _release(self, *pointers: str) -> None:
         if self._generation is not None:
             self._generation.close()
             self._generation = None
@@ -213,16 +213,16 @@ class Engine:
         if lock is None:
             raise index_busy()
         with lock:
-            self._let_go("current", "next")
+            self._release("current", "next")
             self._sweep()
 
     def discard(self) -> None:
         """Discard an index that cannot be read. If another process is writing, it will notice the damage itself."""
-        self._let_go()
+        self._release()
         lock = self._lock(5.0)
         if lock is not None:
             with lock:
-                self._let_go("current")
+                self._release("current")
 
     def _index_changes(self, generation: Generation, listed: SessionIndex, progress: Progress | None) -> None:
         name, number = listed.counter()

@@ -10,7 +10,7 @@ import sqlite3
 from typing import TYPE_CHECKING, NamedTuple
 
 from cortext.errors import SessionBusy, WriteFailed
-from cortext.index.database import locked, unwritable
+from cortext.index.database import is_unwritable, locked
 from cortext.index.search.keywords import Keywords
 from cortext.index.search.state import State
 from cortext.index.search.wordlist import WordList
@@ -75,7 +75,7 @@ def check_space(error: Exception, folder: str) -> None:
                 kept="every session, and the index as it was",
                 hint="try again; `cortext list` and `cortext show` still work",
             ) from error
-        refused = unwritable(error)
+        refused = is_unwritable(error)
     else:
         # tantivy reports it in text only: an OS error number, or just that its thread was killed.
         number = re.search(r"os error (\d+)", str(error))

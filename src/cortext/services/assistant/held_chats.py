@@ -46,11 +46,11 @@ class HeldChats:
                 self._heart.start()
         return True
 
-    def let_go(self, chat: str) -> None:
+    def release_chat(self, chat: str) -> None:
         """Leave the chat to the next one."""
         with self._one:
             self._until.pop(chat, None)
-        self._updates.let_go(chat)
+        self._updates.release_chat(chat)
 
     def check(self, chat: str) -> None:
         """TakenOver where the chat is not ours any more, or may not be."""
@@ -78,7 +78,7 @@ class HeldChats:
         self._ended.set()
         for chat in list(self._until):
             try:
-                self.let_go(chat)
+                self.release_chat(chat)
             except CortextError:
                 pass  # then it runs out
 

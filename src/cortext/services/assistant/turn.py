@@ -158,7 +158,7 @@ class Assistant:
         self.background.do(work)
 
 
-def what_is_missing(model: Model) -> str:
+def missing_setup(model: Model) -> str:
     """What the user should know about a model that cannot be given our tools; empty for all others."""
     if model.takes_tools:
         return ""

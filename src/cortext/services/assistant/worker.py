@@ -156,13 +156,13 @@ class ChatWorker:
                 made = embed_summary(self.store, session.id, self._embedder())
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message
-                self._let_go(session.id)
+                self._release(session.id)
                 continue
             done.embedded += made
             if missing:
                 waiting[session.id] = missing
             else:
-                self._let_go(session.id)
+                self._release(session.id)
             if not missing and not made:  # else it changes now: the next pass makes sure that nothing is missing
                 self._jobs.settled(EMBED, session)
             if sum(map(len, waiting.values())) >= BATCH:
@@ -178,7 +178,7 @@ class ChatWorker:
             self._held[session_id] = claim
         return claim is not None
 
-    def _let_go(self, *session_ids: str) -> None:
+    def _release(self, *session_ids: str) -> None:
         for session_id in session_ids:
             claim = self._held.pop(session_id, None)
             if claim is not None and self._claims is not None:
@@ -190,7 +190,7 @@ class ChatWorker:
             done.embedded += embed_many(self.store, self._embedder(), waiting) if waiting else 0
         except (SessionNotFound, SessionBusy, DamagedData) as error:
             done.failed |= dict.fromkeys(waiting, error.message)
-        self._let_go(*waiting)
+        self._release(*waiting)
         waiting.clear()
 
     def _summarise(self, done: Pass, now: float) -> None:
@@ -265,6 +265,6 @@ class ChatWorker:
         return summary is not None and store_summary(self.store, session, summary)
 
 
-def told(error: CortextError) -> str:
+def error_text(error: CortextError) -> str:
     """An error in one line, for a log."""
     return " ".join(filter(None, (error.message, f"({error.hint})" if error.hint else "")))

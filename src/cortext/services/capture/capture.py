@@ -17,7 +17,7 @@ import msgspec
 
 from cortext.errors import CortextError, SessionExists, SessionNotFound
 from cortext.index.catalogue import HANDED_OVER, Catalogue, Entry
-from cortext.index.database import unwritable
+from cortext.index.database import is_unwritable
 from cortext.io import batch as newfiles
 from cortext.model import clock
 from cortext.model.ids import is_id, slug
@@ -317,7 +317,7 @@ class Capture:
         try:
             self.catalogue.put_all(entries)
         except sqlite3.DatabaseError as error:
-            if not unwritable(error):
+            if not is_unwritable(error):
                 raise
             self.trouble = (
                 f"the catalogue could not be written ({error}); everything that was taken in is kept, "

@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 
 from cortext.model.clock import normalise
-from cortext.model.message import ROLES, Message, holds_nothing
+from cortext.model.message import ROLES, Message, is_empty_message
 from cortext.model.tokens import MOST, counted
 from cortext.store.files.lines import MAX_DEPTH, deeper_than
 from cortext.tools.base import Counts, TranscriptReading
 from cortext.tools.shared.lines import WITHOUT_CONTENT as WITHOUT_CONTENT
-from cortext.tools.shared.lines import derived_id, note, without_halves
+from cortext.tools.shared.lines import derived_id, note, without_lone_surrogates
 
 _encode = msgspec.json.Encoder().encode
 _AROUND = 4  # levels of a stored message around what a part holds
@@ -29,7 +29,7 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
     last = (before.id, before.role, before.content) if before is not None else ("", "", "")
     for message in reading:
         counts = reading.counts  # not before: a reading begins a new count when it begins
-        if holds_nothing(message):
+        if is_empty_message(message):
             note(counts.skipped, WITHOUT_CONTENT)
             continue
         if message.role not in ROLES:
@@ -44,7 +44,7 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
         if message.parts is not None:
             _flatten(message, counts)
         if not message.content.isascii() or message.parts is not None:
-            _without_halves(message)
+            _without_lone_surrogates(message)
         if message.extra is not None and deeper_than(message.extra, MAX_DEPTH - _AROUND):
             note(counts.damaged, "nested too deeply")
             message.extra = None
@@ -57,7 +57,7 @@ def storable(reading: TranscriptReading, before: Message | None = None) -> Itera
         yield message
 
 
-def _without_halves(message: Message) -> None:
+def _without_lone_surrogates(message: Message) -> None:
     """Half a surrogate pair (a text that was cut inside an emoji) is no character: no UTF-8 can hold it."""
     try:
         message.content.encode("utf-8")
@@ -67,10 +67,10 @@ def _without_halves(message: Message) -> None:
             if part.input is not None:
                 _encode(part.input)
     except UnicodeEncodeError:
-        message.content = without_halves(message.content)
+        message.content = without_lone_surrogates(message.content)
         for part in message.parts or ():
-            part.text, part.output = without_halves(part.text), without_halves(part.output)
-            part.input = without_halves(part.input)
+            part.text, part.output = without_lone_surrogates(part.text), without_lone_surrogates(part.output)
+            part.input = without_lone_surrogates(part.input)
 
 
 def _count_in_range(message: Message, counts: Counts) -> None:

@@ -94,7 +94,7 @@ def marks() -> list[Mark]:
     return sorted((mark for mark in found if mark is not None), key=lambda mark: (mark.since, mark.path))
 
 
-def take_news() -> str:
+def pop_notice() -> str:
     """What a hook could not do since the last command, which is then told; empty where there is nothing."""
     try:
         text = fsio.read_text(_news(), "replace")
@@ -104,7 +104,7 @@ def take_news() -> str:
     return text
 
 
-def forget_gone() -> None:
+def forget_missing() -> None:
     """Drop the marks of transcripts whose file their tool deleted: nothing is left to capture."""
     for mark in marks():
         if mark.key and mark.path and not os.path.lexists(mark.path):

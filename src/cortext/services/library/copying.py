@@ -155,7 +155,7 @@ def _batches(messages: Iterator[Message]) -> Iterator[list[Message]]:
 def _copy_metadata(source: Store, session: Session, writer: Writer) -> None:
     """What changed in the source since a first, interrupted copy. A summary reaches as far by the new numbers."""
     covers = session.summary_covers
-    if not session.straight:
+    if not session.is_linear:
         covers = sum(1 for message in source.read(session.id) if message.seq < covers)
     known = writer.session()
     wanted = {name: getattr(session, name) for name in _METADATA} | {"summary_covers": covers}

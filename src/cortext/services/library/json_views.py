@@ -64,5 +64,5 @@ def row_of(session: Session, root: str, kind: str) -> Row:
         session.path,
         kind,
         session.damage,
-        int(session.straight),
+        int(session.is_linear),
     )

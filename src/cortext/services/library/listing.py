@@ -89,7 +89,7 @@ class Listing:
         """Take in what changed since the last time; `scan_due` says whether a full look is worth a while in between."""
         self.scan_due = self._index.refresh(self.sources.values(), progress)
 
-    def look_at_all(self) -> None:
+    def refresh_all(self) -> None:
         """Compare the files of every session with the list, however many there are."""
         self._index.refresh(self.sources.values(), everything=True)
 
@@ -170,7 +170,7 @@ class Listing:
         of what it made (see expiry.drop_abandoned).
         """
         for root in roots:
-            for session_id, damage in self._index.unspoken(root):
+            for session_id, damage in self._index.active_without_messages(root):
                 if not self._held(root, session_id) and (not damage or self._only_torn(root, session_id)):
                     yield root, session_id
 
@@ -208,5 +208,5 @@ class Listing:
         session = place.store.peek(row.id)  # the counts are in the row: no need to read the log for them
         session.message_count, session.token_count = row.message_count, row.token_count
         session.last_active = row.last_active
-        session.damage, session.straight = row.damage, bool(row.straight)
+        session.damage, session.is_linear = row.damage, bool(row.straight)
         return Found(place, session)

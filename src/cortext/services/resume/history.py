@@ -15,7 +15,7 @@ CHUNK = 256
 class History:
     """The current thread of a session; messages are addressed by their index in it.
 
-    A session known to be `straight` is not scanned at all; for any other, an outline is read first.
+    A session known to be linear is not scanned at all; for any other, an outline is read first.
     """
 
     def __init__(self, store: Store, session: Session) -> None:
@@ -23,7 +23,7 @@ class History:
         self._outline: Sequence[Outline] | None = None
         self._newest: list[Message] = []  # the messages read so far, the newest first
         self._tokens_each = session.token_count // (session.message_count or 1)
-        last = store.tail(self._id, 1) if session.straight else []
+        last = store.tail(self._id, 1) if session.is_linear else []
         if last and last[0].seq + 1 == session.message_count:  # else someone has appended since
             self._count = session.message_count
         else:

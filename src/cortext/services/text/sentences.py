@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cortext.model.message import Message, said
+from cortext.model.message import Message, joined_text
 
 LONGEST = 400  # characters; a longer "sentence" is something pasted
 
@@ -77,7 +77,7 @@ def terms(text: str) -> frozenset[str]:
 
 def words_of(message: Message) -> str:
     """What was said in a message, without the parts that are not text."""
-    return message.content or said(message.parts or [])
+    return message.content or joined_text(message.parts or [])
 
 
 def _to_a_break(text: str) -> str:

@@ -74,7 +74,7 @@ def summarise(messages: Iterable[Message], *, budget: int = 165) -> str:
     )
 
 
-def where_it_stopped(messages: Sequence[Message]) -> str:
+def stopping_point(messages: Sequence[Message]) -> str:
     """One or two sentences on where things stopped: what the user last asked if nobody answered, else how the
     last answer ended, with the question that it left open."""
     talk = list(_talk(messages[-ENDING:]))

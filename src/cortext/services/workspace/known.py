@@ -23,12 +23,12 @@ def find_workspace(folder: str) -> str:
     if chosen:
         return os.path.abspath(chosen)
     found = _nearest_workspace(folder)
-    return "" if strangers_workspace(found) else found
+    return "" if untrusted_workspace(found) else found
 
 
 def no_workspace(folder: str) -> NotFound:
     """The error for a command that needs a workspace around this folder."""
-    refused = strangers_workspace(_nearest_workspace(folder))
+    refused = untrusted_workspace(_nearest_workspace(folder))
     return NotFound(
         f"no workspace here ({folder})" + (f": {refused}" if refused else ""),
         kept="nothing was changed",
@@ -36,7 +36,7 @@ def no_workspace(folder: str) -> NotFound:
     )
 
 
-def strangers_workspace(root: str) -> str:
+def untrusted_workspace(root: str) -> str:
     """Why a workspace is not used, and how to allow it; empty if it is the user's own, or allowed."""
     if not root:
         return ""
@@ -54,10 +54,10 @@ def strangers_workspace(root: str) -> str:
     )
 
 
-def strangers_workspace_here() -> str:
+def untrusted_workspace_here() -> str:
     """The same for the workspace around the current folder."""
     try:
-        return "" if os.environ.get("CORTEXT_WORKSPACE") else strangers_workspace(_nearest_workspace(os.getcwd()))
+        return "" if os.environ.get("CORTEXT_WORKSPACE") else untrusted_workspace(_nearest_workspace(os.getcwd()))
     except (OSError, CortextError):  # the folder is gone, or the settings are invalid: the command reports it
         return ""
 

@@ -20,7 +20,7 @@ from cortext.model.status import ACTIVE, COMPLETED, PAUSED
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.listing import Listing
 from cortext.services.library.stores import Found, NamedStore, create_with
-from cortext.services.text.summarise import ENDING, summarise, where_it_stopped
+from cortext.services.text.summarise import ENDING, stopping_point, summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
@@ -150,7 +150,7 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     masked = marks_in(place.store.read(session_id)) if commit else {}
     return Saved(
         session=session,
-        stopped_at=where_it_stopped(ending) or session.summary,
+        stopped_at=stopping_point(ending) or session.summary,
         commit=done,
         masked={kind: masked.get(kind, 0) + notes.get(kind, 0) for kind in (*masked, *notes)},
     )

@@ -146,7 +146,7 @@ class FileUpdates:
 
     def release(self) -> None:
         """Let another process serve the bot."""
-        self._file.let_go()
+        self._file.close()
         self._lock.release()
 
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:

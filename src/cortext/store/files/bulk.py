@@ -26,7 +26,7 @@ from cortext.model.status import STORED, check_transition
 from cortext.store.capabilities import Draft, Published
 from cortext.store.files.layout_paths import INCOMING, native_copy, workspace_files
 from cortext.store.files.lines import encode_message, encode_pretty
-from cortext.store.files.log import complete, same_again
+from cortext.store.files.log import complete, is_repeat
 from cortext.store.files.metadata import MetadataCodec
 from cortext.store.files.store import FileStore
 
@@ -46,7 +46,7 @@ class NewLog:
         """The lines of the next messages."""
         made: list[bytes] = []
         for message in messages:
-            if self._before is not None and same_again(message, self._before):
+            if self._before is not None and is_repeat(message, self._before):
                 continue
             stored = self._before = complete(message, self.count)
             made.append(encode_message(stored))
@@ -104,7 +104,7 @@ class FileBulk:
         self._lock = locks.Lock(f"{self._folder}.lock")
         self._begun = False
 
-    @fsio.told
+    @fsio.reports_os_errors
     def begin(self, session_id: str) -> FileDraft:
         check_id(session_id)
         if not self._begun:
@@ -126,7 +126,7 @@ class FileBulk:
         mine = self._drafts[draft.session_id]
         mine.flushed = self._flusher.submit(mine.later.flush)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
         published = Published([], [], {})
         ready = list(self._flushed(published))

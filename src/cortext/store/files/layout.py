@@ -51,7 +51,7 @@ class Survey(msgspec.Struct, frozen=True):
     tokens: int
     first: str
     last: str
-    straight: bool
+    is_linear: bool
     damage: list[Damage]
 
 
@@ -154,7 +154,7 @@ class FileLayout:
             session,
             message_count=survey.messages,
             token_count=survey.tokens,
-            straight=survey.straight,
+            is_linear=survey.is_linear,
             created_at=created,
             last_active=max(session.last_active, survey.last) or created,
             store=self.name,
@@ -173,7 +173,7 @@ class FileLayout:
     def survey(self, files: SessionFiles) -> Survey:
         """Count the log, and note what is wrong in it."""
         reading = self.reading(files, 0, outline=True)
-        count, tokens, first, last, straight = 0, 0, "", "", True
+        count, tokens, first, last, is_linear = 0, 0, "", "", True
         for message in reading:
             count += 1
             tokens += message.tokens or 0
@@ -181,11 +181,11 @@ class FileLayout:
                 last = message.timestamp
             first = first or message.timestamp
             if message.parent or message.partial or message.aside or message.seq != count - 1:
-                straight = False
+                is_linear = False
         if last and not clock.normalise(last):  # not a moment: it must not hide those that are
             moments = (clock.normalise(message.timestamp) for message in self.reading(files, 0, outline=True))
             last = max(moments, default="")
-        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), straight, reading.damage)
+        return Survey(count, tokens, clock.normalise(first), clock.normalise(last), is_linear, reading.damage)
 
     def is_held(self, files: SessionFiles) -> bool:
         """Whether a process holds the session's lock."""

@@ -89,7 +89,7 @@ class OpenLog:
         for message in messages:
             if message.id and message.id == last_id:
                 there = stored[-1] if stored else tail(self.path, 1, self._first_seq())[0]
-                if same_again(message, there) and not stored:
+                if is_repeat(message, there) and not stored:
                     stored.append(there)
                 continue
             whole = complete(message, seq)
@@ -155,7 +155,7 @@ class OpenLog:
         self._file.cut(start)
 
 
-def same_again(message: Message, last: Message) -> bool:
+def is_repeat(message: Message, last: Message) -> bool:
     """Whether this is the message that was stored last, tried once more; its id must not name another."""
     if not message.id or message.id != last.id:
         return False

@@ -48,14 +48,14 @@ class RecordFile:
 
     def hold(self) -> None:
         """Keep the file open: for the one process that writes it, which then needs one flush a record and no lock."""
-        self.let_go()
+        self.close()
         fsio.ensure_folder(os.path.dirname(self.path))
         file = fsio.AppendFile(self.path)
         if file.end and os.pread(file.descriptor, 1, file.end - 1) != b"\n":
             file.append(b"\n")  # what a crash left of the last record stands by itself
         self._held = file
 
-    def let_go(self) -> None:
+    def close(self) -> None:
         """No longer keep it open."""
         if self._held is not None:
             self._held.close()

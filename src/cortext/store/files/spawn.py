@@ -64,7 +64,7 @@ class SpawnStore(FileStore):
         fsio.ensure_folder(self.root)
         fsio.replace_file(files.log, [_metadata_line(session, {})], aside=self.control)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
         """See capabilities.CreatesWhole."""
         check_id(session.id)

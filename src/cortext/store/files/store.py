@@ -48,7 +48,7 @@ class FileStore(FileLayout):
         super().__init__(root, lock_timeout=lock_timeout)
         self._trash = Trash(self.folders, os.path.join(self.control, TRASH))
 
-    @fsio.told
+    @fsio.reports_os_errors
     def create(self, session: Session) -> Session:
         check_id(session.id)
         check_transition(session.status, session.status if session.status in STORED else "")
@@ -138,7 +138,7 @@ class FileStore(FileLayout):
         with self.open(session_id) as writer:
             return writer.update(change)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def delete(self, session_id: str) -> Trashed:
         with self.locked(session_id) as lock:
             files = self.files_of(session_id)
@@ -151,7 +151,7 @@ class FileStore(FileLayout):
     def trash(self) -> Iterator[Trashed]:
         return self._trash.items()
 
-    @fsio.told
+    @fsio.reports_os_errors
     def restore(self, key: str) -> Session:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
@@ -170,7 +170,7 @@ class FileStore(FileLayout):
         files = self.files_of(session_id)
         return [*self.load(files).damage, *self.settled_survey(files).damage]
 
-    @fsio.told
+    @fsio.reports_os_errors
     def compact(self, session_id: str, before: int) -> int:
         """See capabilities.Compacts. Only layouts with an archive can."""
         with self.locked(session_id):
@@ -194,7 +194,7 @@ class FileStore(FileLayout):
                 self.change_metadata(files, Change())
         return moved
 
-    @fsio.told
+    @fsio.reports_os_errors
     def settle(self, session_id: str) -> None:
         """See capabilities.Settles. A long log is read only from where the metadata ends."""
         if not self.counted:
@@ -221,7 +221,7 @@ class FileStore(FileLayout):
                 counts["current_count"] = count - number_field(fields, "archive_count")
             save_fields(files.metadata, {**fields, **counts}, aside=self.control)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def rewrite(self, session_id: str, transform: Transform) -> int:
         """See capabilities.Rewrites."""
         with self.locked(session_id):
@@ -232,7 +232,7 @@ class FileStore(FileLayout):
                 changed += rewrite_fields(files.metadata, transform)
         return changed
 
-    @fsio.told
+    @fsio.reports_os_errors
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
         with self.locked(session_id):
             files = self.files_of(session_id)

@@ -73,13 +73,13 @@ class FileWriter:
         self._files = files
         self._log: OpenLog | None = None
 
-    @fsio.told
+    @fsio.reports_os_errors
     def append(self, *messages: Message) -> list[Message]:
         if self._log is None:
             self._log = self._store.open_log(self._files)
         return self._log.append(messages)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def append_raw(self, lines: list[bytes]) -> None:
         """Append records that are no messages."""
         if self._log is None:
@@ -89,7 +89,7 @@ class FileWriter:
     def session(self) -> Session:
         return self._store.metadata(self._files)
 
-    @fsio.told
+    @fsio.reports_os_errors
     def update(self, change: Change) -> Session:
         self.close()  # some layouts put a new file in place of the log
         return self._store.change_metadata(self._files, change)

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from cortext.errors import ConfigError
 from cortext.safety.addresses import is_address, is_ambiguous, masked
 from cortext.store.postgres import schema as postgres_schema
-from cortext.store.postgres.driver import Connection, ConnectionPool, PoolTimeout, lost, psycopg, told, unwanted
+from cortext.store.postgres.driver import Connection, ConnectionPool, PoolTimeout, as_error, lost, psycopg, unwanted
 
 Result = TypeVar("Result")
 
@@ -74,7 +74,7 @@ class Connections:
                 deadline = deadline or time.monotonic() + patience
                 again = collided < _TRIES if error.sqlstate in _COLLIDED else lost(error)
                 if not again or time.monotonic() >= deadline or unwanted(error):
-                    raise told(error, self.name) from error
+                    raise as_error(error, self.name) from error
                 time.sleep(pause)
                 pause = min(pause * 2, 0.25)
             except BaseException:

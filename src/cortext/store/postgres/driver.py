@@ -22,7 +22,7 @@ logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "lost", "psycopg", "said", "told", "unwanted"]
+__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "as_error", "lost", "psycopg", "server_message", "unwanted"]
 
 # What a server says to somebody whom it does not want. While connecting, errors have no code.
 _UNWANTED = (
@@ -36,7 +36,7 @@ _UNWANTED = (
 _GONE = ("57P01", "57P02", "57P03", "57P05", "53300", "25P03", "08000", "08003", "08006", "08001", "08004")
 
 
-def said(error: BaseException) -> str:
+def server_message(error: BaseException) -> str:
     """The first line of what the driver or the server said."""
     lines = str(error).strip().splitlines()
     return (lines[0] if lines else type(error).__name__)[:300]
@@ -58,18 +58,18 @@ def lost(error: psycopg.Error) -> bool:
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
 
 
-def told(error: psycopg.Error, where: str) -> CortextError:
+def as_error(error: psycopg.Error, where: str) -> CortextError:
     """Our error for what the server refused."""
     state = error.sqlstate or ""
     if unwanted(error):
         return ConfigError(
-            f"{where} does not let us in: {said(error)}",
+            f"{where} does not let us in: {server_message(error)}",
             kept="nothing was changed",
             hint="check user, password and database in the setting `store` (or CORTEXT_STORE)",
         )
     if lost(error):
         return StoreUnreachable(
-            f"no answer from {where}: {said(error)}",
+            f"no answer from {where}: {server_message(error)}",
             kept="what was acknowledged before; nothing else was promised",
             hint="is the server up, and the address right? `cortext doctor` looks at it",
         )
@@ -80,7 +80,7 @@ def told(error: psycopg.Error, where: str) -> CortextError:
             hint="try again when it is done",
         )
     return WriteFailed(
-        f"{where} refused: {said(error)}",
+        f"{where} refused: {server_message(error)}",
         kept="everything as it was before",
         hint="the server's own log says more; `cortext doctor` looks at it",
     )

@@ -13,7 +13,7 @@ from cortext.model.message import Message
 from cortext.store.base import UNREADABLE, Damage
 from cortext.store.claims import Claim
 from cortext.store.files.lines import BadLine
-from cortext.store.files.log import complete, same_again
+from cortext.store.files.log import complete, is_repeat
 from cortext.store.postgres.claims import still_ours
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection, psycopg
@@ -133,7 +133,7 @@ class Appending:
         there = {message.id: message for message in found}
         for message in self._messages:
             if message.id in there:
-                same_again(message, there[message.id])  # or InvalidMessage: the id is another's
+                is_repeat(message, there[message.id])  # or InvalidMessage: the id is another's
         return there
 
 
@@ -144,7 +144,7 @@ def _distinct(messages: list[Message]) -> list[Message]:
     kept: dict[str, Message] = {}
     for message in messages:
         if message.id in kept:
-            same_again(message, kept[message.id])
+            is_repeat(message, kept[message.id])
         kept.setdefault(message.id, message)
     return list(kept.values())
 

@@ -181,7 +181,7 @@ def session_from(row: tuple[Any, ...], *, store: str, path: str, leased: bool) -
         last_active=last_active,
         message_count=count,
         token_count=tokens,
-        straight=straight,
+        is_linear=straight,
         store=store,
         path=path,
         damage=damage,

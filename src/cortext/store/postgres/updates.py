@@ -78,7 +78,7 @@ class ServerUpdates:
         claim = self._held.get(chat)
         return claim is not None and self._claims.renew(claim, self.seconds)
 
-    def let_go(self, chat: str) -> None:
+    def release_chat(self, chat: str) -> None:
         with self._one:
             claim = self._held.pop(chat, None)
             self._open = {number: taken for number, taken in self._open.items() if taken.chat != chat}

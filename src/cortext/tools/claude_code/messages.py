@@ -27,7 +27,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
-    said,
+    joined_text,
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.claude_code.records import SYNTHETIC, Attached, Block, Record, attached_decoder
@@ -211,7 +211,7 @@ class Maker:
         for place, message in enumerate(made):
             message.id = f"{identity}/{place}" if place else identity
             message.timestamp, message.aside = stamp, aside
-            message.content = said(message.parts or [])
+            message.content = joined_text(message.parts or [])
             if message.role == USER and is_resume_block(message.content):
                 message.aside, message.extra = True, {"resume_block": True}
         return made
@@ -320,7 +320,7 @@ class Maker:
         parts = self._parts(content, identity)
         if parts and all(part.type == TOOL_RESULT for part in parts):
             role = TOOL
-        message = Message(role=role, content=said(parts), timestamp=stamp, id=identity, parts=parts)
+        message = Message(role=role, content=joined_text(parts), timestamp=stamp, id=identity, parts=parts)
         if len(parts) == 1 and parts[0].type == TEXT:
             message.parts = None
         return message

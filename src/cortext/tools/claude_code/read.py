@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from cortext.io import files as fsio
-from cortext.model.message import BEGINNING, TOOL, Message, holds_nothing
+from cortext.model.message import BEGINNING, TOOL, Message, is_empty_message
 from cortext.tools.base import About, Counts, Transcript
 from cortext.tools.claude_code.messages import Maker, is_resume_block, text_of, timestamp
 from cortext.tools.claude_code.records import ATTACHED, BOOKKEEPING, SYSTEM_NOTES, TALK, TITLES, Record, decoder
@@ -150,7 +150,7 @@ class ClaudeReading:
             made = []
         else:
             made = self._other(record, maker, line)
-        if made and holds_nothing(made[-1]):  # an empty one is always alone, or the last
+        if made and is_empty_message(made[-1]):  # an empty one is always alone, or the last
             note(self.counts.skipped, WITHOUT_CONTENT)
             made = made[:-1]
         # A compaction begins a new root, and says what it went on from.

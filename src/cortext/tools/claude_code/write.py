@@ -26,7 +26,7 @@ from cortext.tools.claude_code.records import SYNTHETIC, Block, Record, decoder
 from cortext.tools.claude_code.render import Json, Rendered, Rendering
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.mark import Mark
-from cortext.tools.shared.verify import encode, removed_unless_right, same_message, unfaithful, verify
+from cortext.tools.shared.verify import encode, removed_unless_verified, same_message, unfaithful, verify
 
 _TITLE = "Claude Code"
 _NAMES = uuid.UUID("6f0d7c0e-52a4-5c35-9a61-0c4d0e1c7a11")
@@ -51,7 +51,7 @@ def write_session(
     common |= {"version": version, "gitBranch": ""}
     fsio.ensure_folder(os.path.dirname(path))
     fsio.replace_file(path, _lines(rendering, common, title, model))
-    with removed_unless_right(path):
+    with removed_unless_verified(path):
         _verify(path, key, rendering)
     return Written.of(rendering.normal, key, path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cortext.model.message import ASSISTANT, IMAGE, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Part, said
+from cortext.model.message import ASSISTANT, IMAGE, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Part, joined_text
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
 from cortext.tools.codex.records import Item, Piece
@@ -81,7 +81,7 @@ class Items:
             return _NOBODY
         if len(parts) == 1 and parts[0].type == TEXT:
             return role, parts[0].text, None
-        return role, said(parts), parts
+        return role, joined_text(parts), parts
 
     def call(self, item: Item) -> list[Part]:
         """A call of a tool, of whichever kind."""

@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.model import clock
 from cortext.model.message import ASSISTANT, USER, Message
-from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standing_alone
+from cortext.model.turns import Block, Call, Change, Result, Text, Turn, Turns, standalone
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.mark import Mark
 from cortext.tools.codex.talk import Talk
@@ -101,7 +101,7 @@ class Rendering:
     # ── one turn ─────────────────────────────────────────────────────────────────────────────────────
 
     def _group(self, number: int, turn: Turn) -> Group:
-        message = standing_alone(turn.message) if turn.message is not None else None
+        message = standalone(turn.message) if turn.message is not None else None
         self._time = (clock.normalise(message.timestamp) if message else "") or self._time or clock.now()
         rows: list[Row] = []
         for block in turn.blocks:

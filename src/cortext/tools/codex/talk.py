@@ -24,8 +24,8 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
-    holds_nothing,
-    said,
+    is_empty_message,
+    joined_text,
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.codex import records
@@ -239,7 +239,7 @@ class Talk:
         if moment[:17] != self._minute or len(moment) != 24:
             moment = self._moment(moment)
         message = Message(role=role, content=content, timestamp=moment, id=self.items.id_of(item), parts=parts)
-        if holds_nothing(message):
+        if is_empty_message(message):
             note(self.counts.skipped, WITHOUT_CONTENT)
             return _NONE
         if role == ASSISTANT:
@@ -315,7 +315,7 @@ class Talk:
         if not parts:
             return None
         role = TOOL if parts[0].type == TOOL_RESULT else rows[0].payload.role or ASSISTANT
-        message = Message(role=role, content=said(parts), timestamp=self._moment(rows[0].timestamp), id=mark.id)
+        message = Message(role=role, content=joined_text(parts), timestamp=self._moment(rows[0].timestamp), id=mark.id)
         message.model, message.tokens, message.usage = mark.model, mark.tokens, mark.usage
         if len(parts) > 1 or parts[0].type != TEXT:
             message.parts = parts

@@ -25,7 +25,7 @@ from cortext.tools.codex.pages import Page, folder_of, named
 from cortext.tools.codex.read import CodexReading
 from cortext.tools.codex.render import Rendering, Row
 from cortext.tools.codex.talk import Talk
-from cortext.tools.shared.verify import removed_unless_right, unfaithful, verify
+from cortext.tools.shared.verify import removed_unless_verified, unfaithful, verify
 
 _TITLE = "Codex"
 
@@ -79,7 +79,7 @@ def _write(
         "history_mode": "paginated",
     }
     fsio.replace_file(page.path, _lines(rendering, meta, title))
-    with removed_unless_right(page.path):
+    with removed_unless_verified(page.path):
         _check(rendering, page)
     return Written.of(rendering.normal, thread, page.path)
 

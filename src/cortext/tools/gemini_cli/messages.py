@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from cortext.model import clock
-from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, said
+from cortext.model.message import ASSISTANT, TEXT, TOOL, TOOL_CALL, TOOL_RESULT, USER, Message, Part, joined_text
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark
 from cortext.tools.gemini_cli.records import (
     EDITOR_CONTEXT,
@@ -116,7 +116,7 @@ def model_message(record: Record, words: str, parts: Sequence[ContentPart], key:
         kept += [*code, *media_of(parts, f"{key}#{record.id}")]
         if code:  # what the model ran on its side is said, too
             kept.insert(0, Part(type=TEXT, text=words))
-            words = said(kept)
+            words = joined_text(kept)
     if not words and not kept:
         return None
     return Message(

@@ -21,11 +21,11 @@ from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
     ODD,
     ForeignLines,
-    glued_values,
+    concatenated_values,
     is_whole,
     note,
     place,
-    without_halves,
+    without_lone_surrogates,
 )
 
 # The line after every message; it holds nothing but the time.
@@ -233,7 +233,7 @@ class GeminiLines(ForeignLines):
 
     def _damaged(self, line: bytes) -> list[Record]:
         """What can be had of a line that is not one good record: two on one line, or one behind half a record."""
-        values, whole = glued_values(line)
+        values, whole = concatenated_values(line)
         if not whole:
             self._damage("not JSON")
             values = values or _behind_damage(line)
@@ -242,7 +242,7 @@ class GeminiLines(ForeignLines):
     def _converted(self, value: Any) -> Record | None:
         """A value as a record; where its shape is strange, as much as can be had: who, and the plain words."""
         try:
-            return record_decoder.decode(msgspec.json.encode(without_halves(value)))
+            return record_decoder.decode(msgspec.json.encode(without_lone_surrogates(value)))
         except (msgspec.MsgspecError, ValueError, RecursionError):
             self._damage("unexpected shape")
         if not isinstance(value, dict) or not isinstance(value.get("id"), str):
@@ -269,7 +269,7 @@ def _behind_damage(line: bytes) -> list[Any]:
     for tried, found in enumerate(_RECORD_START.finditer(line, 1)):
         if tried >= _TRIES:
             break
-        values, whole = glued_values(line[found.start() :])
+        values, whole = concatenated_values(line[found.start() :])
         if values and whole:
             return values
     return []

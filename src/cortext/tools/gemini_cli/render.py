@@ -17,7 +17,7 @@ import msgspec
 
 from cortext.model import clock
 from cortext.model.message import USER, Message
-from cortext.model.turns import Change, Result, Turn, Turns, standing_alone, whole_characters
+from cortext.model.turns import Change, Result, Turn, Turns, standalone, whole_characters
 from cortext.tools.gemini_cli.mark import HOOK_CONTEXT, SESSION_CONTEXT, Mark, dump
 from cortext.tools.gemini_cli.messages import own_message
 from cortext.tools.gemini_cli.records import Record
@@ -152,7 +152,7 @@ def _response(result: Result, output: str) -> Json:
 
 def _storable(message: Message) -> Message:
     """The message as our mark may keep it: the program writes the mark again, with bare line separators."""
-    raw = msgspec.json.encode(standing_alone(message))
+    raw = msgspec.json.encode(standalone(message))
     return msgspec.json.decode(raw.replace(b"\xe2\x80\xa8", b"\\n").replace(b"\xe2\x80\xa9", b"\\n"), type=Message)
 
 

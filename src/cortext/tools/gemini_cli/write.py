@@ -19,7 +19,7 @@ from cortext.tools.base import Written
 from cortext.tools.gemini_cli.read import GeminiReading, is_document
 from cortext.tools.gemini_cli.render import Rendering
 from cortext.tools.gemini_cli.store import GeminiStore, has_messages, look_at, project_hash
-from cortext.tools.shared.verify import removed_unless_right, same_message, verify
+from cortext.tools.shared.verify import removed_unless_verified, same_message, verify
 
 # As the program's own ids; a number alone would be taken for a place in its list.
 _KEY = re.compile(r"(?![0-9]+$)[0-9A-Za-z]{8}[0-9A-Za-z-]{0,56}")
@@ -45,7 +45,7 @@ def write_session(
         now = clock.now()
         done.records.append({"id": str(uuid.uuid4()), "timestamp": now, "type": "user", "content": [{"text": word}]})
     fsio.replace_file(path, _lines(done, key, project, title))
-    with removed_unless_right(path):
+    with removed_unless_verified(path):
         _verify(store, path, done)
     return Written.of(done.normal, key, path)
 

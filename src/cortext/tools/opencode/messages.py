@@ -23,7 +23,7 @@ from cortext.model.message import (
     USER,
     Message,
     Part,
-    said,
+    joined_text,
 )
 from cortext.tools.base import About, Counts
 from cortext.tools.opencode.mark import Mark, notes_text
@@ -181,7 +181,7 @@ class Maker:
             else:
                 self._other(kind)
         if record.summary is True:
-            self.about.summary = said(parts) or self.about.summary
+            self.about.summary = joined_text(parts) or self.about.summary
             note(self.counts.skipped, "compaction summary")
             return []
         made = reply.finished()

@@ -81,14 +81,14 @@ class ForeignLines:
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         found: list[T] = []
-        values, whole = glued_values(line)
+        values, whole = concatenated_values(line)
         for value in values:
             try:
                 try:
                     found.append(msgspec.convert(value, fallback, strict=False))
                 except (msgspec.ValidationError, UnicodeEncodeError):
                     # A field that is kept undecoded can only be had from bytes, and those have no half surrogate pair.
-                    again = msgspec.json.encode(without_halves(value))
+                    again = msgspec.json.encode(without_lone_surrogates(value))
                     found.append(msgspec.json.decode(again, type=fallback, strict=False))
             except (msgspec.ValidationError, RecursionError):
                 note(self.counts.damaged, "unexpected shape")
@@ -112,11 +112,11 @@ def place(counts: Counts, path: str, offset: int) -> None:
 
 def is_whole(line: bytes) -> bool:
     """Whether a line without a newline is a whole record already."""
-    values, whole = glued_values(line)
+    values, whole = concatenated_values(line)
     return bool(values) and whole
 
 
-def glued_values(line: bytes) -> tuple[list[Any], bool]:
+def concatenated_values(line: bytes) -> tuple[list[Any], bool]:
     """The JSON values that stand one after another on a line, and whether nothing else was there."""
     try:
         return [_any.decode(line)], True
@@ -139,7 +139,7 @@ def glued_values(line: bytes) -> tuple[list[Any], bool]:
     return values, True
 
 
-def without_halves(value: Any) -> Any:
+def without_lone_surrogates(value: Any) -> Any:
     """The value with a replacement character for every half of a surrogate pair: a text cut inside an emoji.
 
     No UTF-8 can hold such a half; JavaScript writes it as an escape all the same.
@@ -147,17 +147,17 @@ def without_halves(value: Any) -> Any:
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     if isinstance(value, dict):
-        return {without_halves(name): without_halves(item) for name, item in value.items()}
+        return {without_lone_surrogates(name): without_lone_surrogates(item) for name, item in value.items()}
     if isinstance(value, list):
-        return [without_halves(item) for item in value]
+        return [without_lone_surrogates(item) for item in value]
     return value
 
 
 def value_of(raw: bytes | memoryview) -> Any:
     """The JSON value that stands here alone, as UTF-8 can hold it; None where there is none."""
-    values, whole = glued_values(bytes(raw))
+    values, whole = concatenated_values(bytes(raw))
     try:
-        return without_halves(values[0]) if whole and len(values) == 1 else None
+        return without_lone_surrogates(values[0]) if whole and len(values) == 1 else None
     except RecursionError:
         return None
 

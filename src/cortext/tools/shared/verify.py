@@ -35,7 +35,7 @@ def verify(title: str, expected: Sequence[T], found: Iterable[T], counts: Counts
 
 
 @contextmanager
-def removed_unless_right(path: str) -> Iterator[None]:
+def removed_unless_verified(path: str) -> Iterator[None]:
     """Remove a file that was just written where the check inside fails."""
     try:
         yield

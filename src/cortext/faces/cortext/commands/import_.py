@@ -63,7 +63,7 @@ def run(arguments: list[str]) -> int:
                     bar.step(max(1, done.size))
         except KeyboardInterrupt:
             stopped = True
-    uncaptured.forget_gone()
+    uncaptured.forget_missing()
     for line in [*([capture.trouble] if capture.trouble else []), *_save_grown(capture)]:
         print(terminal.line(f"cortext: {line}"), file=sys.stderr)
     if options.json:

@@ -11,7 +11,7 @@ from cortext.faces.cortext.commands._setup_report import print_report, report_js
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
 from cortext.services.workspace.installed_tools import detect_all, untested
-from cortext.services.workspace.known import PROGRAM, check_folder, remember_workspace, strangers_workspace
+from cortext.services.workspace.known import PROGRAM, check_folder, remember_workspace, untrusted_workspace
 from cortext.services.workspace.setup import Setup
 from cortext.services.workspace.timer import write_timer
 from cortext.wiring import tools as ai_tools
@@ -44,7 +44,7 @@ def run(arguments: list[str]) -> int:
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
     _check_home(folder, force=options.force)
-    if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := strangers_workspace(folder)):
+    if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := untrusted_workspace(folder)):
         raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
     # Settings that cannot be used are reported before anything is written.
     Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))

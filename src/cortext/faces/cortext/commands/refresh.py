@@ -11,7 +11,7 @@ from cortext.wiring.stores import Stores
 def run(arguments: list[str]) -> int:
     """Compare every session's files with the list; with --search, finish the search index too."""
     stores = Stores()
-    stores.listing().look_at_all()
+    stores.listing().refresh_all()
     if "--search" in arguments:
         stores.search().refresh(patient=True)  # where another process is at it already, there is nothing to do
     return 0

@@ -88,7 +88,7 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def whole_talk() -> Iterator[None]:
+def interruptible_talk() -> Iterator[None]:
     """Within the block a terminal echoes no key by itself: what is typed ahead is shown by the prompt, once.
 
     Where the answers go elsewhere there is no prompt that could show it.
