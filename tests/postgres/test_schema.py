@@ -47,7 +47,7 @@ def test_many_that_come_at_once_to_an_empty_database_make_the_tables_once() -> N
     assert failures == []
     store = PostgresStore(url)
     assert sorted(session.id for session in store.sessions()) == [f"talk-{number}" for number in range(8)]
-    assert store.server().schema == max(postgres_schema.known())
+    assert store.server().schema == max(postgres_schema.migrations())
     store.close()
 
 
@@ -70,9 +70,9 @@ def test_tables_of_an_older_cortext_are_brought_up_to_date_with_what_is_in_them(
 ) -> None:
     """From the tables whose marks and hours the server generated, to those that an append sets."""
     url = shared().database()
-    known = postgres_schema.known()
+    known = postgres_schema.migrations()
     with psycopg.connect(url, autocommit=True) as connection, monkeypatch.context() as before:
-        before.setattr(postgres_schema, "known", lambda: {number: known[number] for number in (1, 2, 3)})
+        before.setattr(postgres_schema, "migrations", lambda: {number: known[number] for number in (1, 2, 3)})
         postgres_schema.prepare(connection, "a server")
         for name, hour in (("early", "08"), ("late", "21")):
             connection.execute(
@@ -91,13 +91,13 @@ def test_tables_of_an_older_cortext_are_brought_up_to_date_with_what_is_in_them(
 
 
 def test_migrations_are_numbered_without_a_gap() -> None:
-    assert list(postgres_schema.known()) == list(range(1, len(postgres_schema.known()) + 1))
+    assert list(postgres_schema.migrations()) == list(range(1, len(postgres_schema.migrations()) + 1))
 
 
 def test_no_statement_of_ours_needs_what_distributed_engines_lack(store: PostgresStore) -> None:
     """No sequences, table locks, advisory locks, triggers or foreign keys; every key begins with an id."""
     assert list(store.sessions()) == []
-    sources = [Path(path) for path in postgres_schema.known().values()]
+    sources = [Path(path) for path in postgres_schema.migrations().values()]
     sources += sorted(Path(postgres_schema.__file__).parent.glob("*.py"))
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     statements = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith(("--", "#")))
