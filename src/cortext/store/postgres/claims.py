@@ -57,6 +57,6 @@ def lock_claim(connection: Connection, claim: Claim) -> None:
     if connection.execute(query, claim).fetchone() is None:
         raise TakenOver(
             f"{claim.key} was taken over by another process: this process did not renew its claim in time",
-            kept="everything that was acknowledged before",
+            kept="everything acknowledged before this write",
             hint="nothing to do: the other process continues with it",
         )

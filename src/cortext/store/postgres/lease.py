@@ -126,7 +126,7 @@ class Leases:
         return SessionBusy(
             f"session {lease.session_id} was taken over: this process did not renew its lease in time "
             f"({self.seconds:g} s)",
-            kept="everything that was acknowledged before",
+            kept="everything acknowledged before this write",
             hint="reopen the session, read the new messages, and try again",
         )
 

@@ -90,7 +90,7 @@ class ServerUpdates:
     def working(self, chat: str) -> AbstractContextManager[None]:
         claim = self._claimed.get(chat)
         if claim is None:
-            raise TakenOver(f"another process handles {chat} now", kept="everything that was acknowledged before")
+            raise TakenOver(f"another process handles {chat} now", kept="everything acknowledged before")
         return self._under_claim(claim)
 
     def left_alone(self) -> dict[str, int]:
