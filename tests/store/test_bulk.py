@@ -378,11 +378,11 @@ class _SlowDisk(Counting):
         super().__init__()
         self.asked, self.go = Event(), Event()
 
-    def _alone(self, name: str, *args: Any) -> Any:
+    def _locked_call(self, name: str, *args: Any) -> Any:
         if name == "fsync" and current_thread() is not main_thread():
             self.asked.set()
             assert self.go.wait(60)
-        return super()._alone(name, *args)
+        return super()._locked_call(name, *args)
 
 
 def test_who_drops_a_draft_waits_until_nobody_is_at_it(tmp_path: Path) -> None:
