@@ -41,7 +41,7 @@ class Folders:
                 raise UnsafePath(
                     f"{step} is a symbolic link",
                     kept="it was not followed",
-                    hint="replace the link by the folder that it points to",
+                    hint="replace the link with the folder that it points to",
                 )
         if now is not None:
             self._checked[path] = (now.st_dev, now.st_ino)

@@ -95,7 +95,7 @@ def _encode(value: object, indent: int) -> bytes:
     except RecursionError as error:
         raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
     except (TypeError, ValueError) as error:
-        raise InvalidMessage(f"cannot be encoded as JSON: {error}", kept="nothing was written") from error
+        raise InvalidMessage(f"the value cannot be encoded as JSON: {error}", kept="nothing was written") from error
 
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
