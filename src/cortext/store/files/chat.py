@@ -51,7 +51,7 @@ class ChatStore(FileStore):
     """The sessions of one assistant, one folder each."""
 
     name = "chat"
-    counted = True
+    has_counts = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)

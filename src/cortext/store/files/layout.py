@@ -60,9 +60,9 @@ class FileLayout:
 
     name = "files"
     # Whether a session is active only while a process holds its lock: one whose process died is interrupted.
-    leased = False
+    is_leased = False
     # Whether the metadata contains counts, which an append does not update (see `settle`).
-    counted = False
+    has_counts = False
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.root = os.path.abspath(root)
@@ -70,7 +70,7 @@ class FileLayout:
         self.lock_timeout = lock_timeout
         self.folders = Folders(self.root)
         self.positions: dict[str, Position] = {}
-        self.opened: dict[str, OpenedPaths] = {}
+        self.opened_paths: dict[str, OpenedPaths] = {}
         self.changes_path = os.path.join(self.control, CHANGES)
 
     # ── what a layout defines ────────────────────────────────────────────────────────────────────────
@@ -119,14 +119,14 @@ class FileLayout:
 
     def opened_files(self, session_id: str, lock: str) -> SessionFiles:
         """Return the same as `files_of`, cached: it costs two stats and builds no paths."""
-        paths = self.opened.get(session_id)
+        paths = self.opened_paths.get(session_id)
         if paths is not None:
             self.folders.check(paths.folder)
             if os.path.lexists(paths.files.log):
                 return paths.files
-            del self.opened[session_id]
+            del self.opened_paths[session_id]
         files = self.files_of(session_id)
-        self.opened[session_id] = OpenedPaths(files, os.path.dirname(files.log), lock, os.path.dirname(lock))
+        self.opened_paths[session_id] = OpenedPaths(files, os.path.dirname(files.log), lock, os.path.dirname(lock))
         return files
 
     def lock_path(self, session_id: str) -> str:
@@ -147,7 +147,7 @@ class FileLayout:
     def with_counts(self, files: SessionFiles) -> Session:
         """Return the session with everything that is derived from the log."""
         metadata = self.load(files)
-        survey = self.settled_survey(files)
+        survey = self.stable_survey(files)
         session = metadata.session
         created = session.created_at or survey.first or clock.from_epoch(os.stat(files.path).st_mtime)
         return msgspec.structs.replace(
@@ -160,7 +160,7 @@ class FileLayout:
             store=self.name,
             path=files.path,
             damage=len(metadata.damage) + len(survey.damage),
-            leased=self.is_held(files) if self.leased else None,
+            leased=self.is_held(files) if self.is_leased else None,
         )
 
     def reading(self, files: SessionFiles, start: int, *, outline: bool = False, brief: bool = False) -> Reading:
@@ -191,7 +191,7 @@ class FileLayout:
         """Whether a process holds the session's lock."""
         return locks.read_holder(self.lock_path(files.session_id)) is not None
 
-    def settled_survey(self, files: SessionFiles) -> Survey:
+    def stable_survey(self, files: SessionFiles) -> Survey:
         """Return the survey, without reporting a last line that is being written right now as damage."""
         survey = self.survey(files)
         while torn := [item for item in survey.damage if item.kind == TORN]:

@@ -74,7 +74,7 @@ def merge_lines(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Lin
     return Merged([line.raw for line in result], added, forked_from if ours_continued and new else "")
 
 
-def unite(path: str, written: bytes) -> None:
+def restore_log(path: str, written: bytes) -> None:
     """Restore a log to the contents `written`, followed by the messages that were appended since."""
     before = list(read_lines(written.splitlines(keepends=True)))
     known = {line.key for line in before}

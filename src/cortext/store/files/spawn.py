@@ -48,7 +48,7 @@ class SpawnStore(FileStore):
     """The sessions of named agents, one file each."""
 
     name = "spawn"
-    leased = True
+    is_leased = True
 
     def ids(self) -> Iterator[str]:
         return filter(is_id, session_ids(self.name, self.root))

@@ -36,7 +36,7 @@ from cortext.store.files.repair import repair_file, survey_file
 from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
 from cortext.store.files.seek import tail
 from cortext.store.files.trash import Trash
-from cortext.store.files.writer import Locked, Opened
+from cortext.store.files.writer import OpenSession, SessionLock
 
 SHORT_LOG = 1 << 20  # bytes; a shorter log is counted from the start
 
@@ -124,11 +124,11 @@ class FileStore(FileLayout):
         return list(deque(self.reading(files, 0), maxlen=count))
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
-        return Opened(self, session_id, timeout)
+        return OpenSession(self, session_id, timeout)
 
-    def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Locked:
+    def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> SessionLock:
         """Return the session's lock as a context manager; `new` if the session may not exist yet."""
-        return Locked(self, session_id, timeout, new)
+        return SessionLock(self, session_id, timeout, new)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         with self.open(session_id) as writer:
@@ -144,7 +144,7 @@ class FileStore(FileLayout):
             files = self.files_of(session_id)
             trashed = self._trash.put(session_id, self.to_trash(files))
             self.positions.pop(files.log, None)
-            self.opened.pop(session_id, None)
+            self.opened_paths.pop(session_id, None)
             lock.sweep()
         return trashed
 
@@ -168,7 +168,7 @@ class FileStore(FileLayout):
 
     def check(self, session_id: str) -> list[Damage]:
         files = self.files_of(session_id)
-        return [*self.load(files).damage, *self.settled_survey(files).damage]
+        return [*self.load(files).damage, *self.stable_survey(files).damage]
 
     @fsio.reports_os_errors
     def compact(self, session_id: str, before: int) -> int:
@@ -197,7 +197,7 @@ class FileStore(FileLayout):
     @fsio.reports_os_errors
     def settle(self, session_id: str) -> None:
         """See capabilities.Settles. A long log is read only after the messages that the metadata counts."""
-        if not self.counted:
+        if not self.has_counts:
             return
         with self.locked(session_id):
             files = self.files_of(session_id)

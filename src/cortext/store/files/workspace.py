@@ -50,7 +50,7 @@ class WorkspaceStore(FileStore):
     """The sessions in the conversation folders of a workspace."""
 
     name = "workspace"
-    counted = True
+    has_counts = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
@@ -101,14 +101,14 @@ class WorkspaceStore(FileStore):
         save_fields(files.metadata, CODEC.encode(session, fields), aside=self.control)
 
     def opened_files(self, session_id: str, lock: str) -> SessionFiles:
-        new = session_id not in self.opened
+        new = session_id not in self.opened_paths
         files = super().opened_files(session_id, lock)
         if new:  # a bulk import may have crashed between renaming the session and flushing the folder
             try:
                 fsio.sync_folder(os.path.dirname(files.path))
             except OSError as error:
                 if error.errno not in (errno.EACCES, errno.EPERM):  # another user's folder, which we cannot flush
-                    del self.opened[session_id]
+                    del self.opened_paths[session_id]
                     raise fsio.write_failed(error, files.path, "every acknowledged message") from error
         return files
 

@@ -13,7 +13,7 @@ from cortext.store.files.layout_paths import SessionFiles
 from cortext.store.files.log import OpenLog
 
 
-class Locked:
+class SessionLock:
     """The lock of a session as a context manager. It is a class, because a generator costs as much as the lock."""
 
     __slots__ = ("_lock", "_new", "_session_id", "_store", "_timeout")
@@ -23,7 +23,7 @@ class Locked:
 
     def __enter__(self) -> locks.Lock:
         store, session_id = self._store, self._session_id
-        paths = store.opened.get(session_id) if isinstance(session_id, str) else None
+        paths = store.opened_paths.get(session_id) if isinstance(session_id, str) else None
         lock = self._lock = locks.Lock(paths.lock if paths else store.lock_path(session_id))
         store.folders.check(paths.locks if paths else os.path.dirname(lock.path))
         timeout = store.lock_timeout if self._timeout is None else self._timeout
@@ -40,21 +40,21 @@ class Locked:
         fsio.note(self._store.changes_path, self._session_id)
 
 
-class Opened:
+class OpenSession:
     """The lock of a session and a writer to it, as a context manager."""
 
-    __slots__ = ("_locked", "_session_id", "_store", "_writer")
+    __slots__ = ("_session_id", "_session_lock", "_store", "_writer")
 
     def __init__(self, store: FileLayout, session_id: str, timeout: float | None) -> None:
         self._store, self._session_id = store, session_id
-        self._locked = Locked(store, session_id, timeout, False)
+        self._session_lock = SessionLock(store, session_id, timeout, False)
 
     def __enter__(self) -> FileWriter:
-        lock = self._locked.__enter__()
+        lock = self._session_lock.__enter__()
         try:
             self._writer = FileWriter(self._store, self._store.opened_files(self._session_id, lock.path))
         except BaseException:
-            self._locked.__exit__()
+            self._session_lock.__exit__()
             raise
         return self._writer
 
@@ -62,7 +62,7 @@ class Opened:
         try:
             self._writer.close()
         finally:
-            self._locked.__exit__()
+            self._session_lock.__exit__()
 
 
 class FileWriter:
