@@ -248,7 +248,7 @@ def test_a_session_behind_a_link_is_listed_as_damaged_among_the_others(layout: L
 @pytest.mark.req("STORE-06", "STORE-09")
 @every_layout
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_a_log_that_is_not_a_file_is_damage_and_is_not_opened(layout: Layout, kind: str, tmp_path: Path) -> None:
+def test_a_log_that_is_not_a_file_is_damage_and_never_blocks(layout: Layout, kind: str, tmp_path: Path) -> None:
     store = full_store(layout, tmp_path)
     log = layout.log_in(tmp_path)
     log.unlink()

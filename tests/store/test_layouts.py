@@ -361,10 +361,10 @@ def test_writing_to_an_unknown_session_creates_no_file(layout: Callable[[str], F
     root = tmp_path / "root"
     store = layout(str(root))
     calls: list[Callable[[], Any]] = [
-        lambda: store.append("nobody", FIRST),
-        lambda: store.delete("nobody"),
-        lambda: store.repair("nobody"),
-        lambda: store.update("nobody", Change(title="x")),
+        lambda: store.append("unknown", FIRST),
+        lambda: store.delete("unknown"),
+        lambda: store.repair("unknown"),
+        lambda: store.update("unknown", Change(title="x")),
     ]
     for call in calls:
         with pytest.raises(SessionNotFound):

@@ -56,18 +56,18 @@ class TestCreating:
 
     def test_every_method_raises_session_not_found_for_an_unknown_id(self, store: Store) -> None:
         def opened() -> None:
-            with store.open("nobody"):
+            with store.open("unknown"):
                 raise AssertionError
 
         calls: list[Callable[[], object]] = [
-            lambda: store.get("nobody"),
-            lambda: list(store.read("nobody")),
-            lambda: store.tail("nobody", 1),
-            lambda: store.append("nobody", *sample_messages(1)),
-            lambda: store.update("nobody", Change(title="x")),
-            lambda: store.delete("nobody"),
-            lambda: store.check("nobody"),
-            lambda: store.repair("nobody"),
+            lambda: store.get("unknown"),
+            lambda: list(store.read("unknown")),
+            lambda: store.tail("unknown", 1),
+            lambda: store.append("unknown", *sample_messages(1)),
+            lambda: store.update("unknown", Change(title="x")),
+            lambda: store.delete("unknown"),
+            lambda: store.check("unknown"),
+            lambda: store.repair("unknown"),
             opened,
         ]
         for call in calls:
@@ -169,7 +169,7 @@ class TestTrash:
         store.create(Session(id=ID))
         key = store.delete(ID).key
         store.restore(key)
-        for missing in (key, "nobody.1a2b"):
+        for missing in (key, "unknown.1a2b"):
             with pytest.raises(NotFound):
                 store.restore(missing)
         assert store.get(ID).id == ID
