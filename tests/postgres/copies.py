@@ -12,7 +12,7 @@ from cortext.model.session import Session
 from cortext.store.files.chat import ChatStore
 from cortext.store.postgres.store import PostgresStore
 from tests.postgres.messages import as_dicts
-from tests.store.crash.talk import message_of
+from tests.store.crash.actor import make_message
 from tests.support.postgres import Postgres, new_space
 
 
@@ -24,7 +24,7 @@ def fill(folder: Path, sessions: int, each: int) -> ChatStore:
         source.create(Session(id=name, title=f"title {number}", summary="short", summary_covers=2))
         for begin in range(0, each, 1000):
             batch = range(begin, min(each, begin + 1000))
-            source.append(name, *(message_of(f"{name}-{index}", 40 + index % 200) for index in batch))
+            source.append(name, *(make_message(f"{name}-{index}", 40 + index % 200) for index in batch))
     source.annotate("talk-0", {"type": "note", "message_id": "x", "n": 1})
     return source
 

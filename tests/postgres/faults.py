@@ -15,7 +15,7 @@ from cortext.errors import StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.postgres.store import PostgresStore
-from tests.store.crash.talk import message_of, name_of
+from tests.store.crash.actor import checked_name, make_message
 from tests.support.postgres import Postgres, new_space
 
 SESSIONS = ("talk-a", "talk-b")
@@ -45,7 +45,7 @@ class WriterThread(threading.Thread):
             self.failure = error
 
     def _write(self, names: Sequence[str]) -> None:
-        messages = [message_of(name, 80, id=f"id-{name}") for name in names]
+        messages = [make_message(name, 80, id=f"id-{name}") for name in names]
         while True:
             try:
                 stored = self._append(messages)
@@ -108,7 +108,7 @@ def _status(writers: Sequence[WriterThread]) -> str:
 def check(store: PostgresStore, session_id: str, writers: Sequence[WriterThread]) -> None:
     """Compare the log of a session with what its writers got acknowledged."""
     messages = list(store.read(session_id))
-    names = [name_of(message) for message in messages]
+    names = [checked_name(message) for message in messages]
     assert [message.seq for message in messages] == list(range(len(messages))), "numbers have gaps or duplicates"
     assert len(set(names)) == len(names), "a message is stored twice"
     stored_as = {name: (message.id, message.seq) for name, message in zip(names, messages, strict=True)}

@@ -111,10 +111,10 @@ def test_a_server_with_pgvector_finds_messages_by_meaning(store: PostgresStore) 
     store.annotate("talk", short, invalid, *records)
     assert store.server().vectors and store.has_vectors()
     east = [1.0, *[0.0] * 255]
-    found = store.find_alike(east, "test/3")
+    found = store.find_similar(east, "test/3")
     assert [hit.message.content for hit in found] == ["sea", "lake", "hill"]
     assert found[0].score == pytest.approx(1.0, abs=0.01) and found[2].score == pytest.approx(0.0, abs=0.01)
-    assert store.find_alike(east, "another model") == []
+    assert store.find_similar(east, "another model") == []
     assert list(store.annotations("talk"))[2:] == records
     store.delete("talk")
-    assert store.find_alike(east, "test/3") == []
+    assert store.find_similar(east, "test/3") == []

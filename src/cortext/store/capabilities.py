@@ -42,10 +42,10 @@ class Skims(Protocol):
 
 
 @runtime_checkable
-class CreatesWhole(Protocol):
+class CreatesAtomically(Protocol):
     """A store that can create a session with its first messages atomically."""
 
-    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+    def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
         """`create`, `append` and `update` in one step; a kill in between leaves nothing behind."""
 
 

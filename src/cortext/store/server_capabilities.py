@@ -35,7 +35,7 @@ class Hit(NamedTuple):
     score: float
 
 
-class Served(Protocol):
+class ServerQueries(Protocol):
     """A store on a server."""
 
     def server(self) -> ServerState:
@@ -52,7 +52,7 @@ class Served(Protocol):
     def has_vectors(self) -> bool:
         """Whether the server itself can search by meaning."""
 
-    def find_alike(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
         """Return the messages with the nearest vectors of this model, nearest first; empty without vectors."""
 
     def miscounted(self) -> Iterator[str]:

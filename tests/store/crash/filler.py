@@ -13,7 +13,7 @@ import signal
 import sys
 
 from cortext.errors import WriteFailed
-from tests.store.crash.talk import Actor, Event, event_line
+from tests.store.crash.actor import Actor, Event, event_line
 
 REFUSALS = 3
 

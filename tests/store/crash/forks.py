@@ -18,8 +18,8 @@ import traceback
 from collections import Counter
 
 from tests.store.crash import invariants
+from tests.store.crash.actor import LAYOUTS, SCENARIOS, Actor, Ledger, event_line, read_events
 from tests.store.crash.faults import WRITES, Counting, KillAt, installed
-from tests.store.crash.talk import LAYOUTS, SCENARIOS, Actor, Ledger, event_line, read_events
 
 SURVIVED = 0
 SHOWN = 3

@@ -20,7 +20,7 @@ from cortext.model.session import Change
 from cortext.store.base import DISORDER, DOUBLED, METADATA, UNREADABLE, Damage
 from cortext.store.files.layout_paths import CHANGES
 from cortext.store.files.store import FileStore
-from tests.store.crash.talk import LAYOUTS, SESSION, Ledger, message_of, name_of, new_session, place_of
+from tests.store.crash.actor import LAYOUTS, SESSION, Ledger, checked_name, files_of, make_message, new_session
 
 AFTER = "after-0"
 FIRST = ("append", "update", "compact", "repair", "delete")
@@ -40,7 +40,7 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
 
     assert [session.message_count for session in seen["sessions"]] == [len(seen[s.id][0]) for s in seen["sessions"]]
     ensure_live(store, ledger)
-    messages = whole_reading(store)
+    messages = read_all(store)
     check_messages(messages, ledger)
     damage = store.check(SESSION)
     for item in damage:
@@ -54,12 +54,12 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
         assert plain(store.read(SESSION)) == messages, f"{first} changed the messages"
         check_kept(store, unreadable_lines)
 
-    [added] = store.append(SESSION, message_of(added_name))
+    [added] = store.append(SESSION, make_message(added_name))
     messages.append(added)
     ledger.tried.append(added_name)
     ledger.acked[added_name] = (added.id, added.seq)
-    assert whole_reading(LAYOUTS[layout](root)) == messages, "an append changed what was there"
-    assert contents(place_of(store).log).endswith(b"\n"), "no newline at the end after an append"
+    assert read_all(LAYOUTS[layout](root)) == messages, "an append changed what was there"
+    assert contents(files_of(store).log).endswith(b"\n"), "no newline at the end after an append"
     check_kept(store, unreadable_lines)
 
     has_unreadable = any(item.kind == UNREADABLE for item in damage)
@@ -79,16 +79,16 @@ def check(layout: str, root: str, ledger: Ledger, first: str = "append", added_n
 
 def ensure_live(store: FileStore, ledger: Ledger) -> None:
     """Check where the session is, and its metadata; create or restore it if it is not live."""
-    where = place(store)
-    assert where in ledger.places, f"the session is {where}, not one of {ledger.places}"
+    where = location(store)
+    assert where in ledger.locations, f"the session is {where}, not one of {ledger.locations}"
     if where == "absent":
         assert not ledger.acked
         store.create(new_session())
     elif where == "trash":
         [trashed] = list(store.trash())
         assert store.restore(trashed.key).id == SESSION
-        assert place(store) == "here" and not list(store.trash()), "restored, but still in the trash"
-    ledger.places = {"here"}
+        assert location(store) == "here" and not list(store.trash()), "restored, but still in the trash"
+    ledger.locations = {"here"}
     if where != "absent":
         session = store.get(SESSION)
         assert session.status in ledger.statuses, f"status {session.status}, not {ledger.statuses}"
@@ -103,7 +103,7 @@ def check_lightly(layout: str, root: str, ledger: Ledger) -> None:
     check_messages(messages, ledger)
     unreadable_lines = unreadable(store)
     check_reported(unreadable_lines, store.check(SESSION))
-    added = store.append(SESSION, message_of(AFTER))
+    added = store.append(SESSION, make_message(AFTER))
     assert plain(LAYOUTS[layout](root).read(SESSION)) == [*messages, *added], "an append changed what was there"
     check_kept(store, unreadable_lines + [("", 0, line) for line in ledger.junk])
 
@@ -116,7 +116,7 @@ def touch(store: FileStore, first: str, damage: list[Damage]) -> bool:
         assert store.restore(store.delete(SESSION).key).id == SESSION
     elif first == "repair":
         assert store.repair(SESSION).changed == bool(damage)
-    elif first == "compact" and place_of(store).archive and not any(item.kind == UNREADABLE for item in damage):
+    elif first == "compact" and files_of(store).archive and not any(item.kind == UNREADABLE for item in damage):
         messages = plain(store.read(SESSION))
         assert store.compact(SESSION, messages[len(messages) // 2].seq if messages else 0) <= len(messages) // 2
     else:
@@ -126,9 +126,9 @@ def touch(store: FileStore, first: str, damage: list[Damage]) -> bool:
 
 def compact(store: FileStore, messages: list[Message]) -> None:
     """Archive all but the last message, if the layout has an archive; the messages must not change."""
-    if place_of(store).archive:
+    if files_of(store).archive:
         store.compact(SESSION, messages[-1].seq)
-        assert whole_reading(store) == messages, "a compaction changed the messages"
+        assert read_all(store) == messages, "a compaction changed the messages"
         assert store.check(SESSION) == [], "a compaction left damage"
         check_indexes(store)
 
@@ -141,7 +141,7 @@ def check_indexes(store: FileStore) -> None:
         assert indexes == list(range(len(indexes))), f"{log} counts {indexes}"
 
 
-def place(store: FileStore) -> str:
+def location(store: FileStore) -> str:
     """Return where the session is: here, trash or absent; AssertionError if it is in two places."""
     here = [session.id for session in store.sessions()].count(SESSION)
     trashed = sum(item.session_id == SESSION for item in store.trash())
@@ -158,7 +158,7 @@ def observed(store: FileStore) -> dict[str, Any]:
     return seen
 
 
-def whole_reading(store: FileStore) -> list[Message]:
+def read_all(store: FileStore) -> list[Message]:
     """Return all messages; AssertionError if reading the tail or from a number disagrees with it."""
     messages = plain(store.read(SESSION))
     assert plain(store.tail(SESSION, 2)) == messages[-2:], "the tail differs from a full read"
@@ -174,7 +174,7 @@ def plain(messages: Iterable[Message]) -> list[Message]:
 
 def check_messages(messages: list[Message], ledger: Ledger) -> None:
     """Compare the messages with what was attempted and what was acknowledged."""
-    names = [name_of(message) for message in messages]
+    names = [checked_name(message) for message in messages]
     assert len(set(names)) == len(names), f"duplicated: {sorted(n for n in set(names) if names.count(n) > 1)}"
     invented = set(names) - set(ledger.tried)
     assert not invented, f"never written: {invented}"
@@ -238,7 +238,7 @@ def quarantined(log: str) -> bytes:
 
 def logs(store: FileStore) -> list[str]:
     """Return the paths of the session's logs, oldest messages first."""
-    files = place_of(store)
+    files = files_of(store)
     return [path for path in (files.archive, files.log) if path]
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from tests.store.crash import invariants
-from tests.store.crash.talk import Ledger, read_events
+from tests.store.crash.actor import Ledger, read_events
 
 ROOT = Path(__file__).parents[3]
 # By characters per message: the longest life of a writer in seconds after its first acknowledgement, and how many

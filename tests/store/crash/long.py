@@ -21,10 +21,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.store.crash import replay
+from tests.store.crash.actor import LAYOUTS, SCENARIOS
 from tests.store.crash.faults import FailAt
 from tests.store.crash.kills import SIZES, kill_repeatedly
 from tests.store.crash.steps import STEPS, Prepared, fail
-from tests.store.crash.talk import LAYOUTS, SCENARIOS
 from tests.store.crash.test_failing_calls import CODES
 
 ROOT = Path(__file__).parents[3]

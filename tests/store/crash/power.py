@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from tests.store.crash import trees
+from tests.store.crash.actor import Event
 from tests.store.crash.faults import Counting, Dead, disown, release_locks_of_dead
-from tests.store.crash.talk import Event
 
 BLOCK = 4096
 NAMES = ("file", "folder", "remove", "rename")

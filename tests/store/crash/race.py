@@ -18,8 +18,8 @@ import sys
 import msgspec
 
 from cortext.model import clock
+from tests.store.crash.actor import LAYOUTS, SESSION, checked_name, files_of, make_message
 from tests.store.crash.invariants import plain
-from tests.store.crash.talk import LAYOUTS, SESSION, message_of, name_of, place_of
 
 WAIT = 120.0
 
@@ -37,17 +37,17 @@ def append(layout: str, root: str, name: str, count: int) -> None:
     """Append through the store, taking and releasing the lock each time."""
     store = LAYOUTS[layout](root, lock_timeout=WAIT)
     for number, size in enumerate(sizes(name, count)):
-        store.append(SESSION, message_of(f"{name}-{number}", size))
+        store.append(SESSION, make_message(f"{name}-{number}", size))
 
 
 def naive(layout: str, root: str, name: str, count: int) -> None:
     """Append the same lines without a lock, in many small writes: the control that must fail."""
-    log = place_of(LAYOUTS[layout](root)).log
+    log = files_of(LAYOUTS[layout](root)).log
     with open(log, "rb") as file:
         seq = sum(1 for _ in file)
     with open(log, "ab", buffering=0) as file:
         for number, size in enumerate(sizes(name, count)):
-            message = message_of(f"{name}-{number}", size, id=f"{name}-{number}")
+            message = make_message(f"{name}-{number}", size, id=f"{name}-{number}")
             message.seq, message.tokens, message.timestamp = seq + number, size, clock.now()
             chunks = json.JSONEncoder().iterencode(msgspec.to_builtins(message))
             file.writelines(chunk.encode() for chunk in (*chunks, "\n"))  # unbuffered: one write per chunk
@@ -62,10 +62,10 @@ def read(layout: str, root: str) -> None:
         messages = plain(store.read(SESSION))
         for number, message in enumerate(messages):
             assert message.seq == number, f"message {number} has number {message.seq}"
-            name_of(message)
+            checked_name(message)
         last = plain(store.tail(SESSION, 3))
         for message in last:
-            name_of(message)
+            checked_name(message)
         assert not last or last[-1].seq >= len(messages) - 1, "the tail is behind"
         damage += [f"{item}" for item in store.check(SESSION)]
         seen.append(len(messages))
@@ -75,7 +75,7 @@ def read(layout: str, root: str) -> None:
 def hold(layout: str, root: str) -> None:
     """Append a message and keep the lock until killed or a line arrives."""
     with LAYOUTS[layout](root).open(SESSION) as writer:
-        writer.append(message_of("held-0"))
+        writer.append(make_message("held-0"))
         print("held", flush=True)
         sys.stdin.readline()
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 
 from cortext.errors import CortextError
 from tests.store.crash import invariants
+from tests.store.crash.actor import SCENARIOS, Actor, Ledger
 from tests.store.crash.faults import Counting, Dead, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
-from tests.store.crash.talk import SCENARIOS, Actor, Ledger
 
 
 def record(
@@ -34,7 +34,7 @@ def record(
 def _continue_session(actor: Actor) -> None:
     """Act as the next process: create or restore the session if needed, and append three messages."""
     actor.reopen()
-    where = invariants.place(actor.store)
+    where = invariants.location(actor.store)
     if where == "absent":
         actor.create()
     elif where == "trash":

@@ -9,8 +9,8 @@ import msgspec
 
 from cortext.errors import CortextError, NotFound, SessionExists
 from tests.store.crash import invariants, trees
+from tests.store.crash.actor import COMPACTING, LAYOUTS, Actor, Event, Ledger, files_of
 from tests.store.crash.faults import Counting, FailAt, installed
-from tests.store.crash.talk import COMPACTING, LAYOUTS, Actor, Event, Ledger, place_of
 
 TORN = b'{"role": "user", "content": "torn \xc3'
 
@@ -143,7 +143,7 @@ def retry(actor: Actor, step: Step) -> None:
     try:
         step.act(actor)
     except SessionExists:
-        assert step.name in ("create", "restore") and invariants.place(actor.store) == "here"
+        assert step.name in ("create", "restore") and invariants.location(actor.store) == "here"
     except NotFound:
         assert step.name in ("delete", "restore")
 
@@ -152,7 +152,7 @@ def messages_of(actor: Actor) -> list[str]:
     """Return the ids of the messages as a new process sees them; empty if the session does not exist."""
     store = LAYOUTS[actor.layout](actor.root)
     try:
-        place_of(store)
+        files_of(store)
     except AssertionError:
         return []
     return [message.id for message in store.read("talk")]

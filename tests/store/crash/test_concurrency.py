@@ -14,8 +14,8 @@ import pytest
 
 from cortext.errors import SessionBusy
 from tests.store.crash import invariants
+from tests.store.crash.actor import LAYOUTS, SESSION, checked_name, files_of, make_message, new_session
 from tests.store.crash.faults import Counting, half_of, installed
-from tests.store.crash.talk import LAYOUTS, SESSION, message_of, name_of, new_session, place_of
 
 ROOT = Path(__file__).parents[3]
 WRITERS = 8
@@ -64,7 +64,7 @@ def check_race(layout: str, root: str, count: int) -> None:
     messages = invariants.plain(store.read(SESSION))
     by_writer: dict[str, list[int]] = defaultdict(list)
     for message in messages:
-        writer, _, number = name_of(message).rpartition("-")
+        writer, _, number = checked_name(message).rpartition("-")
         by_writer[writer].append(int(number))
     assert dict(by_writer) == {f"w{n}": list(range(count)) for n in range(WRITERS)}
     assert [message.seq for message in messages] == list(range(WRITERS * count))
@@ -103,7 +103,7 @@ def test_the_same_race_without_a_lock_fails_the_same_check(tmp_path: Path) -> No
 def test_a_reader_during_a_write_sees_what_was_acknowledged_and_no_damage(layout: str, tmp_path: Path) -> None:
     store = LAYOUTS[layout](str(tmp_path))
     store.create(new_session())
-    before = invariants.plain(store.append(SESSION, message_of("a-0"), message_of("a-1")))
+    before = invariants.plain(store.append(SESSION, make_message("a-0"), make_message("a-1")))
     observations: list[tuple[object, ...]] = []
 
     class Interrupted(Counting):
@@ -124,7 +124,7 @@ def test_a_reader_during_a_write_sees_what_was_acknowledged_and_no_damage(layout
             return len(data) // 2 + self.real(name, args[0], data[len(data) // 2 :])
 
     with installed(Interrupted()):
-        [added] = store.append(SESSION, message_of("a-2", 5000))
+        [added] = store.append(SESSION, make_message("a-2", 5000))
     assert observations == [(before, before, []), (0, [0])]
     assert invariants.plain(store.read(SESSION)) == [*before, added]
 
@@ -140,12 +140,12 @@ def test_waiting_for_a_held_session_times_out_and_names_its_holder(layout: str, 
         message = f"{busy.value} {busy.value.hint}"
         assert f"process {holder.pid} on " in message and " since 20" in message and "0.05 s" in message
         # Readers do not wait for the lock.
-        assert [name_of(message) for message in store.read(SESSION)] == ["held-0"]
+        assert [checked_name(message) for message in store.read(SESSION)] == ["held-0"]
         assert store.get(SESSION).message_count == 1
         send_line(holder)
         assert holder.wait() == 0
     with store.open(SESSION, timeout=0.5) as writer:
-        assert writer.append(message_of("next-0"))[0].seq == 1
+        assert writer.append(make_message("next-0"))[0].seq == 1
 
 
 @pytest.mark.req("STORE-05")
@@ -159,6 +159,6 @@ def test_the_lock_of_a_killed_holder_is_released_at_once(layout: str, tmp_path: 
         holder.kill()
         holder.wait()
         with store.open(SESSION, timeout=0) as writer:
-            assert writer.append(message_of("next-0"))[0].seq == 1
+            assert writer.append(make_message("next-0"))[0].seq == 1
     assert invariants.unreadable(store) == []
-    assert place_of(store).session_id == SESSION
+    assert files_of(store).session_id == SESSION

@@ -9,9 +9,9 @@ import pytest
 
 from cortext.errors import WriteFailed
 from tests.store.crash import invariants
+from tests.store.crash.actor import LAYOUTS, SCENARIOS, SESSION, Actor, Event, Ledger, files_of, make_message
 from tests.store.crash.faults import Counting, FailAt, ShortWrites, installed
 from tests.store.crash.steps import STEPS, TORN, Prepared, Step, fail
-from tests.store.crash.talk import LAYOUTS, SCENARIOS, SESSION, Actor, Event, Ledger, message_of, place_of
 
 CODES = (errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EINTR)
 EVERY = [(step, layout) for step in STEPS for layout in step.layouts]
@@ -63,19 +63,19 @@ def test_a_failed_append_is_rolled_back_and_the_writer_can_continue(
 ) -> None:
     with installed(Counting()):
         store = _with_two_messages(layout, tmp_path, []).store
-        log = place_of(store).log
+        log = files_of(store).log
         with store.open(SESSION) as writer:
-            writer.append(message_of("b-0"))
+            writer.append(make_message("b-0"))
             good = invariants.contents(log)
             faults = FailAt(1 if call == "write" else 2, code, partly=True)
             with installed(faults), pytest.raises(WriteFailed) as refused:
-                writer.append(message_of("b-1", 9000))
+                writer.append(make_message("b-1", 9000))
             assert faults.failed == [call]
             assert refused.value.kept and refused.value.hint
             assert invariants.contents(log) == good
             # After a failed flush the log is truncated to its old end, and only then flushed again.
             assert [name for name, _ in faults.order][-2:] == ["ftruncate", "fsync"]
-            [retried] = writer.append(message_of("b-1", 9000))
+            [retried] = writer.append(make_message("b-1", 9000))
             assert invariants.contents(log).startswith(good)
         assert invariants.plain(store.read(SESSION))[-1] == retried
         assert [message.seq for message in store.read(SESSION)] == [0, 1, 2, 3]
@@ -90,15 +90,15 @@ def test_a_writer_recovers_from_a_failed_rollback_when_the_disk_works_again(
     with installed(Counting()):
         store = _with_two_messages(layout, tmp_path, []).store
         with store.open(SESSION) as writer:
-            writer.append(message_of("b-0"))
+            writer.append(make_message("b-0"))
             faults = FailAt(1 if call == "write" else 2, errno.EIO, partly=True, then=frozenset({"ftruncate", "fsync"}))
             with installed(faults):
                 for _ in range(3):  # the error must persist as long as the disk does not work
                     with pytest.raises(WriteFailed):
-                        writer.append(message_of("b-1"))
-            [retried] = writer.append(message_of("b-1"))
+                        writer.append(make_message("b-1"))
+            [retried] = writer.append(make_message("b-1"))
         names = [message.content for message in store.read(SESSION)]
-        assert names.count(message_of("b-1").content) == 1, "refused three times, but not stored once"
+        assert names.count(make_message("b-1").content) == 1, "refused three times, but not stored once"
         assert invariants.plain(store.read(SESSION))[-1] == retried
         assert store.check(SESSION) == []
 
@@ -116,9 +116,9 @@ def test_a_writer_that_failed_to_find_the_end_of_the_log_finds_it_later(layout: 
                 faults = FailAt(number, errno.EIO)
                 try:
                     with installed(faults):
-                        [added] = writer.append(message_of(f"b-{number}"))
+                        [added] = writer.append(make_message(f"b-{number}"))
                 except WriteFailed:
-                    [added] = writer.append(message_of(f"b-{number}"))
+                    [added] = writer.append(make_message(f"b-{number}"))
                 assert added.seq == before, f"after call {number} failed"
                 if not faults.failed:
                     break
@@ -144,10 +144,10 @@ def test_a_disk_that_fills_up_during_a_write_is_reported(layout: str, tmp_path: 
     events: list[Event] = []
     with installed(Counting()):
         actor = _with_two_messages(layout, tmp_path, events)
-        good = invariants.contents(place_of(actor.store).log)
+        good = invariants.contents(files_of(actor.store).log)
         for writes in range(1, 8):
             with installed(ShortWrites(1, end=writes)), pytest.raises(WriteFailed, match="No space left"):
                 actor.append("b-0", size=9000)
-            assert invariants.contents(place_of(actor.store).log) == good
+            assert invariants.contents(files_of(actor.store).log) == good
         actor.append("b-0", size=9000)
         invariants.check(layout, str(tmp_path), Ledger(events[:3] + events[-2:]))

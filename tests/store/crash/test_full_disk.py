@@ -12,8 +12,8 @@ import pytest
 
 from cortext.errors import WriteFailed
 from tests.store.crash import invariants
+from tests.store.crash.actor import LAYOUTS, SESSION, Actor, Event, Ledger, files_of, make_message, read_events
 from tests.store.crash.filler import fill
-from tests.store.crash.talk import LAYOUTS, SESSION, Actor, Event, Ledger, message_of, place_of, read_events
 
 ROOT = Path(__file__).parents[3]
 SIZE_LIMIT = 200_001
@@ -31,7 +31,7 @@ def test_a_file_at_its_size_limit_refuses_messages_and_keeps_the_others(layout: 
     ledger = Ledger(events)
     assert len(refused) == 3 and len(ledger.acked) > 10
     store = LAYOUTS[layout](root)
-    log = invariants.contents(place_of(store).log)
+    log = invariants.contents(files_of(store).log)
     assert len(log) <= SIZE_LIMIT and log.endswith(b"\n"), "the log was not truncated to its last good end"
     names = {message.content.partition("|")[0] for message in store.read(SESSION)}
     assert names == set(ledger.acked), "the log must hold what was acknowledged and nothing else"
@@ -80,5 +80,5 @@ def test_a_full_disk_refuses_every_change_and_loses_nothing(layout: str, tiny_di
     ballast.unlink()
     (tiny_disk / "rest").unlink()
     actor.append("h-1", size=9000)
-    assert message_of("h-1", 9000).content == actor.store.tail(SESSION, 1)[0].content
+    assert make_message("h-1", 9000).content == actor.store.tail(SESSION, 1)[0].content
     invariants.check(layout, actor.root, Ledger(events))

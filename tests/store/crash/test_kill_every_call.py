@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.store.crash.talk import LAYOUTS, SCENARIOS
+from tests.store.crash.actor import LAYOUTS, SCENARIOS
 
 ROOT = Path(__file__).parents[3]
 # The calls at which a scenario must have been killed for the test to mean anything.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.store.crash.actor import LAYOUTS
 from tests.store.crash.kills import kill_repeatedly
-from tests.store.crash.talk import LAYOUTS
 
 # Message size to number of kills; times 3 layouts: 51 kills.
 KILLS = {2_000: 8, 64_000: 7, 1_000_000: 2}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.store.crash import replay
+from tests.store.crash.actor import LAYOUTS, SCENARIOS, Actor
 from tests.store.crash.power import Op, after_power_cut
-from tests.store.crash.talk import LAYOUTS, SCENARIOS, Actor
 
 SEED = 20261115
 SHOWN = 3

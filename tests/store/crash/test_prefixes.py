@@ -11,9 +11,9 @@ from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.session import Session
 from cortext.store.base import TORN, UNREADABLE
 from cortext.store.files.store import FileStore
+from tests.store.crash.actor import COMPACTING, LAYOUTS, SESSION, files_of
 from tests.store.crash.faults import Counting, installed
 from tests.store.crash.invariants import check_kept, contents, plain, unreadable
-from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, place_of
 
 # Characters of two, three and four bytes, escapes, and text that looks like a message.
 TEXTS = ("né", "漢字", "🙂", 'a\n"b\\', '{"role": "user"}')
@@ -49,7 +49,7 @@ def complete_lines(data: bytes, end: int) -> int:
 def test_a_log_cut_after_any_byte_keeps_complete_lines_and_accepts_more(layout: str, tmp_path: Path) -> None:
     with installed(Counting()):
         store, messages = filled_store(layout, tmp_path, 20)
-        log = place_of(store).log
+        log = files_of(store).log
         data = contents(log)
         assert len(data) > 2000
         first = len(data.split(b"\n")) - 1 - len(messages)  # the metadata line, in the layout that has one
@@ -79,7 +79,7 @@ def test_an_archive_cut_after_any_byte_loses_and_duplicates_nothing(layout: str,
     """A compaction was killed while it wrote the archive: the log still holds everything."""
     with installed(Counting()):
         store, messages = filled_store(layout, tmp_path, 10)
-        files = place_of(store)
+        files = files_of(store)
         log = contents(files.log)
         assert store.compact(SESSION, 7) == 7
         archive = contents(files.archive)

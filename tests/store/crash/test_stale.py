@@ -11,9 +11,19 @@ import pytest
 from cortext.errors import SessionExists
 from cortext.model.session import Change
 from tests.store.crash import invariants
+from tests.store.crash.actor import (
+    COMPACTING,
+    LAYOUTS,
+    SESSION,
+    Actor,
+    Event,
+    Ledger,
+    checked_name,
+    files_of,
+    make_message,
+)
 from tests.store.crash.faults import Counting, installed
 from tests.store.crash.invariants import contents, plain
-from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Event, Ledger, message_of, name_of, place_of
 
 
 def two_actors(layout: str, root: Path, count: int, size: int = 60) -> tuple[Actor, Actor, list[Event]]:
@@ -31,7 +41,7 @@ def two_actors(layout: str, root: Path, count: int, size: int = 60) -> tuple[Act
 def test_numbering_continues_after_another_process_archived_everything(layout: str, tmp_path: Path) -> None:
     first, second, events = two_actors(layout, tmp_path, 5)
     second.compact(5)
-    assert contents(place_of(first.store).log) == b""
+    assert contents(files_of(first.store).log) == b""
     first.append("b-0")
     assert [message.seq for message in first.store.read(SESSION)] == [0, 1, 2, 3, 4, 5]
     invariants.check(layout, str(tmp_path), Ledger(events))
@@ -56,20 +66,20 @@ def test_a_new_file_with_a_reused_inode_is_recognised_as_new(layout: str, tmp_pa
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_an_append_goes_to_the_file_that_replaced_one_of_the_same_size(layout: str, tmp_path: Path) -> None:
     first, second, _ = two_actors(layout, tmp_path, 3)
-    log = place_of(first.store).log
+    log = files_of(first.store).log
     before = os.stat(log).st_size
     with first.store.open(SESSION) as writer:
-        writer.append(message_of("held-0"))
+        writer.append(make_message("held-0"))
         unchanged = contents(log)
         os.rename(log, f"{log}.old")
         Path(log).write_bytes(unchanged)  # as git does on checkout
-        [added] = writer.append(message_of("held-1"))
+        [added] = writer.append(make_message("held-1"))
     assert os.stat(log).st_size > before
     assert contents(log).startswith(unchanged) and contents(log).count(b"\n") == unchanged.count(b"\n") + 1
     assert plain(second.store.read(SESSION))[-1] == added
     second.title("third")
     first.append("b-0")
-    names = [name_of(message) for message in second.store.read(SESSION)]
+    names = [checked_name(message) for message in second.store.read(SESSION)]
     assert names == ["a-0", "a-1", "a-2", "held-0", "held-1", "b-0"]
 
 
@@ -80,7 +90,7 @@ def test_a_line_completed_during_a_check_is_not_damage(
 ) -> None:
     """Half of the line was written when the log was read; when the lock is checked, the writer has finished."""
     first, second, _ = two_actors(layout, tmp_path, 2)
-    log = place_of(first.store).log
+    log = files_of(first.store).log
     complete = contents(log)
     first.append("b-0", size=500)
     line = contents(log)[len(complete) :]
@@ -106,14 +116,14 @@ def test_reading_during_a_compaction_yields_every_message_once(layout: str, tmp_
     first, second, _ = two_actors(layout, tmp_path, 6)
     names = [f"a-{number}" for number in range(6)]
     not_started, started = first.store.read(SESSION), iter(first.store.read(SESSION))
-    seen = [name_of(next(started))]
+    seen = [checked_name(next(started))]
     second.compact(4)
-    assert [name_of(message) for message in not_started] == names
-    assert seen + [name_of(message) for message in started] == names
+    assert [checked_name(message) for message in not_started] == names
+    assert seen + [checked_name(message) for message in started] == names
     started = iter(first.store.read(SESSION))
-    seen = [name_of(next(started)) for _ in range(2)]
+    seen = [checked_name(next(started)) for _ in range(2)]
     second.compact(6)
-    assert seen + [name_of(message) for message in started] == names
+    assert seen + [checked_name(message) for message in started] == names
 
 
 @pytest.mark.req("STORE-05")
@@ -124,7 +134,7 @@ def test_reading_from_a_number_works_after_the_file_was_replaced(layout: str, tm
         first, second, _ = two_actors(layout, tmp_path, 30, size=60_000)
         reading = first.store.read(SESSION, 25)
         second.title("a much longer title than the one that was there before " * 20)
-        assert [name_of(message) for message in reading] == [f"a-{number}" for number in range(25, 30)]
+        assert [checked_name(message) for message in reading] == [f"a-{number}" for number in range(25, 30)]
         assert reading.damage == []
 
 
@@ -134,7 +144,7 @@ def test_reading_from_a_number_works_after_the_file_was_replaced(layout: str, tm
 def test_an_archive_with_a_hole_does_not_hide_messages_in_the_log(layout: str, first: str, tmp_path: Path) -> None:
     """The power was cut while a compaction wrote the archive: a block in its middle was lost."""
     actor, _, events = two_actors(layout, tmp_path, 6, size=300)
-    files = place_of(actor.store)
+    files = files_of(actor.store)
     log = contents(files.log)
     actor.compact(4)
     lines = contents(files.archive).split(b"\n")
@@ -150,7 +160,7 @@ def test_an_archive_with_a_hole_does_not_hide_messages_in_the_log(layout: str, f
 @pytest.mark.parametrize("layout", COMPACTING)
 def test_the_tail_keeps_its_numbers_after_an_interrupted_compaction(layout: str, tmp_path: Path) -> None:
     actor, _, events = two_actors(layout, tmp_path, 6)
-    files = place_of(actor.store)
+    files = files_of(actor.store)
     log = contents(files.log)
     actor.compact(4)
     Path(files.log).write_bytes(log + b"\0" * 300)
@@ -164,7 +174,7 @@ def test_messages_renumbered_by_another_program_do_not_hide_the_archive(layout: 
     first, _, _ = two_actors(layout, tmp_path, 4)
     first.compact(4)
     record = {"role": "user", "content": "from another program", "id": "foreign", "seq": 0}
-    Path(place_of(first.store).log).write_text(json.dumps(record) + "\n", encoding="utf-8")
+    Path(files_of(first.store).log).write_text(json.dumps(record) + "\n", encoding="utf-8")
     first.reopen()
     contents_now = [message.content.partition("|")[0] for message in first.store.read(SESSION)]
     assert contents_now == ["a-0", "a-1", "a-2", "a-3", "from another program"]
@@ -177,15 +187,15 @@ def test_messages_renumbered_by_another_program_do_not_hide_the_archive(layout: 
 def test_a_restore_keeps_both_the_trashed_and_the_existing_quarantine(tmp_path: Path) -> None:
     """An interrupted deletion left a quarantine beside the session; the older one is restored from the trash."""
     first, _, events = two_actors("spawn", tmp_path, 2)
-    quarantine = Path(f"{place_of(first.store).log}.quarantine")
+    quarantine = Path(f"{files_of(first.store).log}.quarantine")
     first.tear(b"torn-one")
     first.append("b-0")
-    assert b"torn-one" in invariants.quarantined(place_of(first.store).log)
+    assert b"torn-one" in invariants.quarantined(files_of(first.store).log)
     first.delete()
     assert not quarantine.exists()
     quarantine.write_bytes(b'{"offset": 7, "sha256": "x", "base64": "dG9ybi10d28="}\n')
     first.restore()
-    assert invariants.quarantined(place_of(first.store).log) == b"torn-twotorn-one"
+    assert invariants.quarantined(files_of(first.store).log) == b"torn-twotorn-one"
     invariants.check("spawn", str(tmp_path), Ledger(events))
 
 
@@ -202,7 +212,7 @@ def test_a_restore_onto_an_existing_session_moves_nothing(layout: str, tmp_path:
     with pytest.raises(SessionExists):
         first.restore()
     assert invariants.snapshot(str(tmp_path)) == before
-    assert [name_of(message) for message in first.store.read(SESSION)] == ["c-0"]
+    assert [checked_name(message) for message in first.store.read(SESSION)] == ["c-0"]
 
 
 @pytest.mark.req("STORE-10")

@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 import sys
 
-from tests.store.crash.invariants import place
-from tests.store.crash.talk import COMPACTING, Actor, Event, event_line
+from tests.store.crash.actor import COMPACTING, Actor, Event, event_line
+from tests.store.crash.invariants import location
 
 
 def print_event(event: Event) -> None:
@@ -19,10 +19,10 @@ def print_event(event: Event) -> None:
 
 def main(layout: str, root: str, size: int, prefix: str) -> None:
     actor = Actor(layout, root, print_event)
-    location = place(actor.store)
-    if location == "absent":
+    where = location(actor.store)
+    if where == "absent":
         actor.create()
-    elif location == "trash":
+    elif where == "trash":
         actor.restore()
     number = 0
     while True:

@@ -206,7 +206,7 @@ class PostgresStore:
     def has_vectors(self) -> bool:
         return self.connections.run(self.changes.has_vectors)
 
-    def find_alike(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
         if not self.has_vectors():
             return []
         rows = postgres_vectors.find(self.connections, self.space, vector, model, limit)

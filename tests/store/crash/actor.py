@@ -34,26 +34,26 @@ _FILLER = ' ünï 漢字 🙂 \\ \\n "quoted" {"role": "user", "content": "not a
 Event = tuple[str, str, list[Any]]
 
 
-def text_of(name: str, size: int) -> str:
+def make_text(name: str, size: int) -> str:
     """Return the content for a name and a size in characters."""
     header = f"{name}|{size}|"
     unit = name + _FILLER
     return (header + unit * (1 + size // len(unit)))[: max(size, len(header))]
 
 
-def message_of(name: str, size: int = 60, *, id: str = "") -> Message:
+def make_message(name: str, size: int = 60, *, id: str = "") -> Message:
     """Return the message for a name and a size. Every third one has a tool call and its result too."""
     number = int(name.rpartition("-")[2] or "0") if name.rpartition("-")[2].isdigit() else 0
     parts = None
     if number % 3 == 2:
         parts = [
-            Part(type="text", text=text_of(name, size)),
+            Part(type="text", text=make_text(name, size)),
             Part(type="tool_call", id=name, name="read_file", input={"path": f"{name}.md", "deep": [1, {"x": None}]}),
             Part(type="tool_result", call_id=name, output=f"result of {name}\n"),
         ]
     return Message(
         role=ASSISTANT if number % 2 else USER,
-        content=text_of(name, size),
+        content=make_text(name, size),
         id=id,
         model="m" if number % 2 else "",
         parts=parts,
@@ -61,12 +61,12 @@ def message_of(name: str, size: int = 60, *, id: str = "") -> Message:
     )
 
 
-def name_of(message: Message) -> str:
+def checked_name(message: Message) -> str:
     """Return the name of a message; AssertionError if the message differs from what was written under that name."""
     name, _, rest = message.content.partition("|")
     size = rest.partition("|")[0]
     assert size.isdigit(), f"not a message of these tests: {message.content[:80]!r}"
-    expected = message_of(name, int(size))
+    expected = make_message(name, int(size))
     assert message.extra in (None, {"rewritten": True}), f"{name}: unexpected extra {message.extra}"
     for field in ("role", "content", "model", "parts", "usage", "partial"):
         assert getattr(message, field) == getattr(expected, field), f"{name}: {field} differs from what was written"
@@ -96,7 +96,7 @@ class Actor:
         self._do("create", [], lambda: self.store.create(new_session()) and [])
 
     def append(self, *names: str, size: int = 60) -> None:
-        messages = [message_of(name, size) for name in names]
+        messages = [make_message(name, size) for name in names]
         self._do("append", list(names), lambda: [[m.id, m.seq] for m in self.store.append(SESSION, *messages)])
 
     def status(self, status: str) -> None:
@@ -133,7 +133,7 @@ class Actor:
         """Act as another program that writes these bytes, flushes them, and ends."""
 
         def write() -> list[Any]:
-            descriptor = fsio.calls.open(place_of(self.store).log, os.O_WRONLY | os.O_APPEND)
+            descriptor = fsio.calls.open(files_of(self.store).log, os.O_WRONLY | os.O_APPEND)
             try:
                 fsio.write_all(descriptor, junk)
                 fsio.calls.fsync(descriptor)
@@ -153,7 +153,7 @@ class Actor:
         self._note(("ack", verb, [arguments, answer]))
 
 
-def place_of(store: FileStore) -> SessionFiles:
+def files_of(store: FileStore) -> SessionFiles:
     """Return the paths of the session's files."""
     files = store.locate(SESSION)
     assert files is not None, "there is no session"
@@ -166,7 +166,7 @@ class Ledger:
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.tried: list[str] = []
         self.acked: dict[str, tuple[str, int]] = {}
-        self.places = {"absent"}
+        self.locations = {"absent"}
         self.statuses = {"active"}
         self.titles = {"first"}
         self.junk: list[bytes] = []  # flushed bytes that are not messages: they must be kept
@@ -189,7 +189,7 @@ class Ledger:
             self.titles.add(arguments[0])
         else:
             locations = {"create": "here", "restore": "here", "delete": "trash"}
-            self.places |= {locations[verb]} if verb in locations else set()
+            self.locations |= {locations[verb]} if verb in locations else set()
 
     def _acked(self, verb: str, arguments: list[Any], answer: list[Any]) -> None:
         if verb == "append":
@@ -199,9 +199,9 @@ class Ledger:
         elif verb == "title":
             self.titles = {arguments[0]}
         elif verb in ("create", "restore"):
-            self.places = {"here"}
+            self.locations = {"here"}
         elif verb == "delete":
-            self.places = {"trash"}
+            self.locations = {"trash"}
         elif verb == "tear":
             self.junk += [line for line in arguments[0].encode("latin-1").split(b"\n") if line.strip()]
 
