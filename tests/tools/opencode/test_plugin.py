@@ -37,7 +37,7 @@ def place(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def plugin(place: Path, script: str, patience: int = 5000) -> Path:
+def plugin(place: Path, script: str, timeout: int = 5000) -> Path:
     """The plugin, for a program that is this shell script (none: no such program)."""
     program = place / "our program"
     if script:
@@ -45,7 +45,7 @@ def plugin(place: Path, script: str, patience: int = 5000) -> Path:
         program.chmod(0o755)
     text = OpenCode(str(place), {}).files([], [str(program)])[PLUGIN].decode("utf-8")
     path = place / "cortext.mjs"
-    path.write_text(text.replace("patience = 5000", f"patience = {patience}"), encoding="utf-8")
+    path.write_text(text.replace("timeout = 5000", f"timeout = {timeout}"), encoding="utf-8")
     return path
 
 
@@ -93,7 +93,7 @@ def test_a_command_is_marked_with_what_was_typed(place: Path) -> None:
     "script", ["", "exit 3", "echo not json", "echo '[]'", "echo null", "kill -9 $$", "exec sleep 600"]
 )
 def test_a_fault_of_ours_costs_nothing_but_a_moment(place: Path, script: str) -> None:
-    path = plugin(place, script, patience=300)
+    path = plugin(place, script, timeout=300)
 
     found = call(place, path, "chat.message", {"sessionID": SESSION})
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 
 from cortext.io import files as fsio
 
-# Gemini CLI passes variables with this prefix to its hooks, even where it filters the rest of the environment.
+# Gemini CLI passes these variables to its hooks, even where it filters the rest of the environment.
 FILE, SIZE = "GEMINI_CLI_CORTEXT_FILE", "GEMINI_CLI_CORTEXT_SIZE"
 # `wait` as a shell command, for projects without our hook: polls ten times a second, for at most eight seconds.
 COMMAND = (
@@ -29,9 +29,8 @@ _READ_LIMIT = 4 << 20
 
 def environment(path: str) -> dict[str, str]:
     """Return the variables that tell the gate which session is resumed: its file, and the file's current size."""
-    lines = (
-        path if path.endswith(".jsonl") else f"{path}l"
-    )  # an older document continues as a JSON Lines file beside it
+    # Gemini CLI continues an older document in a JSON Lines file beside it.
+    lines = path if path.endswith(".jsonl") else f"{path}l"
     size = os.stat(lines).st_size if os.path.exists(lines) else 0
     return {FILE: lines, SIZE: str(size)}
 

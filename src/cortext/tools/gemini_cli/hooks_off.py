@@ -11,13 +11,13 @@ from cortext.tools.shared.jsonc import read_object
 
 
 def hooks_off(folder: str, project: str, environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield each reason with its remedy; `folder` is the user_settings's `.gemini`."""
+    """Yield each reason with its remedy; `folder` is the user's `.gemini`."""
     user_settings = os.path.join(folder, "settings.json")
     files = [(path, read_object(path)) for path in (user_settings, os.path.join(project, ".gemini", "settings.json"))]
     switches = [
         (path, value) for path, settings in files if (value := _at(settings, "hooksConfig", "enabled")) is not None
     ]
-    if switches and switches[-1][1] is False:  # the project's setting overrides the user_settings's
+    if switches and switches[-1][1] is False:  # the project's setting overrides the user's
         yield f"`hooksConfig.enabled` is false in {switches[-1][0]}", "set it to true, or remove it"
     for path, settings in files:
         names = _at(settings, "hooksConfig", "disabled")
@@ -31,7 +31,7 @@ def hooks_off(folder: str, project: str, environ: Mapping[str, str]) -> Iterator
     if level == "DO_NOT_TRUST":
         yield "it is set not to trust this folder, and ignores its settings", "run /permissions trust in gemini"
     elif not level:
-        yield "this folder is not trusted yet", "start gemini there once, and trust the folder when it asks"
+        yield "this folder is not trusted yet", "start gemini in this folder once, and trust it when asked"
 
 
 def _level(rules: Any, project: str) -> str:
