@@ -268,7 +268,7 @@ def result_part(answer: FunctionResponse, more: Sequence[ContentPart] = ()) -> P
 
 
 def restored_message(record: Record, mark: Mark) -> Message | None:
-    """Return our message from a record that we wrote; None if the record stands for no message."""
+    """Return our message from a record that we wrote; None if we added the record."""
     if mark.added:
         return None
     try:

@@ -234,8 +234,8 @@ class GeminiLines(ForeignLines):
 
     def _damaged(self, line: bytes) -> list[Record]:
         """Return what can be salvaged from a damaged line: several records, or whole records after a partial one."""
-        values, whole = concatenated_values(line)
-        if not whole:
+        values, is_valid = concatenated_values(line)
+        if not is_valid:
             self._damage("not JSON")
             values = values or _records_after_damage(line)
         return [record for value in values if (record := self._converted(value)) is not None]
@@ -270,8 +270,8 @@ def _records_after_damage(line: bytes) -> list[Any]:
     for tried, found in enumerate(_RECORD_START.finditer(line, 1)):
         if tried >= _MAX_ATTEMPTS:
             break
-        values, whole = concatenated_values(line[found.start() :])
-        if values and whole:
+        values, is_valid = concatenated_values(line[found.start() :])
+        if values and is_valid:
             return values
     return []
 

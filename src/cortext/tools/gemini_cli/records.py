@@ -97,7 +97,7 @@ class Head(msgspec.Struct, gc=False):
 
 
 class Record(msgspec.Struct, gc=False):
-    """Any line of a transcript: a message, the session's own data, or a change to what came before."""
+    """Any line of a transcript: a message, the session's metadata, or a change to what came before."""
 
     id: str = ""
     type: str = ""

@@ -256,7 +256,7 @@ class OpenCode:
         waits = payload.get("hook_event_name") in ("chat.message", "command.execute.before")
         return json.dumps({"context": context}) if waits and context else ""
 
-    # ── headless ───────────────────────────────────────────────────────────────────────────
+    # ── headless ─────────────────────────────────────────────────────────────────────────────────────
 
     def program_path(self) -> str:
         """Return the path of the program; empty if it is not installed."""

@@ -53,7 +53,7 @@ _message_decoder = msgspec.json.Decoder(DocumentMessage)
 _head_decoder = msgspec.json.Decoder(_Head)
 
 
-# ── writing ───────────────────────────────────────────────────────────────────────────────────────
+# ── writing ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def keep(path: str, key: str, target: str, later: newfiles.Later | None = None) -> None:
@@ -116,7 +116,7 @@ def _with_ids(data: bytes, ids: dict[str, str], damaged: list[dict[str, str]]) -
     return msgspec.json.encode(ids)[:-1] + (b"" if rest.startswith(b"}") else b",") + rest
 
 
-# ── reading ──────────────────────────────────────────────────────────────────────────────────────
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────
 
 
 def head_of(path: str) -> _Head:

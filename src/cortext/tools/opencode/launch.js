@@ -13,17 +13,17 @@ function takePrompt(pieces) {
   return JSON.parse(text)
 }
 
-// The wanted model if it is available; undefined if the session's own is; otherwise the one that OpenCode would choose.
+// The wanted model if it is usable; undefined if the session's own is; otherwise the one that OpenCode would choose.
 async function chooseModel(client, session, wanted) {
   const known = (await client.config.providers()).data ?? { providers: [], default: {} }
-  const available = (model) => known.providers.some((item) => item.id === model?.providerID && item.models[model.modelID])
-  if (available(wanted)) return wanted
+  const usable = (model) => known.providers.some((item) => item.id === model?.providerID && item.models[model.modelID])
+  if (usable(wanted)) return wanted
   const messages = (await client.session.messages({ path: { id: session } })).data ?? []
   const last = messages.findLast((item) => item.info.role === "user")?.info.model
-  if (available(last)) return undefined
+  if (usable(last)) return undefined
   const [providerID, ...name] = ((await client.config.get()).data?.model ?? "").split("/")
   const chosen = { providerID, modelID: name.join("/") }
-  if (available(chosen)) return chosen
+  if (usable(chosen)) return chosen
   const first = known.providers.find((item) => known.default[item.id])
   return first && { providerID: first.id, modelID: known.default[first.id] }
 }

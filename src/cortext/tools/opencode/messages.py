@@ -89,7 +89,7 @@ class MessageBuilder:
         note(self.counts.unknown, f"message of role {record.role or 'none'}")
         return []
 
-    # ── the user ───────────────────────────────────────────────────────────────────────────────────
+    # ── the user ─────────────────────────────────────────────────────────────────────────────────────
 
     def _user(self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool) -> list[Message]:
         parts: list[Part] = []
@@ -150,7 +150,7 @@ class MessageBuilder:
         note(self.counts.skipped, "command expansion")
         return found
 
-    # ── the assistant ──────────────────────────────────────────────────────────────────────────────
+    # ── the assistant ────────────────────────────────────────────────────────────────────────────────
 
     def _assistant(
         self, session: str, identity: str, record: MessageRecord, rows: PartRows, aside: bool, partial: bool

@@ -200,7 +200,7 @@ def _title_from(messages: Sequence[Message]) -> str:
     return whole_characters(" ".join(text.split())[:60]) or "A continued conversation"
 
 
-# ── verification ────────────────────────────────────────────────────────────────────────────────────────────
+# ── verification ─────────────────────────────────────────────────────────────────────────────────────
 
 
 def _verify(database: str, key: str, rendering: Rendering) -> None:
