@@ -153,12 +153,14 @@ class GeminiCli:
 
         return command_files(commands)
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
-        """Add hooks and the MCP entry to the project's settings, and turn off the deletion of sessions."""
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add hooks and (if `server`) the MCP entry to the project's settings; turn off the deletion of sessions."""
         from cortext.tools.gemini_cli.install import configs
         from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), dry_run=dry_run)
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Remove exactly what `install_settings` added."""

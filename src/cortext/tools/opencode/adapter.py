@@ -209,12 +209,14 @@ class OpenCode:
 
         return project_files(commands, program)
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
-        """Add the MCP entry to the project's config."""
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
+        """Add the MCP entry to the project's config; nothing without `server`."""
         from cortext.tools.opencode.install import configs
         from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), dry_run=dry_run)
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Remove exactly what `install_settings` added."""
