@@ -60,7 +60,7 @@ def command_files(commands: Sequence[CommandFile]) -> dict[str, bytes]:
         if not _COMMAND_NAME.fullmatch(command.name):
             raise UsageError(
                 f"invalid command name {ascii(command.name)[:60]}",
-                hint="use letters, digits, dots, hyphens and underscores",
+                hint="begin with a letter or digit; use letters, digits, dots, hyphens and underscores",
             )
     return {f".gemini/commands/{command.name}.toml": command_text(command).encode("utf-8") for command in commands}
 
