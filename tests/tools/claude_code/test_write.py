@@ -176,8 +176,8 @@ def test_texts_that_would_vanish_are_quoted(tool: ClaudeCode, tmp_path: Path) ->
         '[text: " \u2003 "]',
     ]
     assert written.changed == {
-        "blank text quoted": 2,
-        "text that the program drops quoted": 1,
+        "whitespace-only text quoted": 2,
+        "text that the tool would drop quoted": 1,
         "empty message left out": 1,
     }
     assert [message.content for message in back] == [message.content for message in talk[:4]]

@@ -74,7 +74,7 @@ def test_messages_come_back_as_they_were(tmp_path: Path) -> None:
 
     assert messages == CONVERSATION
     assert (written.messages, written.tool_calls) == (5, 2)
-    assert written.changed == {"thinking left out": 1, "failure flag left out": 1}
+    assert written.changed == {"thinking left out": 1, "error flag left out": 1}
     assert (reading.about.title, reading.about.project) == ("Boats", "/work/boats")
     assert (reading.counts.unknown, reading.counts.damaged) == ({}, {})
     assert stat.S_IMODE(Path(written.path).stat().st_mode) == 0o600
@@ -139,16 +139,16 @@ def test_what_codex_would_refuse_or_drop_gets_another_form(tmp_path: Path) -> No
     written = write(tmp_path, odd)
 
     assert written.changed == {
-        "side agent's message left out": 1,
-        "cut reply left out": 1,
-        "broken character replaced": 1,
-        "call id changed": 2,
-        "system message as the user's": 1,
-        "result without a call as text": 1,
+        "subagent message left out": 1,
+        "interrupted reply left out": 1,
+        "invalid Unicode character replaced": 1,
+        "tool call id changed": 2,
+        "system message sent as a user message": 1,
+        "tool result without a call turned into text": 1,
         "tool name changed": 2,
-        "tool input wrapped": 1,
-        "missing result added": 1,
-        "image as a note": 2,
+        "tool input wrapped in an object": 1,
+        "placeholder added for a missing tool result": 1,
+        "image replaced by a text note": 2,
         "thinking left out": 1,
         "empty message left out": 1,
     }

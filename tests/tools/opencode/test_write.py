@@ -111,7 +111,7 @@ def test_halves_of_characters_are_replaced(tool: OpenCode, project: str) -> None
     written = tool.write([user("a\ud83d"), broken], project=project, title="t\udc00")
 
     assert [one.content for one in back(tool, written.key)] == ["a\ufffd", "b\ufffdc"]
-    assert written.changed["broken character replaced"] == 3
+    assert written.changed["invalid Unicode character replaced"] == 3
 
 
 def test_times_go_forward_and_stay_what_they_were(tool: OpenCode, project: str) -> None:

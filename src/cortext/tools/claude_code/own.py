@@ -14,7 +14,7 @@ from cortext.tools.base import Counts, Withheld
 from cortext.tools.shared.lines import ForeignLines
 from cortext.tools.shared.mark import Mark
 
-BEFORE = "messages from before its own compaction (the model gets the tool's summary of them)"
+BEFORE = "message before the tool's own compaction (the model gets the tool's summary instead)"
 
 
 class _Link(msgspec.Struct):
