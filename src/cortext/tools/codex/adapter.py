@@ -75,7 +75,11 @@ class Codex:
         """Return how to start Codex interactively with that thread open; it sends the prompt at once."""
         program = self._program.path()
         if not program:
-            raise NotFound("Codex is not installed here", hint=f"install it: {self.install_command}")
+            raise NotFound(
+                "Codex is not installed here",
+                kept="nothing was changed",
+                hint=f"install it with `{self.install_command}`, or choose another tool with --ai",
+            )
         check_argument(prompt)
         options = ["-m", model] if model else []
         arguments = ["resume", *options, written_or_key, *(["--", prompt] if prompt else [])]

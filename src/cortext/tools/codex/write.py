@@ -51,7 +51,11 @@ def write(
 ) -> Written:
     """Write the rollout below Codex's `sessions` folder and read it back; remove it if a message differs."""
     if not rendering.messages:
-        raise UsageError("nothing to write: no message of this conversation has any text")
+        raise UsageError(
+            "nothing to write: no message of this conversation has any text",
+            kept="nothing was changed",
+            hint="choose another conversation",
+        )
     return _write(rendering, sessions, thread=thread, project=project, title=title, version=version, provider=provider)
 
 
