@@ -110,7 +110,7 @@ def short(message: Message) -> tuple[str, str]:
     return message.role, message.text or " ".join(calls) or "~"
 
 
-def a_whole_life() -> Script:
+def full_conversation() -> Script:
     """Return a conversation with every kind of record that Claude Code is known to write."""
     script = Script()
     script.raw({"type": "queue-operation", "operation": "enqueue", "content": "Sing one", "sessionId": KEY})
@@ -166,7 +166,7 @@ def a_whole_life() -> Script:
     return script
 
 
-WHOLE_LIFE = [
+FULL_CONVERSATION = [
     ("user", "Sing one"),
     ("assistant", "~"),
     ("assistant", "Let me look."),

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, PROJECT, Script, a_whole_life
+from tests.tools.claude_code.corpus import KEY, PROJECT, Script, full_conversation
 
 from cortext.errors import UsageError
 from cortext.tools.base import HookEvent
@@ -110,7 +110,7 @@ def test_the_config_folder_comes_from_the_environment(tmp_path: Path) -> None:
 
 @pytest.mark.req("TOOL-03")
 def test_the_fingerprint_covers_files_of_subagents(tmp_path: Path) -> None:
-    path = store(tmp_path, PROJECT, a_whole_life())
+    path = store(tmp_path, PROJECT, full_conversation())
     tool = adapter(tmp_path)
     (before,) = tool.transcripts()
     companion = companion_of(path)
@@ -123,7 +123,7 @@ def test_the_fingerprint_covers_files_of_subagents(tmp_path: Path) -> None:
 
 def test_a_transcript_at_any_path_is_recognised_by_its_records(tmp_path: Path) -> None:
     tool = adapter(tmp_path / "home")
-    script = a_whole_life()
+    script = full_conversation()
     copy = tmp_path / "native"
     copy.write_bytes(script.data())
     large = tmp_path / "large"
@@ -153,7 +153,7 @@ def test_a_transcript_at_any_path_is_recognised_by_its_records(tmp_path: Path) -
 
 @pytest.mark.req("TOOL-03")
 def test_a_copy_is_put_back_unchanged(tmp_path: Path) -> None:
-    script = a_whole_life()
+    script = full_conversation()
     path = store(tmp_path, PROJECT, script)
     subagent, result = companion_of(path), companion_of(path, "tool-results/b1.txt")
     tool = adapter(tmp_path)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, Script, a_whole_life, at, call, read
+from tests.tools.claude_code.corpus import KEY, Script, at, call, full_conversation, read
 
 from cortext.model.message import Message, thread
 from cortext.tools.claude_code.read import ClaudeReading
@@ -27,7 +27,7 @@ def grow_and_read(path: Path, data: bytes) -> tuple[list[Message], ClaudeReading
 
 
 def _branching_conversation() -> Script:
-    script = a_whole_life()
+    script = full_conversation()
     fork = script.tip
     script.user("this way")
     script.user("no, that way", parent=fork)

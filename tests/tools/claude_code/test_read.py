@@ -5,7 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tests.tools.claude_code.corpus import KEY, PIXEL, PROJECT, WHOLE_LIFE, Script, a_whole_life, call, read, short
+from tests.tools.claude_code.corpus import (
+    FULL_CONVERSATION,
+    KEY,
+    PIXEL,
+    PROJECT,
+    Script,
+    call,
+    full_conversation,
+    read,
+    short,
+)
 
 from cortext.model.message import Message, thread
 from cortext.tools.base import Transcript
@@ -16,9 +26,9 @@ from cortext.tools.claude_code.read import ClaudeReading
 
 @pytest.mark.req("TOOL-01", "SESS-001d", "STORE-13")
 def test_every_kind_of_record_is_known(tmp_path: Path) -> None:
-    messages, reading = read(a_whole_life().save(tmp_path))
+    messages, reading = read(full_conversation().save(tmp_path))
 
-    assert [short(message) for message in messages] == WHOLE_LIFE
+    assert [short(message) for message in messages] == FULL_CONVERSATION
     assert reading.counts.unknown == reading.counts.damaged == {}
     assert reading.counts.skipped["attachment"] == 3
     assert reading.counts.skipped["api-request-blob"] == reading.counts.skipped["progress"] == 1
@@ -28,7 +38,7 @@ def test_every_kind_of_record_is_known(tmp_path: Path) -> None:
 
 @pytest.mark.req("STORE-13")
 def test_thinking_calls_results_and_images_are_kept(tmp_path: Path) -> None:
-    messages, _ = read(a_whole_life().save(tmp_path))
+    messages, _ = read(full_conversation().save(tmp_path))
 
     assert [part.text for part in messages[1].parts_of("thinking")] == ["Which one?"]
     (tool_call,) = messages[3].parts_of("tool_call")
@@ -58,7 +68,7 @@ def test_tokens_of_an_answer_are_counted_once(tmp_path: Path) -> None:
 
 
 def test_title_model_project_command_and_tools_are_found(tmp_path: Path) -> None:
-    _, reading = read(a_whole_life().save(tmp_path))
+    _, reading = read(full_conversation().save(tmp_path))
 
     about = reading.about
     assert (about.title, about.model, about.project) == ("Shanties", "claude-opus-5-5", PROJECT)
@@ -83,7 +93,7 @@ def test_a_summary_is_the_title_only_of_its_own_conversation(tmp_path: Path) -> 
 
 
 def test_built_in_commands_and_api_errors_are_asides(tmp_path: Path) -> None:
-    messages, _ = read(a_whole_life().save(tmp_path))
+    messages, _ = read(full_conversation().save(tmp_path))
 
     asides = [short(message) for message in messages if message.aside]
     assert asides == [("user", "/compact"), ("system", "Compacted"), ("system", "API Error: 500")]
@@ -266,7 +276,7 @@ def test_a_repeated_record_is_read_once(tmp_path: Path) -> None:
 
 
 def test_the_cursor_is_set_only_at_the_end(tmp_path: Path) -> None:
-    transcript = Transcript(tool="claude", key=KEY, path=a_whole_life().save(tmp_path).path, project="/elsewhere")
+    transcript = Transcript(tool="claude", key=KEY, path=full_conversation().save(tmp_path).path, project="/elsewhere")
     reading = ClaudeReading(transcript)
     iterator = iter(reading)
 
