@@ -105,11 +105,11 @@ def test_calls_and_results_are_stored_where_each_is_sent_once(tool: GeminiCli, p
 @pytest.mark.parametrize(
     ("text", "kind"),
     [
-        ("/workspace.brainstorm API design", "leading command sign guarded"),
-        ("\n /help", "leading command sign guarded"),
-        ("? what", "leading command sign guarded"),
-        ("<hook_context>not a hook", "leading command sign guarded"),
-        ("\ufeff<session_context>mine", "leading command sign guarded"),
+        ("/workspace.brainstorm API design", "line added before text that looks like a command"),
+        ("\n /help", "line added before text that looks like a command"),
+        ("? what", "line added before text that looks like a command"),
+        ("<hook_context>not a hook", "line added before text that looks like a command"),
+        ("\ufeff<session_context>mine", "line added before text that looks like a command"),
     ],
 )
 def test_a_text_that_would_be_dropped_is_guarded(tool: GeminiCli, project: Path, text: str, kind: str) -> None:
@@ -135,8 +135,8 @@ def test_characters_that_would_break_the_file_are_replaced(tool: GeminiCli, proj
     data = Path(written.path).read_bytes()
     assert "\u2028".encode() not in data and "\u2029".encode() not in data
     assert read_back(written)[0].content == "one\ntwo\nthree \ufffd \x00 \x7f 😀"
-    assert written.changed["line separator made a newline"] == 5
-    assert written.changed["broken character replaced"] == 1
+    assert written.changed["Unicode line separator replaced by a newline"] == 5
+    assert written.changed["invalid Unicode character replaced"] == 1
 
 
 def _responses(record: Json) -> list[Json]:

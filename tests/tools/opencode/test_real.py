@@ -248,8 +248,8 @@ def test_a_written_session_is_resumed_as_real_turns(world: World) -> None:
 
     assert written.changed == {
         "thinking left out": 1,
-        "system message as the user's": 1,
-        "missing result added": 1,
+        "system message sent as a user message": 1,
+        "placeholder added for a missing tool result": 1,
     }
     before, cursor = world.read(written.key)
     assert [one.id for one in before] == [one.id for one in messages]

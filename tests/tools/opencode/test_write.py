@@ -111,7 +111,7 @@ def test_lone_surrogates_are_replaced(tool: OpenCode, project: str) -> None:
     written = tool.write([user("a\ud83d"), broken], project=project, title="t\udc00")
 
     assert [one.content for one in read_back(tool, written.key)] == ["a\ufffd", "b\ufffdc"]
-    assert written.changed["broken character replaced"] == 3
+    assert written.changed["invalid Unicode character replaced"] == 3
 
 
 def test_stored_times_are_ordered_and_timestamps_kept(tool: OpenCode, project: str) -> None:

@@ -13,8 +13,8 @@ from cortext.tools.gemini_cli.read import document_records, is_document
 from cortext.tools.gemini_cli.records import Content, Record, parts_of, record_decoder
 from cortext.tools.shared.lines import ForeignLines
 
-COMMANDS = "messages that begin with / or ? (Gemini CLI does not send them again)"
-REPEATED = "tool results that Gemini CLI sends more than once"
+COMMANDS = "message that begins with / or ? (Gemini CLI does not send it again)"
+REPEATED = "tool result that Gemini CLI sends more than once"
 _OMITTED_PREFIXES = ("/", "?", "<session_context>", "<hook_context>")
 
 
