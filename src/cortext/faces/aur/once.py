@@ -1,4 +1,4 @@
-"""`aur spawn "question"`: one answer on standard output, for scripts; the session is kept as any other."""
+"""`aur spawn "question"`: one answer on standard output, for scripts. The session is kept like any other."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cortext.wiring.stores import Stores
 
 
 def ask_once(stores: Stores, options: Namespace) -> int:
-    """Ask, answer, end."""
+    """Ask the question, print the answer and complete the session; return the exit code."""
     question = question_of(options.prompt)
     if not question.strip():
-        raise UsageError("an empty question", hint='aur spawn "question" --agent NAME')
+        raise UsageError("the question is empty", hint='use: aur spawn "question" --agent NAME')
     try:
         held = open_session(stores, options)
     except Declined:
@@ -39,10 +39,10 @@ def ask_once(stores: Stores, options: Namespace) -> int:
                 show_answer(held.talk)
             code = 130 if held.talk.stopped else 0
             if held.talk.cut:
-                cut = cut_error(held.talk.cut, f'go on: aur spawn --resume {held.session.id} "go on"')
+                cut = cut_error(held.talk.cut, f'continue with: aur spawn --resume {held.session.id} "go on"')
                 code = cut.exit_status
         except (CortextError, KeyboardInterrupt) as error:
-            _end(held, INTERRUPTED)
+            _end_quietly(held, INTERRUPTED)
             if isinstance(error, CortextError):
                 error.session_id = held.session.id
             raise
@@ -52,12 +52,12 @@ def ask_once(stores: Stores, options: Namespace) -> int:
     elif cut is not None:
         report("aur", cut)
     elif sys.stderr.isatty():
-        print(paint(f"Go on: aur spawn --resume {held.session.id}", "dim", stream=sys.stderr), file=sys.stderr)
+        print(paint(f"Continue with: aur spawn --resume {held.session.id}", "dim", stream=sys.stderr), file=sys.stderr)
     return code
 
 
-def _end(held: Held, status: str) -> None:
-    """The end of one that went wrong: the first error is the one to tell."""
+def _end_quietly(held: Held, status: str) -> None:
+    """Complete the session without raising: the error that came first is the one to report."""
     try:
         held.end(status)
     except CortextError:
