@@ -65,7 +65,7 @@ def work(name: str, seconds: float) -> dict[str, object]:
                         view.add(message)
                         acked.setdefault(session_id, []).append(text)
                 if chance.random() < 0.3:
-                    view.add(writer.append(mark(CLEAR, "cleared"))[0])
+                    view.add(writer.append(marker(CLEAR, "cleared"))[0])
                 complete(store, writer)
         elif what == "shared":
             text = f"{name}/{number}"

@@ -59,9 +59,9 @@ def test_the_projects_agents_come_before_the_users_and_those_before_ours(tmp_pat
     assert "outside" not in known
     found = find_agents(str(deep))
     assert found.get("writer").source == PROJECT
-    assert found.get("writer", unasked=True).prompt == "My writer.", "a project does not answer where nobody asked it"
-    ours = next(agent for agent in found.every if agent.name == "writer" and agent.source == BUILT_IN)
-    assert found.get("writer", held_with=ours.prompt_hash) is ours, "a session goes on with the prompt it was held with"
+    assert found.get("writer", is_default=True).prompt == "My writer.", "a project does not answer where nobody asked it"
+    ours = next(agent for agent in found.all if agent.name == "writer" and agent.source == BUILT_IN)
+    assert found.get("writer", prompt_hash=ours.prompt_hash) is ours, "a session goes on with the prompt it was held with"
     assert find_agents(str(home)).known["writer"].prompt == "My writer."
 
 

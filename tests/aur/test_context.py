@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cortext.model.message import ASSISTANT, SYSTEM, USER, Message
-from cortext.services.talk.context import AGENT, CLEAR, View, mark, mark_of, size
+from cortext.services.talk.context import AGENT, CLEAR, View, mark, marker_kind, size
 
 
 def text(words: str, tokens: int) -> str:
@@ -35,13 +35,13 @@ def test_the_first_two_the_last_ten_and_the_system_turns_stay_and_a_marker_says_
     messages[40] = Message(role=SYSTEM, content=text("a rule", 10), tokens=10, id="rule", seq=40)
     for message in messages[:100]:
         view.add(message)
-    assert view.turns == 100 and view.left.turns == 0, "full is not too full"
+    assert view.turns == 100 and view.dropped.turns == 0, "full is not too full"
     view.add(messages[100])
     first, second, rule, marker, *last = texts(view)
     assert (first, second, rule) == ("turn 0", "turn 1", "a rule")
     assert marker.startswith("[88 earlier turns (about 880 tokens) are not shown here.")
     assert last == [f"turn {place}" for place in range(91, 101)]
-    assert view.left.turns == 88 and view.tokens == 130
+    assert view.dropped.turns == 88 and view.tokens == 130
 
 
 @pytest.mark.req("SPAWN-11")
@@ -63,9 +63,9 @@ def test_a_clear_begins_a_fresh_view_and_partial_replies_and_asides_stay_out() -
     for message in said(6):
         view.add(message)
     view.add(Message(role=ASSISTANT, content="half a", partial=True))
-    view.add(mark(AGENT, "agent: a → b", agent="b"))
+    view.add(marker(AGENT, "agent: a → b", agent="b"))
     assert view.turns == 6
-    view.add(mark(CLEAR, "cleared"))
+    view.add(marker(CLEAR, "cleared"))
     assert view.messages == [] and view.tokens == 0
     view.add(said(1)[0])
     assert texts(view) == ["turn 0"] and view.waits
@@ -97,7 +97,7 @@ def logs(draw: st.DrawFn) -> list[Message]:
     for seq, kind in enumerate(kinds):
         tokens = draw(st.integers(0, 120))
         if kind in (CLEAR, AGENT):
-            message = mark(kind, kind, agent="writer")
+            message = marker(kind, kind, agent="writer")
         elif kind == SYSTEM:
             message = Message(role=SYSTEM, content=text("rule", tokens), tokens=tokens)
         else:
@@ -120,13 +120,13 @@ def test_a_resume_at_any_place_gives_the_view_that_there_would_have_been(message
             assert again.messages == live.messages
             assert (again.tokens, again.left) == (live.tokens, live.left)
     assert live.tokens <= max(limit, live._system_size + size(live._shown[-1]) if live._shown else 0)
-    assert not any(mark_of(message) or message.partial for message in live.messages)
+    assert not any(marker_kind(message) or message.partial for message in live.messages)
 
 
 def test_a_log_that_went_another_way_is_seen_as_it_stands() -> None:
     messages = said(6)
     messages[4].parent = "m1"  # back to the second turn, and on from there
-    messages.insert(4, mark(CLEAR, "cleared"))
+    messages.insert(4, marker(CLEAR, "cleared"))
     for seq, message in enumerate(messages):
         message.seq = seq
     view = View()

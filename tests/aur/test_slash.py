@@ -11,7 +11,7 @@ import pytest
 from cortext.errors import UsageError
 from cortext.faces.aur import slash
 from cortext.services.talk.context import View
-from cortext.services.talk.sessions import take_in
+from cortext.services.talk.sessions import read_turns
 from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import Aur
 
@@ -117,7 +117,7 @@ def test_what_is_taken_in_is_history_and_no_instructions(tmp_path: Path) -> None
         ),
         encoding="utf-8",
     )
-    taken = take_in(str(path))
+    taken = read_turns(str(path))
     view = View()
     view.load(taken)
     assert [message.content for message in view.messages] == ["Yes?"] and all(m.seq == -1 for m in taken)
@@ -131,13 +131,13 @@ def test_what_is_taken_in_is_history_and_no_instructions(tmp_path: Path) -> None
     ):
         path.write_text(bad, encoding="utf-8")
         with pytest.raises(UsageError) as error:
-            take_in(str(path))
+            read_turns(str(path))
         assert error.value.kept == "nothing was taken in"
 
 
 def test_a_session_file_can_be_taken_in_too(aur: Aur) -> None:
     path = aur.write("other")
-    assert [message.content for message in take_in(str(path))] == ["What is flaky?", "The clock test."]
+    assert [message.content for message in read_turns(str(path))] == ["What is flaky?", "The clock test."]
     assert SpawnStore(str(aur.sessions)).check("other") == []
 
 

@@ -204,7 +204,7 @@ class Answering:
     def _session(self, taken: Taken) -> tuple[str, bool]:
         """Return the session of this update: the recorded one, or the active one of the chat."""
         noted = taken.facts.get("session")
-        if isinstance(noted, str) and self._assistant.sessions.is_there(noted):
+        if isinstance(noted, str) and self._assistant.sessions.exists(noted):
             return noted, bool(taken.facts.get("made"))
         session_id, made = self._assistant.sessions.ensure(taken.chat)
         if made:

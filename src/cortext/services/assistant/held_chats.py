@@ -1,7 +1,7 @@
-"""The chats that this process works on, where many processes serve the same ones: kept by a heartbeat, lost by silence.
+"""Claims of this process on chats, where several processes serve the same ones. A heartbeat renews them.
 
-The server refuses what a process writes that lost its claim. Nobody can refuse for us what goes to a messenger: so
-`check` looks at our own clock too, and a process that was stopped says nothing more when it wakes up.
+The server rejects writes of a process that lost its claim. Nothing rejects what is sent to a messenger, so `check` also
+compares our own clock: a process that was suspended sends nothing after it wakes up.
 """
 
 from __future__ import annotations
@@ -14,51 +14,51 @@ from contextlib import AbstractContextManager
 from cortext.errors import CortextError, TakenOver
 from cortext.store.assistant import SharedUpdates, Taken, Updates
 
-__all__ = ["HeldChats", "Taken", "Updates"]  # a face knows the updates of a messenger from here
+__all__ = ["HeldChats", "Taken", "Updates"]  # faces import the types of updates from here
 
 
 class HeldChats:
-    """The claims of one process on chats. `lost` and `news` are called from the thread of the heartbeat."""
+    """The claims of one process on chats. `lost` and `news` are called from the heartbeat thread."""
 
     def __init__(self, updates: SharedUpdates) -> None:
         self._updates = updates
-        self._until: dict[str, float] = {}  # by our own clock
-        self._one = threading.Lock()
-        self._ended = threading.Event()
-        self._heart: threading.Thread | None = None
+        self._until: dict[str, float] = {}  # when each claim expires, by our own clock
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._heartbeat: threading.Thread | None = None
         self.lost: Callable[[str], None] = lambda chat: None
         self.news: Callable[[str, list[Taken]], None] = lambda chat, waiting: None
 
     @property
     def seconds(self) -> float:
-        """How long a claim outlives its process."""
+        """How long a claim is valid without a renewal."""
         return self._updates.seconds
 
     def take(self, chat: str) -> bool:
-        """Make the chat ours; False where another process works on it."""
-        begin = _clock()  # before the server's own: we must not believe longer than it does
+        """Claim the chat; return False if another process holds it."""
+        begin = _clock()  # read before the server's clock, so that our claim never seems valid longer than it is
         if not self._updates.claim(chat):
             return False
-        with self._one:
+        with self._lock:
             self._until[chat] = begin + self.seconds
-            if self._heart is None:
-                self._heart = threading.Thread(target=self._beat, daemon=True, name="chats")
-                self._heart.start()
+            if self._heartbeat is None:
+                self._heartbeat = threading.Thread(target=self._beat, daemon=True, name="chats")
+                self._heartbeat.start()
         return True
 
     def release_chat(self, chat: str) -> None:
-        """Leave the chat to the next one."""
-        with self._one:
+        """Give up the claim, so that another process can take the chat."""
+        with self._lock:
             self._until.pop(chat, None)
         self._updates.release_chat(chat)
 
     def check(self, chat: str) -> None:
-        """TakenOver where the chat is not ours any more, or may not be."""
+        """Raise TakenOver if our claim on the chat is lost or has expired."""
         if _clock() >= self._until.get(chat, 0.0):
             raise TakenOver(
-                f"{chat} may be another process's by now: this one had been silent for too long",
+                f"another process may have taken over {chat}: this one was inactive for too long",
                 kept="everything that was acknowledged",
-                hint="the other one goes on with it",
+                hint="the other process continues the chat",
             )
 
     def working(self, chat: str) -> AbstractContextManager[None]:
@@ -66,7 +66,7 @@ class HeldChats:
         return self._updates.working(chat)
 
     def waiting(self, chat: str) -> list[Taken]:
-        """The updates of a chat that are to be answered, in order."""
+        """Return the unanswered updates of a chat, in order."""
         return self._updates.waiting(chat)
 
     def left_alone(self) -> dict[str, int]:
@@ -74,28 +74,28 @@ class HeldChats:
         return self._updates.left_alone()
 
     def close(self) -> None:
-        """Let go of everything."""
-        self._ended.set()
+        """Release all chats and stop the heartbeat."""
+        self._closed.set()
         for chat in list(self._until):
             try:
                 self.release_chat(chat)
             except CortextError:
-                pass  # then it runs out
+                pass  # the claim expires by itself
 
     def _beat(self) -> None:
-        while not self._ended.wait(self.seconds / 4):
+        while not self._closed.wait(self.seconds / 4):
             for chat in list(self._until):
                 try:
                     self._renew(chat)
                 except CortextError:
-                    continue  # the server is away: the next beat may reach it in time, else the claim is lost
+                    continue  # the server is unreachable: the next beat may renew the claim before it expires
 
     def _renew(self, chat: str) -> None:
         begin = _clock()
         kept = self._updates.renew(chat)
-        with self._one:
+        with self._lock:
             if chat not in self._until:
-                return  # let go of meanwhile
+                return  # released meanwhile
             self._until[chat] = begin + self.seconds if kept else 0.0
         if kept:
             self.news(chat, self._updates.waiting(chat))
@@ -104,6 +104,6 @@ class HeldChats:
 
 
 def _clock() -> float:
-    """Seconds that pass also while the machine sleeps, where the system can tell."""
+    """Return a monotonic time in seconds that, where the system supports it, includes time spent in sleep."""
     boot = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic() if boot is None else time.clock_gettime(boot)
