@@ -28,7 +28,7 @@ def test_search_title_context_export(desk: Desk) -> None:
     assert "Zx8Qw3Rt6Yp1" not in f"{hit.snippet}{hit.title}{desk.do('/sessions').rows}"
     desk.say("the airship is moored at the mast")
     (other,) = desk.do("/search moored").hits
-    assert any("moored" in other.snippet[start:end] for start, end in other.lit)
+    assert any("moored" in other.snippet[start:end] for start, end in other.highlights)
     assert desk.do("/search xylophone").text == "Nothing found for: xylophone"
     assert desk.do("/title The hangar").text == f"Session {session} has the title: The hangar"
     assert desk.do("/title").text == "The hangar"

@@ -107,14 +107,14 @@ def test_instructions_and_preferences_come_first_within_the_budget(memory: Memor
         memory.remember(f"fact number {number} about nothing in particular")
     memory.remember("Answer in German", kind="instruction")
     memory.remember("Likes short answers", kind="preference")
-    text = memory.standing(120)
+    text = memory.prompt_section(120)
     assert "Answer in German" in text
     assert "Likes short answers" in text
     assert "fact number 49" in text  # the newest fact
     assert "fact number 0 " not in text
     assert "more: use search_memories" in text
     assert len(text) < 120 * 4 + 200
-    assert Memory.standing(Memory(FileFacts("/nowhere/memories.jsonl")), 100) == ""
+    assert Memory.prompt_section(Memory(FileFacts("/nowhere/memories.jsonl")), 100) == ""
 
 
 def test_an_expired_fact_is_not_returned(memory: Memory) -> None:

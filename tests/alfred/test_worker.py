@@ -13,7 +13,7 @@ import pytest
 
 from cortext.model.message import ASSISTANT, USER, Message
 from cortext.model.status import PAUSED
-from cortext.services.assistant.backfill import EMBEDDING, lacking
+from cortext.services.assistant.backfill import EMBEDDING, without_vector
 from cortext.services.assistant.summary import HEADINGS, headline, missing_headings, with_facts
 from cortext.services.assistant.worker import ChatWorker
 from cortext.services.library.stores import NamedStore
@@ -175,7 +175,7 @@ def test_vectors_that_a_crash_prevented_are_added(desk: Desk) -> None:
     desk.fill("sess_a", 6)  # messages without vectors, as a crash leaves them
     before = (desk.folder("sess_a") / "current.jsonl").read_bytes()
     name = embedder().name
-    assert len(lacking(desk.assistant.store, "sess_a", name)) == 6
+    assert len(without_vector(desk.assistant.store, "sess_a", name)) == 6
     assert _settle(desk.worker()) == 0
     after = (desk.folder("sess_a") / "current.jsonl").read_bytes()
     assert after.startswith(before)
@@ -186,8 +186,8 @@ def test_vectors_that_a_crash_prevented_are_added(desk: Desk) -> None:
     exact = embedder().embed(texts)
     for vector, line in zip(exact, (line for line in lines if "role" in line), strict=True):
         assert float(vector @ vectors[line["id"]]) > 0.99  # quantisation loses little
-    assert lacking(desk.assistant.store, "sess_a", name) == []
-    assert lacking(desk.assistant.store, "sess_a", "another model") != []
+    assert without_vector(desk.assistant.store, "sess_a", name) == []
+    assert without_vector(desk.assistant.store, "sess_a", "another model") != []
 
 
 @pytest.mark.req("CHAT-05")

@@ -72,12 +72,12 @@ def work(name: str, seconds: float) -> dict[str, object]:
             store.append(SHARED, Message(role="user", content=text))
             acknowledged.setdefault(SHARED, []).append(text)
         elif action == "list":
-            rows = sessions.fresh(stores).rows(order="created_at")
+            rows = sessions.fresh_listing(stores).rows(order="created_at")
             assert any(row.id == SHARED for row in rows), "the shared session is missing from a list"
             known = {row.id for row in rows}
             assert set(own_sessions) <= known, f"not in the list: {set(own_sessions) - known}"
         elif action == "clean":
-            clean(sessions.fresh(stores), stores.spawn_store(timeout=0.0).store, 30)
+            clean(sessions.fresh_listing(stores), stores.spawn_store(timeout=0.0).store, 30)
         elif action == "delete" and len(own_sessions) > 1:
             session_id = own_sessions.pop(chance.randrange(len(own_sessions)))
             trashed = store.delete(session_id)

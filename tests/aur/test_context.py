@@ -50,7 +50,7 @@ def test_the_user_is_warned_once_at_80_and_once_at_90_per_cent() -> None:
     notices = []
     for message in conversation(250):
         view.add(message)
-        notices.append(view.news())
+        notices.append(view.take_notices())
     assert [index for index, lines in enumerate(notices) if lines] == [79, 89, 100, 168, 178, 189]
     assert notices[79] == ["the context is 80 % full (800 of 1,000 tokens)"]
     assert notices[89] == ["the context is 90 % full (900 of 1,000 tokens)"]
@@ -68,7 +68,7 @@ def test_a_clear_empties_the_view_and_partial_replies_and_asides_stay_out() -> N
     view.add(marker(CLEAR, "cleared"))
     assert view.messages == [] and view.tokens == 0
     view.add(conversation(1)[0])
-    assert texts(view) == ["turn 0"] and view.waits
+    assert texts(view) == ["turn 0"] and view.awaits_answer
 
 
 def test_huge_turns_stay_below_the_limit_except_a_newest_one_that_exceeds_it() -> None:

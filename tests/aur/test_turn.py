@@ -125,7 +125,7 @@ def test_an_error_is_raised_after_the_partial_reply_was_stored(desk: Desk, scrip
         list(talk.answer())
     text = "".join(item.text for item in script if isinstance(item, Text))
     assert desk.stored()[1:] == ([("assistant", text, True)] if script else [])
-    assert talk.view.turns == 1 and talk.view.waits
+    assert talk.view.turns == 1 and talk.view.awaits_answer
 
 
 def test_a_stream_without_its_last_event_is_a_partial_reply(desk: Desk) -> None:
@@ -233,8 +233,8 @@ def test_an_empty_answer_is_an_error_and_the_question_stays_unanswered(desk: Des
     talk.say("one")
     with pytest.raises(ModelCut, match=f"empty answer.*{reason}"):
         list(talk.answer())
-    assert talk.view.waits and desk.stored()[1:] == [("assistant", "", True)], (
+    assert talk.view.awaits_answer and desk.stored()[1:] == [("assistant", "", True)], (
         "the thinking is kept, but not in the context"
     )
     list(talk.answer())
-    assert (talk.cut, talk.view.cut) == (("", "") if stop == "end" else (stop, stop))
+    assert (talk.cut_reason, talk.view.cut_reason) == (("", "") if stop == "end" else (stop, stop))

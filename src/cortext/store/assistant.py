@@ -102,5 +102,5 @@ class SharedUpdates(Updates, Protocol):
     def waiting(self, chat: str = "") -> list[Taken]:
         """Those of one chat, in the order of their numbers."""
 
-    def left_alone(self) -> dict[str, int]:
+    def unattended(self) -> dict[str, int]:
         """Chats whose updates wait and that nobody works on, and how many wait there."""

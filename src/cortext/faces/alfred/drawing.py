@@ -51,7 +51,7 @@ def _show_hit(hit: Hit) -> None:
     head = f"{paint(terminal.line(hit.id), 'cyan')}  {terminal.line(hit.title)}  "
     print(head + paint(terminal.line(f"{hit.where} · {hit.when}"), "dim"))
     snippet, end = "", 0
-    for start, stop in hit.lit:
+    for start, stop in hit.highlights:
         snippet += terminal.line(hit.snippet[end:start]) + paint(terminal.line(hit.snippet[start:stop]), "bold")
         end = stop
     print(f"  {snippet}{terminal.line(hit.snippet[end:])}")

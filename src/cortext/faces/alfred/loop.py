@@ -11,7 +11,7 @@ from cortext.faces.terminal.run import report
 from cortext.faces.terminal.talk.answer import answer_json, show_answer, take_answer
 from cortext.faces.terminal.talk.loop import TalkLoop
 from cortext.model.message import USER, Message
-from cortext.services.assistant.commands import NO_SESSION, Commands, created
+from cortext.services.assistant.commands import NO_SESSION, Commands, created_notice
 from cortext.services.assistant.sessions import COMMAND_LINE
 from cortext.services.assistant.turn import missing_setup, unanswered_calls
 from cortext.services.talk.slash import Choice
@@ -62,10 +62,10 @@ class Loop(TalkLoop):
 
     def _ask_once(self, session_id: str, announce: bool, question: str, model: Model, as_json: bool) -> int:
         if announce:
-            note(created(session_id))
+            note(created_notice(session_id))
         talk = self._talk(session_id, model)
         stored = self.assistant.say(talk, Message(role=USER, content=question)) if question else None
-        if not question and not talk.view.waits and not talk.view.cut:
+        if not question and not talk.view.awaits_answer and not talk.view.cut_reason:
             note("there is nothing to answer")
             return 0
         try:
@@ -76,7 +76,7 @@ class Loop(TalkLoop):
         finally:
             self._end_turn(session_id, stored, talk)
             self.assistant.background.finish(BACKGROUND_TIMEOUT)
-        cut = cut_error(talk.cut, "continue with: alfred /continue") if talk.cut else None
+        cut = cut_error(talk.cut_reason, "continue with: alfred /continue") if talk.cut_reason else None
         if as_json:
             print_json(answer_json(talk, session_id))
         elif cut is not None:
@@ -143,7 +143,7 @@ class Loop(TalkLoop):
         model = self._model()
         session_id, is_new = self.assistant.sessions.ensure(COMMAND_LINE)
         if is_new:
-            note(created(session_id))
+            note(created_notice(session_id))
         talk = self._talk(session_id, model)
         self._asked = session_id, self.assistant.say(talk, Message(role=USER, content=words))
         return talk
@@ -155,7 +155,7 @@ class Loop(TalkLoop):
         missing = unanswered_calls(talk.view.messages) if talk else None
         if talk and missing is not None:
             talk.store(missing)
-        if talk is None or not (talk.view.waits or talk.view.cut):
+        if talk is None or not (talk.view.awaits_answer or talk.view.cut_reason):
             note("there is nothing to answer")
             return
         self._asked = session_id, None
@@ -185,4 +185,4 @@ class Loop(TalkLoop):
         return self.assistant.talk(session_id, model)
 
     def _end_turn(self, session_id: str, stored: Message | None, talk: Talk) -> None:
-        self.assistant.afterwards(session_id, [message for message in (stored, talk.reply) if message is not None])
+        self.assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])

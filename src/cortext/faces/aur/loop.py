@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from cortext.errors import CortextError
 from cortext.faces.aur import slash
-from cortext.faces.aur.held import Declined, Held, open_session
-from cortext.faces.aur.sessions import expire, fresh
+from cortext.faces.aur.open_session import Declined, OpenSession, open_session
+from cortext.faces.aur.sessions import expire, fresh_listing
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.loop import TalkLoop
@@ -30,11 +30,11 @@ def talk(stores: Stores, options: Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        held = open_session(stores, options)
+        opened = open_session(stores, options)
     except Declined:
         return 0
-    with held:
-        loop = Loop(held)
+    with opened:
+        loop = Loop(opened)
         loop.greet(resumed=options.resume is not None)
         try:
             return loop.run()
@@ -50,17 +50,17 @@ def _leave(number: int, frame: FrameType | None) -> NoReturn:
 class Loop(TalkLoop):
     """A conversation with an agent."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, opened: OpenSession) -> None:
         super().__init__("aur")
-        self._context = slash.Context(held, live=self.prompt.live, answer=lambda: self.answer(self.held.talk))
+        self._context = slash.Context(opened, live=self.prompt.live, answer=lambda: self.answer(self.opened.talk))
 
     @property
-    def held(self) -> Held:
+    def opened(self) -> OpenSession:
         """The session that is open."""
-        return self._context.held
+        return self._context.opened
 
     def label(self) -> str:
-        return f"{self.held.agent.name}> "
+        return f"{self.opened.agent.name}> "
 
     def complete(self, text: str) -> list[Choice]:
         return slash.complete(self._context, text)
@@ -69,29 +69,29 @@ class Loop(TalkLoop):
         try:
             slash.run(self._context, line)
         except KeyboardInterrupt:
-            self.held.reload_view()  # the interrupt may have come after the write and before the update of the view
+            self.opened.reload_view()  # the interrupt may have come after the write and before the update of the view
             raise
 
     def say(self, words: str) -> Talk:
-        self.held.talk.begin()  # a Ctrl-C from now on stops this turn
-        self.held.talk.say(words)
-        return self.held.talk
+        self.opened.talk.begin()  # a Ctrl-C from now on stops this turn
+        self.opened.talk.say(words)
+        return self.opened.talk
 
     def answered(self, talk: Talk) -> None:
         """Do nothing: the session stays open."""
 
     def first_prompt(self) -> None:
-        self.held.talk.warm()
+        self.opened.talk.warm()
         self._drop_abandoned()
-        child = expire(self.held.stores.settings)
+        child = expire(self.opened.stores.settings)
         if child:
             threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
 
     def _drop_abandoned(self) -> None:
         """Delete empty sessions that were left by killed processes."""
-        stores = self.held.stores
+        stores = self.opened.stores
         try:
-            drop_abandoned(fresh(stores), stores.spawn_store(timeout=0.0).store)
+            drop_abandoned(fresh_listing(stores), stores.spawn_store(timeout=0.0).store)
         except (CortextError, OSError, sqlite3.Error):
             pass  # the next start tries again
 
@@ -99,43 +99,43 @@ class Loop(TalkLoop):
         """Show the agent, the model and the session, and either the last messages or how to get help."""
         if not self.prompt.live:
             return
-        held = self.held
-        where = f"{held.session.id} ({held.turns} turns)" if resumed else held.session.id
-        source = "" if held.agent.source == "built in" else f" ({held.agent.source})"
-        print(paint(terminal.line(f"{held.agent.name}{source} · {held.model.name} · {where}"), "dim"))
+        opened = self.opened
+        where = f"{opened.session.id} ({opened.turns} turns)" if resumed else opened.session.id
+        source = "" if opened.agent.source == "built in" else f" ({opened.agent.source})"
+        print(paint(terminal.line(f"{opened.agent.name}{source} · {opened.model.name} · {where}"), "dim"))
         if resumed:
             slash.last_messages(self._context)
-            if held.view.waits:
+            if opened.view.awaits_answer:
                 note("your last message has no answer yet; /retry asks again")
         else:
             print(paint("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves.", "dim"))
 
     def release(self) -> None:
         """Release the session, however the loop ended. One without messages is discarded."""
-        held = self.held  # /fork may have replaced the session that the loop started with
+        opened = self.opened  # /fork may have replaced the session that the loop started with
         try:
-            if held.turns == 0 and held.is_empty:
-                held.discard()
+            if opened.turns == 0 and opened.is_empty:
+                opened.discard()
         except CortextError:
             pass  # it stays as an empty session, which a later start deletes
         finally:
-            held.__exit__()
+            opened.__exit__()
 
     def leave(self) -> bool:
         """Complete the session; return whether the loop may end."""
-        held = self.held
-        if held.turns == 0 and held.is_empty:
+        opened = self.opened
+        if opened.turns == 0 and opened.is_empty:
             if self.prompt.live:
                 print(paint("No messages were sent, so no session was kept.", "dim"))
                 self.code = 0
             return True
         try:
-            held.end()
+            opened.end()
         except CortextError as error:
             self.fail(error)
-            lost = " The last reply is not stored and will be lost." if held.talk.pending else ""
+            lost = " The last reply is not stored and will be lost." if opened.talk.pending else ""
             return not self.prompt.live or ask_which(f"Leave anyway?{lost}", ("yes", "no")) == "yes"
         if self.prompt.live:
-            print(paint(f"Saved. Continue with: aur spawn --resume {held.session.id}", "dim"))
+            print(paint(f"Saved. Continue with: aur spawn --resume {opened.session.id}", "dim"))
             self.code = 0
         return True

@@ -28,7 +28,7 @@ HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 
 def list_sessions(stores: Stores, options: Namespace) -> int:
     """Print the table of sessions, newest first."""
-    listing = fresh(stores)
+    listing = fresh_listing(stores)
     if options.json:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([session_json(row) for row in rows])
@@ -44,7 +44,7 @@ def list_sessions(stores: Stores, options: Namespace) -> int:
     return 0
 
 
-def fresh(stores: Stores) -> Listing:
+def fresh_listing(stores: Stores) -> Listing:
     """Return the listing of aur's sessions, up to date."""
     listing = stores.listing(SPAWN)
     listing.refresh()
@@ -91,7 +91,7 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
 
     if found := exact([stores.spawn_store()], wanted):
         return found[0].session.id
-    rows = fresh(stores).rows(order="created_at")
+    rows = fresh_listing(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id
@@ -156,7 +156,7 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
 
     days = _days(options.clean_sessions)
     place = stores.spawn_store(timeout=0.0)
-    cleaned = clean(fresh(stores), place.store, days)
+    cleaned = clean(fresh_listing(stores), place.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0

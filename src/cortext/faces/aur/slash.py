@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from cortext.errors import UsageError
 from cortext.faces.aur.agents import agent_table
-from cortext.faces.aur.held import Held
+from cortext.faces.aur.open_session import OpenSession
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.table import cut, table
 from cortext.faces.terminal.talk.interrupt import answer_to
@@ -20,17 +20,17 @@ from cortext.model.message import ASSISTANT, USER, Message, thread
 from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.services.talk import sessions as spawn
-from cortext.services.talk.context import CLEAR, cut_by, marker
+from cortext.services.talk.context import CLEAR, cut_reason_of, marker
 from cortext.services.talk.slash import Choice, Command, CommandTable
 
 _COLOURS = {USER: "green", ASSISTANT: "cyan"}
 
 
 class Context:
-    """What a command works on. `held` is the open session; /fork replaces it."""
+    """What a command works on. `opened` is the open session; /fork replaces it."""
 
-    def __init__(self, held: Held, *, live: bool, answer: Callable[[], None]) -> None:
-        self.held, self.live, self.answer = held, live, answer
+    def __init__(self, opened: OpenSession, *, live: bool, answer: Callable[[], None]) -> None:
+        self.opened, self.live, self.answer = opened, live, answer
 
 
 def run(context: Context, line: str) -> None:
@@ -44,7 +44,7 @@ def complete(context: Context, text: str) -> list[Choice]:
 
     def arguments(name: str, beginning: str) -> list[Choice]:
         if name == "agent":
-            known = context.held.agents.known.values()
+            known = context.opened.agents.known.values()
             return [Choice(a.name, len(beginning), a.description) for a in known if a.name.startswith(beginning)]
         return files(beginning) if name in ("save", "export", "import") else []
 
@@ -83,20 +83,20 @@ def history(context: Context, argument: str) -> None:
     """Show the last turns with their numbers in the log."""
     if argument and not (argument.isdecimal() and int(argument) > 0):
         raise UsageError(f"invalid number of turns {argument!r}", hint="use a number, for example /history 20")
-    found = context.held.store.tail(context.held.session.id, int(argument or 10))
+    found = context.opened.store.tail(context.opened.session.id, int(argument or 10))
     page("\n".join(_rendered(message) for message in found) if found else "No messages yet.")
 
 
 def last_messages(context: Context, lines: int = 6) -> None:
     """Print the last lines of the last two turns."""
-    for message in context.held.store.tail(context.held.session.id, 2):
+    for message in context.opened.store.tail(context.opened.session.id, 2):
         head, *rest = _rendered(message).rstrip().split("\n")
         more = [paint(f"… {len(rest) - lines} more lines above", "dim")] if len(rest) > lines else []
         print("\n".join([head, *more, *(cut(line, 400) for line in rest[-lines:]), ""]))
 
 
 def _rendered(message: Message) -> str:
-    cut = {"length": "cut off by the model's limit", "filtered": "cut off by a filter"}.get(cut_by(message), "")
+    cut = {"length": "cut off by the model's limit", "filtered": "cut off by a filter"}.get(cut_reason_of(message), "")
     labels = [
         label for label, applies in (("cut off", message.partial), (cut, cut), ("aside", message.aside)) if applies
     ]
@@ -107,77 +107,77 @@ def _rendered(message: Message) -> str:
 
 
 def _stats(context: Context, argument: str) -> None:
-    held = context.held
-    messages = held.messages()
+    opened = context.opened
+    messages = opened.messages()
     roles = Counter(message.role for message in messages if not message.aside)
     partial = sum(message.partial for message in messages)
     cut_off = f", {partial} of them cut off" if partial else ""
     counted = sum(message.tokens or 0 for message in messages if message.usage)
     estimated = sum(message.tokens or 0 for message in messages if not message.usage)
-    view, dropped = held.view, held.view.dropped
+    view, dropped = opened.view, opened.view.dropped
     rows = [
-        ("session", held.session.id),
-        ("agent", f"{held.agent.name} ({held.agent.source})"),
-        ("model", held.model.name),
-        ("created", f"{clock.ago(held.session.created_at)} ({held.session.created_at})"),
+        ("session", opened.session.id),
+        ("agent", f"{opened.agent.name} ({opened.agent.source})"),
+        ("model", opened.model.name),
+        ("created", f"{clock.ago(opened.session.created_at)} ({opened.session.created_at})"),
         ("turns", f"{roles[USER]} by you, {roles[ASSISTANT]} by the agent{cut_off}"),
         ("tokens", f"{counted:,} counted by the provider, about {estimated:,} estimated"),
         ("context", f"{view.percent} % of {view.limit:,} tokens ({view.tokens:,}, {view.turns} turns)"),
     ]
     if dropped.turns:
         rows.append(("dropped", f"{dropped.turns} older turns, about {dropped.tokens:,} tokens; the file keeps them"))
-    rows.append(("file", held.session.path))
+    rows.append(("file", opened.session.path))
     for name, value in rows:
         print(f"{paint(name.ljust(8), 'dim')} {terminal.line(value)}")
 
 
 def _clear(context: Context, argument: str) -> None:
-    context.held.talk.store(marker(CLEAR, "the view was cleared"))
+    context.opened.talk.store(marker(CLEAR, "the view was cleared"))
     print("Context cleared: the agent starts from scratch; the file keeps everything.")
 
 
 def _retry(context: Context, argument: str) -> None:
-    context.held.talk.save_pending()  # it may be the answer, which only could not be stored
-    if not context.held.view.waits:
+    context.opened.talk.save_pending()  # it may be the answer, which only could not be stored
+    if not context.opened.view.awaits_answer:
         raise UsageError("there is nothing to answer", hint="send a message first")
-    context.held.talk.begin()
+    context.opened.talk.begin()
     context.answer()
 
 
 def _continue(context: Context, argument: str) -> None:
-    if not context.held.view.cut:
+    if not context.opened.view.cut_reason:
         raise UsageError("the last answer was not cut off", hint="send a message instead")
-    context.held.talk.begin()
+    context.opened.talk.begin()
     context.answer()
 
 
 def _agent(context: Context, argument: str) -> None:
     if not argument:
-        print(agent_table(context.held.agents))
-        print(f"\nCurrent agent: {terminal.line(context.held.agent.name)}. /agent NAME switches to another one.")
+        print(agent_table(context.opened.agents))
+        print(f"\nCurrent agent: {terminal.line(context.opened.agent.name)}. /agent NAME switches to another one.")
         return
-    agent = context.held.agents.get(argument)
-    context.held.change_agent(agent)
+    agent = context.opened.agents.get(argument)
+    context.opened.change_agent(agent)
     print(f"Switched to {terminal.line(agent.name)}, which sees the conversation so far.")
 
 
 def _model(context: Context, argument: str) -> None:
     if argument:
-        context.held.change_model(argument)
-        context.held.talk.warm()
-    print(f"{'Switched to' if argument else 'Current model:'} {terminal.line(context.held.model.name)}.")
+        context.opened.change_model(argument)
+        context.opened.talk.warm()
+    print(f"{'Switched to' if argument else 'Current model:'} {terminal.line(context.opened.model.name)}.")
 
 
 def _title(context: Context, argument: str) -> None:
     if argument:
-        context.held.session = context.held.writer.update(Change(title=" ".join(argument.split())))
-    print(terminal.line(context.held.session.title or "(no title yet; set one with /title WORDS)"))
+        context.opened.session = context.opened.writer.update(Change(title=" ".join(argument.split())))
+    print(terminal.line(context.opened.session.title or "(no title yet; set one with /title WORDS)"))
 
 
 def _save(context: Context, argument: str) -> None:
     from cortext.services.library.export import as_markdown
 
-    session, messages = context.held.session, _for_export(context)
+    session, messages = context.opened.session, _for_export(context)
     _write(context, argument, "/save talk.md", as_markdown(session, messages), len(messages))
 
 
@@ -185,15 +185,15 @@ def _export(context: Context, argument: str) -> None:
     from cortext.services.library.export import as_json
     from cortext.services.library.stores import Found
 
-    held, messages = context.held, _for_export(context)
-    found = Found(held.stores.spawn_store(), held.store.get(held.session.id))
+    opened, messages = context.opened, _for_export(context)
+    found = Found(opened.stores.spawn_store(), opened.store.get(opened.session.id))
     _write(context, argument, "/export talk.json", as_json(found, messages), len(messages))
 
 
 def _for_export(context: Context) -> list[Message]:
     from cortext.services.library.export import masked
 
-    messages, kinds = masked(thread(context.held.messages()))
+    messages, kinds = masked(thread(context.opened.messages()))
     for kind, count in Counter(kinds).items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return messages
@@ -222,24 +222,26 @@ def _import(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("no file was given", hint="pass a file that /export wrote, or the file of a session")
     messages = spawn.read_turns(os.path.abspath(os.path.expanduser(argument)))
-    context.held.talk.store(*messages)
+    context.opened.talk.store(*messages)
     print(f"Imported {len(messages)} turns into the context.")
 
 
 def _fork(context: Context, argument: str) -> None:
-    held = context.held
-    held.talk.save_pending()
-    made = spawn.fork(held.store, held.store.get(held.session.id))
-    context.held = Held(held.stores, made.id, agent=held.agent.name, model=held.chosen_model)
-    held.end()
-    held.__exit__()
-    print(f"Forked into {made.id}; {held.session.id} is unchanged.")
+    opened = context.opened
+    opened.talk.save_pending()
+    made = spawn.fork(opened.store, opened.store.get(opened.session.id))
+    context.opened = OpenSession(opened.stores, made.id, agent=opened.agent.name, model=opened.chosen_model)
+    opened.end()
+    opened.__exit__()
+    print(f"Forked into {made.id}; {opened.session.id} is unchanged.")
 
 
 def _search(context: Context, argument: str) -> None:
     if not argument:
         raise UsageError("no search words were given", hint="for example /search retry budget")
-    found = context.held.stores.search().search(argument, limit=8, per_session=1, leave_out={context.held.session.id})
+    found = context.opened.stores.search().search(
+        argument, limit=8, per_session=1, leave_out={context.opened.session.id}
+    )
     if not found:
         print("Nothing found.")
     for hit in found:

@@ -54,7 +54,7 @@ def packed(embedder: Embedder, texts: Sequence[str]) -> Iterator[dict[str, objec
         }
 
 
-def lacking(store: Store, session_id: str, model: str) -> list[Message]:
+def without_vector(store: Store, session_id: str, model: str) -> list[Message]:
     """Return the messages of a session that have no vector of this model."""
     stored = store.annotations(session_id) if isinstance(store, Annotates) else ()
     present = {record.get("message_id") for record in stored if _is_embedding_of(record, model)}
@@ -87,7 +87,7 @@ def embed_many(store: Store, embedder: Embedder, wanted: Mapping[str, Sequence[M
 
 def backfill(store: Store, session_id: str, embedder: Embedder) -> int:
     """Store the missing vectors of a session's messages and of its summary; return how many were missing."""
-    made = embed(store, session_id, embedder, lacking(store, session_id, embedder.name))
+    made = embed(store, session_id, embedder, without_vector(store, session_id, embedder.name))
     return made + embed_summary(store, session_id, embedder)
 
 

@@ -34,14 +34,14 @@ MAX_BUTTONS = 10  # under a list
 
 
 class Hit(msgspec.Struct):
-    """A session that a search found, and the passage that matched; `lit` are the ranges to highlight."""
+    """A session that a search found, and the passage that matched; `highlights` are the ranges to highlight."""
 
     id: str
     title: str
     where: str
     when: str
     snippet: str
-    lit: list[tuple[int, int]] = []
+    highlights: list[tuple[int, int]] = []
 
 
 class Answer(msgspec.Struct):
@@ -59,7 +59,7 @@ class Answer(msgspec.Struct):
     buttons: list[tuple[str, str]] = []  # (label, command)
 
 
-def created(session_id: str) -> str:
+def created_notice(session_id: str) -> str:
     """Return the notice for a user whose first message started a session."""
     return f"Created session {session_id}. Use /new to start fresh or /sessions to resume a past conversation."
 
@@ -197,8 +197,8 @@ class Commands:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
-            snippet, lit = self._masked_snippet(row, match) if match else (_description(row), [])
-            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, lit))
+            snippet, highlights = self._masked_snippet(row, match) if match else (_description(row), [])
+            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
             return Answer(f"Nothing found for: {rest}")
         return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)

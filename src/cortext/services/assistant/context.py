@@ -83,7 +83,7 @@ class ContextBuilder:
         text = self._own or "\n\n".join(prompt(name).strip() for name in names)
         today = clock.from_epoch(time.time())[:10]
         sections = [Section("prompt", f"{text}\n\nToday is {today} (UTC).")]
-        facts = self._memory.standing(self._facts)
+        facts = self._memory.prompt_section(self._facts)
         if facts:
             sections.append(Section("memory", facts))
         return sections

@@ -101,7 +101,7 @@ class Memory:
         ranked = sorted(zip(scores, range(len(facts)), facts, strict=True), key=lambda item: (-item[0], -item[1]))
         return [fact for score, _, fact in ranked[: max(1, limit)] if score > 0]
 
-    def standing(self, budget: int) -> str:
+    def prompt_section(self, budget: int) -> str:
         """Return the section of the prompt: instructions, preferences, then other facts, within `budget` tokens."""
         facts = self.all()
         order = {INSTRUCTION: 0, PREFERENCE: 1, FACT: 2}

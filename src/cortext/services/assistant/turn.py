@@ -143,7 +143,7 @@ class Assistant:
             talk.tools.message_id = stored.id
         return stored
 
-    def afterwards(self, session_id: str, messages: Iterable[Message]) -> None:
+    def end_turn(self, session_id: str, messages: Iterable[Message]) -> None:
         """End a turn: bring the counts on disk up to date, then compute vectors and a title in the background."""
         new_messages = list(messages)
         settle(self.store, session_id)

@@ -20,7 +20,7 @@ from cortext.llm.base import Model
 from cortext.model import clock, tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.assistant.backfill import BATCH, Embedder, embed_many, embed_summary, lacking
+from cortext.services.assistant.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.services.assistant.context import working
 from cortext.services.assistant.summary import compact_chat, store_summary, summarise_chat
 from cortext.services.assistant.turn import Models
@@ -152,7 +152,7 @@ class ChatWorker:
             if not self._claimed(session.id):
                 continue
             try:
-                missing = lacking(self.store, session.id, self._embedder().name)
+                missing = without_vector(self.store, session.id, self._embedder().name)
                 made = embed_summary(self.store, session.id, self._embedder())
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message

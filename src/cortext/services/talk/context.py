@@ -121,17 +121,17 @@ class View:
         return self._dropped
 
     @property
-    def waits(self) -> bool:
+    def awaits_answer(self) -> bool:
         """Whether the last message is not the model's, so that there is something to answer."""
         return bool(self._shown) and self._shown[-1].role in (USER, TOOL)
 
     @property
-    def cut(self) -> str:
+    def cut_reason(self) -> str:
         """Why the last answer was cut off ("length", "filtered"); empty if it is complete."""
         last = self._shown[-1] if self._shown else None
-        return cut_by(last) if last is not None and last.role == ASSISTANT else ""
+        return cut_reason_of(last) if last is not None and last.role == ASSISTANT else ""
 
-    def news(self) -> list[str]:
+    def take_notices(self) -> list[str]:
         """Return the notices for the user that were not returned yet: the view is nearly full, or was trimmed."""
         notices, self._notices = self._notices, []
         return notices
@@ -192,7 +192,7 @@ def size(message: Message) -> int:
     return estimate if message.tokens is None else max(estimate // 2, min(message.tokens, 2 * estimate + 16))
 
 
-def cut_by(message: Message) -> str:
+def cut_reason_of(message: Message) -> str:
     """Return why a reply was cut off; empty if it is complete."""
     reason = message.extra.get(STOP) if message.extra else None
     return reason if isinstance(reason, str) else ""

@@ -6,7 +6,7 @@
         for event in talk.answer():                         # Text, Thinking, Call, Note, Result, Tick, Done
             show(event)
         talk.reply                                          # the message that was stored
-        talk.cut                                            # why it is incomplete: "" (it is not), "length", "filtered"
+        talk.cut_reason                                     # why it is incomplete: "length", "filtered"; else empty
 
 The model is asked in its own thread, so that `stop()` works from any thread and from a signal handler (it only puts an
 item into a queue). Everything is stored by the thread that runs `answer`, so no signal can come between a write and
@@ -30,7 +30,7 @@ from cortext.errors import CortextError, InvalidMessage, ModelCut
 from cortext.llm.base import CUT, Call, Done, Event, Model, Note, Request, Text, Thinking, ToolSpec
 from cortext.model import clock, ids
 from cortext.model.message import ASSISTANT, TEXT, THINKING, TOOL, TOOL_CALL, USER, Message, Part
-from cortext.services.talk.context import STOP, View, cut_by
+from cortext.services.talk.context import STOP, View, cut_reason_of
 from cortext.store.base import Writer
 
 __all__ = ["Call", "Done", "Model", "Note", "Result", "Talk", "Text", "Thinking", "Tick", "Tools", "cut_error"]
@@ -121,9 +121,9 @@ class Talk:
             del self.pending[0]
 
     @property
-    def cut(self) -> str:
+    def cut_reason(self) -> str:
         """Why the reply of this turn was cut off; empty if it is complete or there is none."""
-        return cut_by(self.reply) if self.reply is not None else ""
+        return cut_reason_of(self.reply) if self.reply is not None else ""
 
     def stop(self) -> None:
         """Stop the turn that started with `begin`. Safe from any thread and from a signal handler."""

@@ -32,8 +32,8 @@ class Declined(Exception):
     """The user chose not to continue; there is nothing left to do."""
 
 
-class Held:
-    """`with Held(stores, session_id, agent, model) as held:`; the lock is released at the end."""
+class OpenSession:
+    """`with OpenSession(stores, session_id, agent, model) as opened:`; the lock is released at the end."""
 
     def __init__(self, stores: Stores, session_id: str, *, agent: str = "", model: str = "") -> None:
         self.stores = stores
@@ -134,18 +134,18 @@ class Held:
         self._stack.close()
 
 
-def open_session(stores: Stores, options: Namespace) -> Held:
+def open_session(stores: Stores, options: Namespace) -> OpenSession:
     """Open the session that the command line asks for, or a new one."""
     if options.resume is not None:
         session_id = resolve(stores, options.resume)
         _check_damage(stores, session_id)
-        return Held(stores, session_id, agent=options.agent or "", model=options.model)
+        return OpenSession(stores, session_id, agent=options.agent or "", model=options.model)
     # The agent and the model come first: without them no session is created.
     agents = find_agents(stores.folder)
     agent = choose_agent(agents, options.agent or stores.settings.spawner.agent, is_default=not options.agent)
     model = usable_model(stores, options.model, agent.model, "")
     session = spawn.begin(stores.spawn_store().store, agent, model.name, options.session)
-    return Held(stores, session.id, model=options.model)
+    return OpenSession(stores, session.id, model=options.model)
 
 
 def _check_damage(stores: Stores, session_id: str) -> None:

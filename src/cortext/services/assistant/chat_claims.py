@@ -14,11 +14,11 @@ from contextlib import AbstractContextManager
 from cortext.errors import CortextError, TakenOver
 from cortext.store.assistant import SharedUpdates, Taken, Updates
 
-__all__ = ["HeldChats", "Taken", "Updates"]  # faces import the types of updates from here
+__all__ = ["ChatClaims", "Taken", "Updates"]  # faces import the types of updates from here
 
 
-class HeldChats:
-    """The claims of one process on chats. `lost` and `news` are called from the heartbeat thread."""
+class ChatClaims:
+    """The claims of one process on chats. `on_lost` and `on_updates` are called from the heartbeat thread."""
 
     def __init__(self, updates: SharedUpdates) -> None:
         self._updates = updates
@@ -26,8 +26,8 @@ class HeldChats:
         self._lock = threading.Lock()
         self._closed = threading.Event()
         self._heartbeat: threading.Thread | None = None
-        self.lost: Callable[[str], None] = lambda chat: None
-        self.news: Callable[[str, list[Taken]], None] = lambda chat, waiting: None
+        self.on_lost: Callable[[str], None] = lambda chat: None
+        self.on_updates: Callable[[str, list[Taken]], None] = lambda chat, waiting: None
 
     @property
     def seconds(self) -> float:
@@ -69,9 +69,9 @@ class HeldChats:
         """Return the unanswered updates of a chat, in order."""
         return self._updates.waiting(chat)
 
-    def left_alone(self) -> dict[str, int]:
+    def unattended(self) -> dict[str, int]:
         """See assistant.SharedUpdates."""
-        return self._updates.left_alone()
+        return self._updates.unattended()
 
     def close(self) -> None:
         """Release all chats and stop the heartbeat."""
@@ -98,9 +98,9 @@ class HeldChats:
                 return  # released meanwhile
             self._until[chat] = begin + self.seconds if kept else 0.0
         if kept:
-            self.news(chat, self._updates.waiting(chat))
+            self.on_updates(chat, self._updates.waiting(chat))
         else:
-            self.lost(chat)
+            self.on_lost(chat)
 
 
 def _clock() -> float:
