@@ -26,7 +26,7 @@ class Storm:
 
     def __init__(self, home: Path, seed: int) -> None:
         self.home, self.chance = home, random.Random(seed)
-        self.said: dict[int, list[str]] = {chat: [] for chat in CHATS}
+        self.questions: dict[int, list[str]] = {chat: [] for chat in CHATS}
         self.kills = self.worker_kills = self.in_answers = 0
 
     def run(self, kills: int) -> Counter[str]:
@@ -71,8 +71,8 @@ class Storm:
     def _talk(self, telegram: TelegramServer) -> None:
         for _ in range(self.chance.randint(1, 5)):
             chat = self.chance.choice(CHATS)
-            text = f"question {len(self.said[chat])} of {chat}"
-            self.said[chat].append(text)
+            text = f"question {len(self.questions[chat])} of {chat}"
+            self.questions[chat].append(text)
             telegram.say(chat, text)
 
     def _wait(self, telegram: TelegramServer) -> None:
@@ -112,17 +112,17 @@ class Storm:
             )
 
     def _all_answered(self, telegram: TelegramServer) -> bool:
-        return all(len(_answers(telegram, chat)) >= len(self.said[chat]) for chat in CHATS)
+        return all(len(_answers(telegram, chat)) >= len(self.questions[chat]) for chat in CHATS)
 
     def _count(self, telegram: TelegramServer, model: Parrot) -> Counter[str]:
         found: Counter[str] = Counter(kills=self.kills, worker_kills=self.worker_kills)
         found["answers that a kill interrupted"] = self.in_answers
         for chat in CHATS:
-            if not self.said[chat]:
+            if not self.questions[chat]:
                 continue
             messages = messages_of(self.home, f"tg_{chat}")
             users = [message["content"] for message in messages if message["role"] == "user"]
-            assert users == self.said[chat], f"chat {chat}: messages lost, duplicated or out of order"
+            assert users == self.questions[chat], f"chat {chat}: messages lost, duplicated or out of order"
             complete = [message for message in messages if not message.get("partial")]
             answers = [message["content"] for message in complete if message["role"] == "assistant"]
             assert answers == [f"Answer to {text}" for text in users], f"chat {chat}: answers in the log"

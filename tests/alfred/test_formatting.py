@@ -155,8 +155,8 @@ def test_deeply_nested_markup_keeps_its_words(nested: str) -> None:
     ),
     st.integers(1, 60),
 )
-def test_a_long_text_is_split_and_not_truncated(words: list[str], times: int) -> None:
-    styled = render("".join(words) * times)
+def test_a_long_text_is_split_and_not_truncated(fragments: list[str], times: int) -> None:
+    styled = render("".join(fragments) * times)
     _check(styled, split(styled))
 
 
@@ -167,8 +167,8 @@ def test_texts_are_split_where_a_reader_would_pause() -> None:
     assert all(message.text.endswith("goes on.") for message in messages)
     one_line = split(render("A sentence of some length that goes on. " * 300))
     assert all(message.text.endswith("goes on.") for message in one_line)
-    words = split(render("word " * 3000))
-    assert all(set(message.text.split()) == {"word"} for message in words)
+    no_pauses = split(render("word " * 3000))
+    assert all(set(message.text.split()) == {"word"} for message in no_pauses)
 
 
 def test_formatting_continues_in_the_next_message() -> None:

@@ -33,13 +33,13 @@ def unpack(record: dict[str, Any]) -> Any:
 
 def _settle(worker: ChatWorker, now: float | None = None) -> int:
     """Make passes until there is nothing left to do; return the number of summaries."""
-    made = 0
+    count = 0
     for _ in range(8):
         done = worker.run(now)
         assert done.failed == {}
-        made += len(done.summarised)
+        count += len(done.summarised)
         if not (done.embedded or done.summarised or done.compacted):
-            return made
+            return count
     raise AssertionError("the worker always finds more to do")
 
 

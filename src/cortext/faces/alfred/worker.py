@@ -103,7 +103,7 @@ def _report(done: Pass) -> None:
     if done.busy:
         print("another worker is running")
     if done.embedded:
-        print(f"{done.embedded} vectors made")
+        print(f"{done.embedded} vectors added")
     for session_id in done.summarised:
         print(f"summarised {session_id}")
     for session_id in done.compacted:

@@ -17,16 +17,16 @@ from cortext.wiring.stores import Stores
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    made = ArgumentParser(
+    command_line = ArgumentParser(
         prog="aur agents",
         formatter_class=Help,
         description="List the agents: the project's (.aurora/agents, .claude/agents), your own (in the folder of your "
         "settings, ~/.aurora/agents and ~/.claude/agents), and those that come with aur. If several have one name, the "
         "first in this order is used.",
     )
-    made.add_argument("name", nargs="?", help="show this agent's prompt")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    command_line.add_argument("name", nargs="?", help="show this agent's prompt")
+    command_line.add_argument("--json", action="store_true", help="print JSON")
+    return command_line
 
 
 def run(arguments: list[str]) -> int:

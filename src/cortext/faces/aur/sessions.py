@@ -74,7 +74,7 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
-    given = [
+    shown = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column(session_id, ids, style="cyan"),
         Column(agent, each(lambda name: cut(terminal.line(name), 12) or "-", agents), rank=2),
@@ -82,7 +82,7 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
         Column(created_at, each(clock.short, times), rank=3, style="dim"),
         Column(status, shown_status, rank=1),
     ]
-    return fitted_table(given, 1, screen, least=14)[0]
+    return fitted_table(shown, 1, screen, least=14)[0]
 
 
 def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
@@ -129,8 +129,8 @@ def restore(stores: Stores, options: Namespace) -> int:
     """Restore the most recently deleted session of that name; without a name, list the trash."""
     from cortext.services.library.resolve import resolve_trashed
 
-    place = stores.spawn_store()
-    items = list(place.store.trash())
+    spawn_store = stores.spawn_store()
+    items = list(spawn_store.store.trash())
     if not options.restore:
         if options.json:
             print_json([trashed_json(item) for item in items])
@@ -140,9 +140,9 @@ def restore(stores: Stores, options: Namespace) -> int:
         else:
             print("The trash is empty.")
         return 0
-    pairs = [(place, item) for item in items]
+    pairs = [(spawn_store, item) for item in items]
     _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
-    session = place.store.restore(item.key)
+    session = spawn_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
     else:
@@ -155,8 +155,8 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
     from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
-    place = stores.spawn_store(timeout=0.0)
-    cleaned = clean(fresh_listing(stores), place.store, days)
+    spawn_store = stores.spawn_store(timeout=0.0)
+    cleaned = clean(fresh_listing(stores), spawn_store.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0

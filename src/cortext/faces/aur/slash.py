@@ -229,11 +229,11 @@ def _import(context: Context, argument: str) -> None:
 def _fork(context: Context, argument: str) -> None:
     opened = context.opened
     opened.talk.save_pending()
-    made = spawn.fork(opened.store, opened.store.get(opened.session.id))
-    context.opened = OpenSession(opened.stores, made.id, agent=opened.agent.name, model=opened.chosen_model)
+    fork = spawn.fork(opened.store, opened.store.get(opened.session.id))
+    context.opened = OpenSession(opened.stores, fork.id, agent=opened.agent.name, model=opened.chosen_model)
     opened.end()
     opened.__exit__()
-    print(f"Forked into {made.id}; {opened.session.id} is unchanged.")
+    print(f"Forked into {fork.id}; {opened.session.id} is unchanged.")
 
 
 def _search(context: Context, argument: str) -> None:

@@ -13,7 +13,7 @@ STATUSES = ("active", "completed", "interrupted", "damaged")
 
 def parser() -> ArgumentParser:
     """Return the parser of the command line."""
-    made = ArgumentParser(
+    command_line = ArgumentParser(
         prog="aur spawn",
         formatter_class=Help,
         description="Start or resume a conversation with an agent, ask one question, or manage the sessions. Every "
@@ -22,34 +22,34 @@ def parser() -> ArgumentParser:
         "anthropic/claude-sonnet-5-5, openai/gpt-5.5, ollama/qwen3 or cli/claude; default: the first one usable here.",
     )
     about = "one question, answered on standard output; piped input is added after it, or in place of -"
-    made.add_argument("prompt", nargs="*", help=about)
-    talk = made.add_argument_group("conversation")
-    talk.add_argument("-i", "--interactive", action="store_true", help="start a conversation in the terminal")
-    talk.add_argument(
+    command_line.add_argument("prompt", nargs="*", help=about)
+    conversation = command_line.add_argument_group("conversation")
+    conversation.add_argument("-i", "--interactive", action="store_true", help="start a conversation in the terminal")
+    conversation.add_argument(
         "--agent", metavar="NAME", help="the agent that answers (with --list-sessions: only its sessions)"
     )
-    talk.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
-    talk.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
-    talk.add_argument(
+    conversation.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
+    conversation.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
+    conversation.add_argument(
         "--resume",
         metavar="ID",
         help="continue a session: its row in the last list (3), its id or the beginning of it, or words from it",
     )
-    keep = made.add_argument_group("sessions")
-    keep.add_argument("--list-sessions", action="store_true", help="list all sessions, newest first")
-    keep.add_argument("--status", choices=STATUSES, help="with --list-sessions: only sessions with this status")
-    keep.add_argument(
+    sessions = command_line.add_argument_group("sessions")
+    sessions.add_argument("--list-sessions", action="store_true", help="list all sessions, newest first")
+    sessions.add_argument("--status", choices=STATUSES, help="with --list-sessions: only sessions with this status")
+    sessions.add_argument(
         "--delete-session", metavar="ID", help="move a session to the trash: its row in the last list, or its id"
     )
-    keep.add_argument(
+    sessions.add_argument(
         "--restore", metavar="ID", nargs="?", const="", help="restore a deleted session; without ID, list the trash"
     )
-    keep.add_argument(
+    sessions.add_argument(
         "--clean-sessions", metavar="DAYS", help="move the sessions that were inactive for longer to the trash"
     )
-    made.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
-    made.add_argument("--json", action="store_true", help="print JSON")
-    return made
+    command_line.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+    command_line.add_argument("--json", action="store_true", help="print JSON")
+    return command_line
 
 
 def run(arguments: list[str]) -> int:

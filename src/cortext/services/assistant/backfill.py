@@ -87,8 +87,8 @@ def embed_many(store: Store, embedder: Embedder, wanted: Mapping[str, Sequence[M
 
 def backfill(store: Store, session_id: str, embedder: Embedder) -> int:
     """Store the missing vectors of a session's messages and of its summary; return how many were missing."""
-    made = embed(store, session_id, embedder, without_vector(store, session_id, embedder.name))
-    return made + embed_summary(store, session_id, embedder)
+    added = embed(store, session_id, embedder, without_vector(store, session_id, embedder.name))
+    return added + embed_summary(store, session_id, embedder)
 
 
 def embed_summary(store: Store, session_id: str, embedder: Embedder) -> int:

@@ -153,17 +153,17 @@ class ChatWorker:
                 continue
             try:
                 missing = without_vector(self.store, session.id, self._embedder().name)
-                made = embed_summary(self.store, session.id, self._embedder())
+                added = embed_summary(self.store, session.id, self._embedder())
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message
                 self._release(session.id)
                 continue
-            done.embedded += made
+            done.embedded += added
             if missing:
                 waiting[session.id] = missing
             else:
                 self._release(session.id)
-            if not missing and not made:  # otherwise the session changes now, and the next pass settles it
+            if not missing and not added:  # otherwise the session changes now, and the next pass settles it
                 self._jobs.settled(EMBED, session)
             if sum(map(len, waiting.values())) >= BATCH:
                 self._embed_batch(waiting, done)
