@@ -15,7 +15,7 @@ from functools import partial
 from bench.common import arguments, in_turns, print_table, role_of, spread, texts, work_folder
 from cortext.llm.base import Done, Event, Request, Text
 from cortext.model.message import USER, Message
-from cortext.services.assistant.backfill import embed_many, lacking
+from cortext.services.assistant.backfill import embed_many, without_vector
 from cortext.services.assistant.turn import Assistant
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
@@ -165,7 +165,7 @@ def _backfill(histories: dict[str, History], rounds: int) -> None:
         began, cpu = time.perf_counter(), time.process_time()
         done = 0
         for start in range(0, 60, 10):
-            batch = {name: lacking(store, name, embedder.name) for name in names[start : start + 10]}
+            batch = {name: without_vector(store, name, embedder.name) for name in names[start : start + 10]}
             done += embed_many(store, embedder, batch)
         rates.append(done / (time.perf_counter() - began))
         cpu_rates.append(done / (time.process_time() - cpu))

@@ -1,4 +1,4 @@
-"""A model on loopback, and the assistant that asks it: in this process, or as a command."""
+"""Fixtures: a model server on loopback, and the assistant in this process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.alfred.kit import Parrot, environment, sessions_of
 
 @pytest.fixture
 def model() -> Iterator[Parrot]:
-    """The model."""
+    """A model server that echoes the question."""
     with Parrot() as server:
         yield server
 
@@ -33,39 +33,39 @@ class Desk:
         self.assistant: Assistant = build_assistant(self.stores)
         self.commands = Commands(self.assistant, idle_minutes=self.stores.settings.session.idle_minutes)
 
-    def do(self, words: str, chat: str = COMMAND_LINE) -> Answer:
-        """A slash command."""
-        return self.commands.run(chat, words)
+    def do(self, line: str, chat: str = COMMAND_LINE) -> Answer:
+        """Run a slash command."""
+        return self.commands.run(chat, line)
 
-    def say(self, words: str, chat: str = COMMAND_LINE) -> str:
-        """One turn; what the model answered."""
+    def say(self, text: str, chat: str = COMMAND_LINE) -> str:
+        """Run one turn; return the answer of the model."""
         session_id, _ = self.assistant.sessions.ensure(chat)
         model = self.assistant.models.take()
         talk = self.assistant.talk(session_id, model)
-        self.assistant.say(talk, Message(role=USER, content=words))
+        self.assistant.say(talk, Message(role=USER, content=text))
         for _ in talk.answer():
             pass
         self.assistant.models.give_back(model)
         return talk.reply.text if talk.reply else ""
 
     def fill(self, session_id: str, count: int, chat: str = COMMAND_LINE) -> None:
-        """A session of so many messages, without asking the model."""
+        """Create a session with this many messages, without asking the model."""
         self.assistant.sessions.start(chat, session_id=session_id)
-        words = "we decided to keep the retry budget in `retry_policy.py` because of ticket OPS-{}"
+        text = "we decided to keep the retry budget in `retry_policy.py` because of ticket OPS-{}"
         self.assistant.store.append(
             session_id,
             *(
-                Message(role=(USER, ASSISTANT)[place % 2], content=f"message {place}: {words.format(place)}")
-                for place in range(count)
+                Message(role=(USER, ASSISTANT)[number % 2], content=f"message {number}: {text.format(number)}")
+                for number in range(count)
             ),
         )
 
     def worker(self) -> ChatWorker:
-        """The worker, anew as another process would have it."""
+        """Return a new worker, as another process would build it."""
         return build_worker(self.stores, self.assistant)
 
     def folder(self, session_id: str) -> Path:
-        """Where a session lies."""
+        """Return the folder of a session."""
         return sessions_of(self.home) / session_id
 
 

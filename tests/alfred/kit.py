@@ -1,4 +1,4 @@
-"""What the tests of the assistant share: a model that answers what it was asked, the bot as a process, its files."""
+"""Helpers for the tests of the assistant: a model that echoes the question, the bot as a process, and its files."""
 
 from __future__ import annotations
 
@@ -17,36 +17,36 @@ from tests.support.model_reply import Reply, Turn
 from tests.support.model_server import ModelServer
 from tests.support.telegram_server import TOKEN, TelegramServer
 
-SUMMING_UP = "Write the summary now."
+SUMMARY_REQUEST = "Write the summary now."
 
 
 class Parrot(ModelServer):
-    """Answers "Answer to …" and sums up in the sections that are asked for, unless the test says otherwise."""
+    """Answers "Answer to …", and writes summaries with all sections, unless the test pushes replies."""
 
-    slow = 0.0  # seconds in the middle of an answer
+    slow = 0.0  # seconds of pause in the middle of an answer
 
     def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
         asked = next((turn.text for turn in reversed(conversation) if turn.role == "user"), "")
         if self._script or asked.startswith("TOOLCALL:"):
             return super()._next_reply(conversation)
-        if SUMMING_UP in asked:
+        if SUMMARY_REQUEST in asked:
             return Reply(text="\n".join(f"## {heading}\nnone" for heading in HEADINGS))
         if not self.slow:
             return Reply(text=f"Answer to {asked}")
-        # The first words, and after a moment the rest: time for a test to come in between.
+        # The rest of the answer comes later, so that a test can act in between.
         rest = threading.Event()
         threading.Timer(self.slow, rest.set).start()
         return Reply(text=f"Answer to {asked}", hold=rest, hold_at=2)
 
     def summaries(self) -> list[str]:
-        """What it was asked to sum up, each time."""
+        """Return the requests for summaries."""
         return [
-            turn.text for request in self.turns for turn in request.conversation[-1:] if SUMMING_UP in turn.text
+            turn.text for request in self.turns for turn in request.conversation[-1:] if SUMMARY_REQUEST in turn.text
         ]  # fmt: skip
 
 
 def environment(home: Path, model: ModelServer | None = None, telegram: TelegramServer | None = None) -> dict[str, str]:
-    """What a process of ours needs to know: nothing of this machine's user."""
+    """Return the environment of a process, without anything of this machine's user."""
     env = {
         "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
@@ -60,23 +60,23 @@ def environment(home: Path, model: ModelServer | None = None, telegram: Telegram
     return env
 
 
-def alfred(env: dict[str, str], *words: str, stdin: str = "") -> Ran:
+def alfred(env: dict[str, str], *arguments: str, stdin: str = "") -> Ran:
     """Run `alfred`."""
-    return run([str(SCRIPTS / "alfred"), *words], env=env, stdin=stdin)
+    return run([str(SCRIPTS / "alfred"), *arguments], env=env, stdin=stdin)
 
 
 def sessions_of(home: Path) -> Path:
-    """Where the sessions lie."""
+    """Return the folder of the sessions."""
     return home / ".local" / "share" / "alfred" / "sessions"
 
 
 def lines_of(path: Path) -> list[dict[str, Any]]:
-    """A JSON Lines file."""
+    """Return the records of a JSON Lines file."""
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
 def messages_of(home: Path, session_id: str) -> list[dict[str, Any]]:
-    """The messages of a session as they stand in its files, the archive first."""
+    """Return the messages in the files of a session, those of the archive first."""
     folder = sessions_of(home) / session_id
     found = []
     for name in ("archive.jsonl", "current.jsonl"):
@@ -86,20 +86,20 @@ def messages_of(home: Path, session_id: str) -> list[dict[str, Any]]:
 
 
 class Bot:
-    """`alfred telegram` as a process; `with Bot(env, telegram) as bot:` ends it at the end of the block."""
+    """`alfred telegram` as a process; `with Bot(env, telegram) as bot:` stops it at the end of the block."""
 
-    def __init__(self, env: dict[str, str], telegram: TelegramServer, *words: str, allowed: str = "4711") -> None:
+    def __init__(self, env: dict[str, str], telegram: TelegramServer, *arguments: str, allowed: str = "4711") -> None:
         self._env = {**env, "CORTEXT_TELEGRAM_ALLOWED_USERS": allowed}
-        self._telegram, self._words = telegram, words
+        self._telegram, self._arguments = telegram, arguments
         self.log = Path(env["HOME"]) / "bot.log"
         self.process: subprocess.Popen[bytes] | None = None
 
     def start(self, *, wait: bool = True) -> None:
-        """Start it, and wait until it asks for updates."""
+        """Start the process; by default, wait until it asks for updates."""
         polls = self._telegram.count("getUpdates") + self._telegram.count("setWebhook")
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "cortext.faces.alfred.main", "telegram", *self._words],
+                [sys.executable, "-m", "cortext.faces.alfred.main", "telegram", *self._arguments],
                 env=self._env,
                 stdout=log,
                 stderr=log,
@@ -116,27 +116,27 @@ class Bot:
             assert self.process.poll() is None, self.logged()
 
     def kill(self) -> None:
-        """As a power cut does."""
+        """Kill the process with SIGKILL."""
         assert self.process is not None
         self.process.kill()
         self.process.wait()
 
     def stop(self) -> int:
-        """As systemd does."""
+        """Stop the process with SIGTERM; return its exit code."""
         assert self.process is not None
         self.process.terminate()
         return self.process.wait(60)
 
     def logged(self) -> str:
-        """Everything that it has logged."""
+        """Return the whole log."""
         return self.log.read_text(encoding="utf-8")
 
-    def wait_for_log(self, words: str, timeout: float = 60.0) -> None:
-        """Until these words are in the log."""
+    def wait_for_log(self, text: str, timeout: float = 60.0) -> None:
+        """Wait until this text is in the log."""
         deadline = time.monotonic() + timeout
-        while words not in self.logged():
+        while text not in self.logged():
             assert time.monotonic() < deadline, self.logged()
-            time.sleep(0.02)  # the pause between two looks, not a guess that it is done
+            time.sleep(0.02)  # between two polls
 
     def __enter__(self) -> Self:
         self.start()

@@ -1,4 +1,4 @@
-"""The slash commands beyond the first four, and sessions of other tools that go on as a chat."""
+"""The slash commands of the assistant, and sessions of other tools that are continued as a chat."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def test_search_title_context_export(desk: Desk) -> None:
     assert "Zx8Qw3Rt6Yp1" not in f"{hit.snippet}{hit.title}{desk.do('/sessions').rows}"
     desk.say("the airship is moored at the mast")
     (other,) = desk.do("/search moored").hits
-    assert any("moored" in other.snippet[start:end] for start, end in other.lit)
-    assert desk.do("/search xylophone").text == "Nothing was found for: xylophone"
-    assert desk.do("/title The hangar").text == f"Session {session} is called: The hangar"
+    assert any("moored" in other.snippet[start:end] for start, end in other.highlights)
+    assert desk.do("/search xylophone").text == "Nothing found for: xylophone"
+    assert desk.do("/title The hangar").text == f"Session {session} has the title: The hangar"
     assert desk.do("/title").text == "The hangar"
     assert desk.do("/sessions").rows[0][4] == "The hangar"
     exported = desk.do("/export")
@@ -40,7 +40,7 @@ def test_search_title_context_export(desk: Desk) -> None:
     assert "masked" in exported.text
     desk.do("/remember I am building an airship")
     shown = desk.do("/context").text.splitlines()
-    assert [line.split()[0] for line in shown] == ["prompt", "memory", "messages", "together"]
+    assert [line.split()[0] for line in shown] == ["prompt", "memory", "messages", "total"]
     sizes = [int(line.split()[1].replace(",", "")) for line in shown]
     assert all(size > 0 for size in sizes)
     assert abs(sum(sizes[:3]) - sizes[3]) <= 3  # rounding
@@ -48,20 +48,19 @@ def test_search_title_context_export(desk: Desk) -> None:
 
 
 @pytest.mark.req("CHAT-14")
-def test_delete_and_undo(desk: Desk) -> None:
+def test_a_deleted_session_can_be_restored(desk: Desk) -> None:
     desk.say("something worth keeping")
     session = desk.assistant.sessions.active("cli")
-    said = desk.do("/delete").text
-    assert said == f"Deleted session {session}. /restore {session} brings it back."
+    assert desk.do("/delete").text == f"Deleted session {session}. Undo: /restore {session}"
     assert not desk.folder(session).exists()
     assert desk.do("/sessions").rows == ()
     with pytest.raises(NotFound):
         desk.do("/delete")
     desk.say("a new one begins")
     assert desk.assistant.sessions.active("cli") != session
-    assert desk.do("/restore").text == f"Restored session {session} (2 messages); it is active here."
+    assert desk.do("/restore").text == f"Restored session {session} (2 messages); it is active in this chat."
     assert messages_of(desk.home, session)[0]["content"] == "something worth keeping"
-    # A thread of a messenger: its first id stays free for the undo.
+    # The id of a messenger's first session stays reserved, so that it can be restored.
     desk.say("hello", chat="tg_4711")
     desk.do("/delete", chat="tg_4711")
     desk.say("hello again", chat="tg_4711")
@@ -70,22 +69,22 @@ def test_delete_and_undo(desk: Desk) -> None:
 
 
 @pytest.mark.req("CHAT-14", "FIND-02")
-def test_search_says_when_nobody_said_the_words(desk: Desk, model: Parrot) -> None:
+def test_search_says_when_no_message_contains_the_words(desk: Desk, model: Parrot) -> None:
     desk.assistant.sessions.start("cli", session_id="sess_pets")
     desk.assistant.store.append("sess_pets", Message(role=USER, content="My dog barks at the cat all night."))
-    told = 'No message contains "puppy kitten"; the nearest in meaning:'
+    notice = 'No message contains "puppy kitten"; the nearest in meaning:'
     answer = desk.do("/search puppy kitten")
     assert [hit.id for hit in answer.hits] == ["sess_pets"]
-    assert as_markdown(answer).startswith(f"{told}\n\n**")
+    assert as_markdown(answer).startswith(f"{notice}\n\n**")
     shown = alfred(environment(desk.home, model), "/search puppy kitten")
-    assert shown.out.startswith(f"{told}\n\nsess_pets"), shown
+    assert shown.out.startswith(f"{notice}\n\nsess_pets"), shown
     assert desk.do("/search barking dogs").above == ""
     assert alfred(environment(desk.home, model), "/search barking dogs").out.startswith("sess_pets")
 
 
 @pytest.mark.req("CHAT-03")
 @pytest.mark.parametrize("columns", [40, 80])
-def test_a_screen_shows_the_numbers_that_resume_takes(desk: Desk, model: Parrot, columns: int) -> None:
+def test_the_list_of_sessions_shows_the_numbers_that_resume_accepts(desk: Desk, model: Parrot, columns: int) -> None:
     for name in ("sess_first00000", "sess_second0000"):
         desk.fill(name, 2)
         desk.assistant.store.update(name, Change(title="a title that is far longer than any screen of forty columns"))
@@ -99,71 +98,71 @@ def test_a_screen_shows_the_numbers_that_resume_takes(desk: Desk, model: Parrot,
     assert alfred(env, "/resume 2").out.startswith("Resumed session sess_first00000")
     piped = alfred(env, "/sessions").out.splitlines()
     assert piped[0].split()[0] == "ID" and piped[1].split()[0] == "sess_second0000"
-    phone = as_markdown(desk.do("/sessions"))
-    assert phone.startswith("**1. ") and "**2. " in phone
+    markdown = as_markdown(desk.do("/sessions"))
+    assert markdown.startswith("**1. ") and "**2. " in markdown
 
 
 @pytest.fixture
 def foreign(desk: Desk) -> str:
-    """A session that was captured from an AI tool, with tool calls in it, and longer than what a chat shows at once."""
+    """The id of a captured session with tool calls, which is longer than the working file of its copy."""
     store = desk.stores.home_store().store
     name = "claude-5f2c"
     store.create(
         Session(id=name, type="claude", title="Fix the flaky login", origin=Origin(tool="claude", session_id="5f2c"))
     )
-    talk = [Message(role=USER, content="the login test is flaky, why?")]
+    messages = [Message(role=USER, content="the login test is flaky, why?")]
     for number in range(30):
         call = Part(type=TOOL_CALL, id=f"c{number}", name="Bash", input={"command": f"pytest -k login{number}"})
-        talk += [
+        messages += [
             Message(role=ASSISTANT, content=f"Step {number}: I look at it.", parts=[call]),
             Message(role=TOOL, parts=[Part(type=TOOL_RESULT, call_id=f"c{number}", output=f"output {number}")]),
             Message(role=ASSISTANT, content=f"Finding {number}: the clock of the fixture is not frozen."),
         ]
-    store.append(name, *talk)
+    store.append(name, *messages)
     return name
 
 
 @pytest.mark.req("CHAT-13")
-def test_a_session_of_any_tool_is_found_and_goes_on_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
+def test_a_session_of_another_tool_is_found_and_continued_as_a_chat(desk: Desk, model: Parrot, foreign: str) -> None:
     before = list(desk.stores.home_store().store.read(foreign))
     (hit,) = desk.do("/search flaky login", chat="tg_4711").hits
     assert (hit.id, hit.where, hit.title) == (foreign, "claude", "Fix the flaky login")
-    resumed = desk.do("/resume_claude_5f2c", chat="tg_4711").text.splitlines()  # as a phone sends it
+    resumed = desk.do("/resume_claude_5f2c", chat="tg_4711").text.splitlines()  # as a messenger sends it
     assert resumed[0] == "Resumed session cont_claude-5f2c (61 messages)"
     assert foreign in resumed[1]
     assert desk.say("so what is the cause?", chat="tg_4711").startswith("Answer to")
     sent = model.turns[-1]
     assert sent.texts("assistant")[-1].endswith("Finding 29: the clock of the fixture is not frozen.")
     assert "[Summary of the first 21 messages" in sent.texts("user")[0]
-    assert "tool_calls" not in json.dumps(sent.body["messages"]), "recorded calls are not the assistant's"
-    # Every word was copied, with its provenance; the original is untouched.
+    assert "tool_calls" not in json.dumps(sent.body["messages"]), "the tool calls are not copied"
+    # Every text is copied, with its provenance; the original is unchanged.
     copy = messages_of(desk.home, "cont_claude-5f2c")
     assert [line["content"] for line in copy[:2]] == ["the login test is flaky, why?", "Step 0: I look at it."]
     assert len(copy) == 63
     meta = json.loads((desk.folder("cont_claude-5f2c") / "meta.json").read_text(encoding="utf-8"))
     assert meta[FROM] == {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
     assert list(desk.stores.home_store().store.read(foreign)) == before
-    # Again: the same copy, not another; and a new one when the original went on.
+    # A second resume uses the same copy; a new one is made if the original has grown.
     assert "cont_claude-5f2c (63 messages)" in desk.do(f"/resume {foreign}").text
     desk.stores.home_store().store.append(foreign, Message(role=USER, content="one more thing"))
     assert "cont_claude-5f2c_2 (62 messages)" in desk.do(f"/resume {foreign}").text
 
 
-def test_a_copy_that_a_crash_cut_short_is_finished(desk: Desk, foreign: str) -> None:
+def test_a_copy_that_a_crash_interrupted_is_completed(desk: Desk, foreign: str) -> None:
     meta = {"store": "home", "tool": "claude", "session_id": foreign, "messages": 61}
     desk.assistant.store.create(Session(id="cont_claude-5f2c", type="chat", extra={FROM: meta}))
     assert "(61 messages)" in desk.do(f"/resume {foreign}").text
     assert "(61 messages)" in desk.do(f"/resume {foreign}").text
 
 
-def test_a_foreign_session_is_not_deleted_from_here(desk: Desk, foreign: str) -> None:
+def test_a_session_of_another_tool_cannot_be_deleted(desk: Desk, foreign: str) -> None:
     with pytest.raises(NotFound, match="not of this assistant"):
         desk.do(f"/delete {foreign}")
     assert desk.stores.home_store().store.get(foreign).message_count == 91
 
 
-def test_unknown_and_hostile_words(desk: Desk) -> None:
-    for words in (
+def test_unknown_and_hostile_commands_are_refused(desk: Desk) -> None:
+    for line in (
         "/nope",
         "/",
         "/resume ../../etc/passwd",
@@ -173,11 +172,11 @@ def test_unknown_and_hostile_words(desk: Desk) -> None:
         "/run x",
     ):
         with pytest.raises(CortextError):
-            desk.do(words)
+            desk.do(line)
     assert desk.do("/help").text.startswith("/new")
 
 
-def test_completion(desk: Desk, foreign: str) -> None:
+def test_tab_completes_commands_and_session_ids(desk: Desk, foreign: str) -> None:
     desk.fill("sess_aaa", 2)
     assert [choice.text for choice in desk.commands.complete("/res")] == ["/resume ", "/restore "]
     assert [choice.text for choice in desk.commands.complete("/resume sess")] == ["sess_aaa"]
@@ -185,16 +184,16 @@ def test_completion(desk: Desk, foreign: str) -> None:
     assert desk.commands.complete("/delete cl") == []
 
 
-def test_the_command_line(home: Path, model: Parrot) -> None:
+def test_the_options_of_the_command_line(home: Path, model: Parrot) -> None:
     env = environment(home, model)
-    helped = alfred(env, "--help")
-    assert helped.code == 0
-    assert "alfred telegram" in helped.out
+    help_text = alfred(env, "--help")
+    assert help_text.code == 0
+    assert "alfred telegram" in help_text.out
     assert "ExecStart=" in alfred(env, "worker", "--print-timer").out
     assert alfred(env, "worker", "--print-cron").out.startswith("*/5 * * * * /")
-    none = alfred({**environment(home), "PATH": "/nowhere"}, "hello")
-    assert none.code == 8
-    assert "three ways to get going" in none.err
+    no_model = alfred({**environment(home), "PATH": "/nowhere"}, "hello")
+    assert no_model.code == 8
+    assert "No model is available yet." in no_model.err
     assert alfred(env, "telegram").code == 7  # no token
     answer = alfred(env, "--json", "--new", "ping").json
     assert answer["reply"] == "Answer to ping"
@@ -204,12 +203,12 @@ def test_the_command_line(home: Path, model: Parrot) -> None:
 @pytest.mark.parametrize(
     ("typed", "message", "hint"),
     [
-        ("/frobnicate", "unknown command /frobnicate", "/help shows what there is"),
+        ("/frobnicate", "unknown command /frobnicate", "/help lists the commands"),
         ("/sesions", "unknown command /sesions", "did you mean /sessions?"),
-        ("/retry it", "/retry and /continue take no arguments", "send it alone"),
+        ("/retry it", "/retry and /continue take no arguments", "send the command on its own"),
     ],
 )
-def test_what_is_not_a_command_is_refused_with_the_nearest_one(desk: Desk, typed: str, message: str, hint: str) -> None:
+def test_an_invalid_command_is_refused_with_a_hint(desk: Desk, typed: str, message: str, hint: str) -> None:
     with pytest.raises(UsageError) as refused:
         desk.do(typed)
     assert (refused.value.message, refused.value.kept, refused.value.hint) == (message, "nothing was sent", hint)
@@ -217,4 +216,4 @@ def test_what_is_not_a_command_is_refused_with_the_nearest_one(desk: Desk, typed
 
 def test_help_lists_every_command_of_the_table(desk: Desk) -> None:
     lines = desk.do("/help").text.splitlines()
-    assert len(lines) == len(list(COMMANDS)) and "/title [WORDS] – name this session" in lines
+    assert len(lines) == len(list(COMMANDS)) and "/title [WORDS] – show or set the title of this session" in lines

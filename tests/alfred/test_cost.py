@@ -1,4 +1,4 @@
-"""A turn costs what its own session costs, however many others there are."""
+"""The cost of a turn does not depend on the number of other sessions."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from tests.alfred.conftest import Desk
 @pytest.mark.req("CHAT-11")
 def test_a_turn_touches_its_own_session_only(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     desk.fill("sess_mine", 6)
-    desk.say("the first turn, that finds its way")
+    desk.say("the first turn fills the caches")
     opened: list[str] = []
     real_open, real_scan = fsio.calls.open, os.scandir
 
-    def counted(path: Any, *given: Any) -> int:
+    def counting_open(path: Any, *arguments: Any) -> int:
         opened.append(os.fspath(path))
-        return real_open(path, *given)
+        return real_open(path, *arguments)
 
     def no_scan(path: Any = ".") -> Any:
-        assert "sessions" not in str(path), "a turn looked through the sessions"
+        assert "sessions" not in str(path), "a turn listed the folder of the sessions"
         return real_scan(path)
 
-    monkeypatch.setattr(fsio.calls, "open", counted)
+    monkeypatch.setattr(fsio.calls, "open", counting_open)
     monkeypatch.setattr(os, "scandir", no_scan)
     desk.say("one")
-    few = len(opened)
+    before = len(opened)
     monkeypatch.setattr(os, "scandir", real_scan)
     for number in range(60):
         desk.fill(f"sess_{number:03d}", 2, chat=f"tg_{number}")
     monkeypatch.setattr(os, "scandir", no_scan)
     opened.clear()
     desk.say("two")
-    assert len(opened) == few
+    assert len(opened) == before
     of_others = [path for path in opened if "/sess_" in path and "/sess_mine" not in path]
     assert of_others == []

@@ -1,4 +1,4 @@
-"""Markdown for Telegram, and long texts as several messages: nothing cut, nothing broken, nothing smuggled."""
+"""Markdown for Telegram, and long texts as several messages: nothing lost, nothing broken, nothing injected."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def test_a_table_is_shown_in_columns() -> None:
             ]
         )
     ]
-    assert _parts(render("a | b\n--|--\n1 | 2"), PRE) == ["a | b\n--+--\n1 | 2"], "also without bars around it"
+    assert _parts(render("a | b\n--|--\n1 | 2"), PRE) == ["a | b\n--+--\n1 | 2"], "the outer bars are optional"
     assert "lost" in render("a | b\n--|--\n1 | 2 | not lost").text, "a cell beyond the header is kept"
-    assert _parts(render("| a | b |\n| 1 | 2 |"), PRE) == ["| a | b |\n| 1 | 2 |"], "and while it is still coming"
+    assert _parts(render("| a | b |\n| 1 | 2 |"), PRE) == ["| a | b |\n| 1 | 2 |"], "an incomplete table is code too"
 
 
 def test_check_boxes_images_and_links_are_rendered() -> None:
@@ -109,19 +109,19 @@ def test_an_unfinished_code_block_is_shown_as_code() -> None:
     assert _parts(render("look:\n```\nfirst line\nsecond"), PRE) == ["first line\nsecond"]
 
 
-def _check(styled: Styled, pieces: list[Styled]) -> None:
+def _check(styled: Styled, messages: list[Styled]) -> None:
     """Check what Telegram demands of every message, and what we promise."""
     flat = "".join(styled.text.split())
-    assert "".join("".join(piece.text.split()) for piece in pieces) == flat, "words were lost or doubled"
-    for piece in pieces:
-        assert 0 < units(piece.text) <= LIMIT
-        assert piece.text == piece.text.strip()
-        assert len(piece.entities) <= ENTITIES
-        piece.text.encode("utf-16-le")
-        for entity in piece.entities:
-            assert 0 <= entity.start < entity.end <= len(piece.text)
-        code = [entity for entity in piece.entities if entity.kind in (CODE, PRE)]
-        for entity in piece.entities:
+    assert "".join("".join(message.text.split()) for message in messages) == flat, "text was lost or duplicated"
+    for message in messages:
+        assert 0 < units(message.text) <= LIMIT
+        assert message.text == message.text.strip()
+        assert len(message.entities) <= ENTITIES
+        message.text.encode("utf-16-le")
+        for entity in message.entities:
+            assert 0 <= entity.start < entity.end <= len(message.text)
+        code = [entity for entity in message.entities if entity.kind in (CODE, PRE)]
+        for entity in message.entities:
             if entity.kind not in (CODE, PRE, QUOTE):
                 assert not any(entity.start < other.end and other.start < entity.end for other in code)
 
@@ -155,20 +155,20 @@ def test_deeply_nested_markup_keeps_its_words(nested: str) -> None:
     ),
     st.integers(1, 60),
 )
-def test_a_long_text_is_split_and_not_truncated(words: list[str], times: int) -> None:
-    styled = render("".join(words) * times)
+def test_a_long_text_is_split_and_not_truncated(fragments: list[str], times: int) -> None:
+    styled = render("".join(fragments) * times)
     _check(styled, split(styled))
 
 
 def test_texts_are_split_where_a_reader_would_pause() -> None:
     paragraph = "A sentence of some length that goes on. " * 20
-    pieces = split(render("\n\n".join([paragraph.strip()] * 12)))
-    assert len(pieces) > 1
-    assert all(piece.text.endswith("goes on.") for piece in pieces)
+    messages = split(render("\n\n".join([paragraph.strip()] * 12)))
+    assert len(messages) > 1
+    assert all(message.text.endswith("goes on.") for message in messages)
     one_line = split(render("A sentence of some length that goes on. " * 300))
-    assert all(piece.text.endswith("goes on.") for piece in one_line)
-    words = split(render("word " * 3000))
-    assert all(set(piece.text.split()) == {"word"} for piece in words)
+    assert all(message.text.endswith("goes on.") for message in one_line)
+    no_pauses = split(render("word " * 3000))
+    assert all(set(message.text.split()) == {"word"} for message in no_pauses)
 
 
 def test_formatting_continues_in_the_next_message() -> None:
@@ -176,23 +176,23 @@ def test_formatting_continues_in_the_next_message() -> None:
     assert _parts(first, BOLD) == [first.text]
     assert _parts(second, BOLD) == [second.text]
     code = "\n".join(f"line {number} of the program" for number in range(400))
-    pieces = split(render(f"See:\n```py\n{code}\n```\nDone."))
-    assert len(pieces) > 2
-    for piece in pieces[1:-1]:
-        assert _parts(piece, PRE) == [piece.text]
-    assert "\n".join(text for piece in pieces for text in _parts(piece, PRE)) == code
+    messages = split(render(f"See:\n```py\n{code}\n```\nDone."))
+    assert len(messages) > 2
+    for message in messages[1:-1]:
+        assert _parts(message, PRE) == [message.text]
+    assert "\n".join(text for message in messages for text in _parts(message, PRE)) == code
     # A block that fits into one message is not cut in two.
-    pieces = split(render("word " * 500 + "\n```\n" + "x\n" * 1000 + "```"))
-    assert [len(_parts(piece, PRE)) for piece in pieces] == [0, 1]
+    messages = split(render("word " * 500 + "\n```\n" + "x\n" * 1000 + "```"))
+    assert [len(_parts(message, PRE)) for message in messages] == [0, 1]
 
 
 def test_emoji_and_accents_are_not_split() -> None:
     family = "👨‍👩‍👧‍👦"
     for text in (family * 600, "e\u0301" * 5000, "👍🏽" * 2500):
-        pieces = split(Styled(text, []))
-        assert "".join(piece.text for piece in pieces) == text
-        for piece in pieces[1:]:
-            assert piece.text[0] not in "\u200d\u0301\U0001f3fd"
+        messages = split(Styled(text, []))
+        assert "".join(message.text for message in messages) == text
+        for message in messages[1:]:
+            assert message.text[0] not in "\u200d\u0301\U0001f3fd"
 
 
 @pytest.mark.parametrize("hostile", ["*a* ", "[", "`a`", "_*", "**a ", "\\`", "> ", "~~", "a`b``c", "](x) ["])

@@ -1,4 +1,4 @@
-"""A disk that says no: an update stays with Telegram, or with us, until it can be answered; nothing half or twice."""
+"""A full disk: an update stays with Telegram or in the journal until it is answered, completely and once."""
 
 from __future__ import annotations
 
@@ -23,36 +23,36 @@ ME = 4711
 
 
 class FullDisk(FileUpdates):
-    """A journal whose disk is full for so many writes of each kind."""
+    """A journal that refuses the given number of writes of each kind."""
 
     def __init__(self, path: str, **refusals: int) -> None:
         super().__init__(path)
         self.refusals = refusals
         self.refused: list[str] = []
 
-    def _maybe(self, kind: str) -> None:
+    def _refuse_if_full(self, kind: str) -> None:
         if self.refusals.get(kind, 0) > 0:
             self.refusals[kind] -= 1
             self.refused.append(kind)
-            raise WriteFailed("no space left on device", kept="everything that was there")
+            raise WriteFailed("no space left on device", kept="everything stored before")
 
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
         if arrived:
-            self._maybe("take")
+            self._refuse_if_full("take")
         return super().take(arrived)
 
     def sent(self, update: int, message: int) -> None:
-        self._maybe("sent")
+        self._refuse_if_full("sent")
         super().sent(update, message)
 
     def done(self, update: int) -> None:
-        self._maybe("done")
+        self._refuse_if_full("done")
         super().done(update)
 
 
 @pytest.mark.req("CHAT-13", "STORE-07")
 @pytest.mark.filterwarnings("ignore:Please use")
-def test_a_full_disk_delays_and_loses_nothing(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_delays_answers_and_loses_none(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from telegram import Bot
 
     monkeypatch.setenv("PTB_TIMEDELTA", "true")
@@ -70,7 +70,7 @@ def test_a_full_disk_delays_and_loses_nothing(desk: Desk, tmp_path: Path, monkey
         polling = asyncio.ensure_future(served.poll())
         telegram.say(ME, "in spite of it")
         telegram.say(ME, "/title full")
-        await asyncio.to_thread(telegram.wait_for, lambda: any("called: full" in text for text in telegram.said(ME)))
+        await asyncio.to_thread(telegram.wait_for, lambda: any("title: full" in text for text in telegram.said(ME)))
         while updates.waiting():
             await asyncio.sleep(0.01)
         served.stopping.set()
@@ -82,7 +82,7 @@ def test_a_full_disk_delays_and_loses_nothing(desk: Desk, tmp_path: Path, monkey
         asyncio.run(serve(telegram))
         assert updates.refused == ["take"] * 2 + ["sent"] * 2 + ["done"] * 2
         assert sum("Answer to in spite of it" in text for text in telegram.said(ME)) == 1
-        assert sum("called: full" in text for text in telegram.said(ME)) == 1
+        assert sum("title: full" in text for text in telegram.said(ME)) == 1
     assert [line["content"] for line in messages_of(desk.home, "tg_4711")] == [
         "in spite of it",
         "Answer to in spite of it",

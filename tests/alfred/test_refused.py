@@ -1,4 +1,4 @@
-"""What is not served: strangers, forgeries, duplicates, floods, path-like names. Refused, logged, and not stored."""
+"""Refused updates: strangers, forgeries, duplicates, oversized messages, file names with paths."""
 
 from __future__ import annotations
 

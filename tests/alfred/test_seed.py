@@ -1,4 +1,4 @@
-"""What the first description of the assistant says, statement by statement, with the real command."""
+"""The scenarios of the specification of the assistant, with the real command."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from tests.alfred.kit import Parrot, alfred, environment, lines_of, messages_of,
 
 
 @pytest.mark.req("CHAT-01", "CHAT-02", "CHAT-03", "CHAT-04", "CHAT-06")
-def test_an_evening_at_the_desk(home: Path, model: Parrot) -> None:
+def test_sessions_are_created_listed_and_resumed_on_the_command_line(home: Path, model: Parrot) -> None:
     env = environment(home, model)
     first = alfred(env, stdin="hello\nand again\n")
     assert first.code == 0, first.err
-    told = re.search(
+    notice = re.search(
         r"Created session (sess_\w+)\. Use /new to start fresh or /sessions to resume a past conversation\.", first.err
     )
-    assert told, first.err
-    old = told[1]
+    assert notice, first.err
+    old = notice[1]
     assert first.out.count("Answer to") == 2
 
     second = alfred(
@@ -30,23 +30,23 @@ def test_an_evening_at_the_desk(home: Path, model: Parrot) -> None:
     )
     assert second.code == 0, second.err
     lines = second.out.splitlines()
-    # The session of before is current again after a restart; /new makes another.
+    # The session stays current after a restart; /new starts another one.
     assert lines[0] == f"Current session: {old} (started just now, 4 messages)"
-    made = re.fullmatch(r"Created session (sess_\w+)", lines[1])
-    assert made and made[1] != old
-    assert lines[2] == f"Current session: {made[1]} (started just now, 0 messages)"
+    created = re.fullmatch(r"Created session (sess_\w+)", lines[1])
+    assert created and created[1] != old
+    assert lines[2] == f"Current session: {created[1]} (started just now, 0 messages)"
     assert lines[3] == "Answer to something else"
     assert re.split(r"\s{2,}", lines[4].strip()) == ["ID", "Created", "Last Active", "Messages", "Summary"]
     today = clock.now()[:10]
     rows = [re.split(r"\s{2,}", line.strip())[:4] for line in lines[5:7]]
-    assert rows == [[made[1], today, "just now", "2"], [old, today, "just now", "4"]]  # the last active first
+    assert rows == [[created[1], today, "just now", "2"], [old, today, "just now", "4"]]  # most recently active first
     assert lines[7] == f"Resumed session {old} (4 messages)"
     assert lines[8] == f"Current session: {old} (started just now, 4 messages)"
     assert json.loads((sessions_of(home) / "current.json").read_text(encoding="utf-8"))["session_id"] == old
 
 
 @pytest.mark.req("CHAT-06", "CHAT-07", "CHAT-10")
-def test_the_model_sees_this_session_and_no_other(desk: Desk, model: Parrot) -> None:
+def test_the_model_is_sent_the_current_session_only(desk: Desk, model: Parrot) -> None:
     desk.say("the word is rhubarb")
     desk.do("/new")
     desk.say("first question here")
@@ -58,10 +58,10 @@ def test_the_model_sees_this_session_and_no_other(desk: Desk, model: Parrot) -> 
 
 
 @pytest.mark.req("CHAT-05", "CHAT-07")
-def test_the_files_are_those_of_the_description(home: Path, model: Parrot) -> None:
+def test_the_files_have_the_format_of_the_specification(home: Path, model: Parrot) -> None:
     env = environment(home, model)
     asked = alfred(env, "--new", "one")
-    assert asked.out == "Answer to one\n"  # and nothing else: a script can use it
+    assert asked.out == "Answer to one\n"  # nothing else, so that a script can use it
     session = json.loads((sessions_of(home) / "current.json").read_text(encoding="utf-8"))["session_id"]
     folder = sessions_of(home) / session
     before = (folder / "current.jsonl").read_bytes()
@@ -73,12 +73,11 @@ def test_the_files_are_those_of_the_description(home: Path, model: Parrot) -> No
     messages = [line for line in lines if "role" in line]
     assert [line["idx"] for line in messages] == [0, 1, 2, 3]
     assert [line["role"] for line in messages] == ["user", "assistant"] * 2
-    # Each message has its embedding, as a line of its own after it.
+    # The embedding of each message is a separate line after it.
     for line in messages:
-        mine = [other for other in lines if other.get("message_id") == line["id"]]
-        assert len(mine) == 1
-        assert mine[0]["type"] == "embedding"
-        assert lines.index(mine[0]) > lines.index(line)
+        (embedding,) = [other for other in lines if other.get("message_id") == line["id"]]
+        assert embedding["type"] == "embedding"
+        assert lines.index(embedding) > lines.index(line)
     meta = json.loads((folder / "meta.json").read_text(encoding="utf-8"))
     wanted = {"session_id", "created_at", "last_active", "message_count", "current_count", "archive_count"}
     assert wanted <= set(meta)
@@ -86,7 +85,7 @@ def test_the_files_are_those_of_the_description(home: Path, model: Parrot) -> No
 
 
 @pytest.mark.req("CHAT-04", "CHAT-12")
-def test_settings_are_a_toml_file(home: Path, model: Parrot) -> None:
+def test_settings_are_read_from_a_toml_file(home: Path, model: Parrot) -> None:
     settings = home / ".config" / "cortext" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text(
@@ -105,14 +104,14 @@ def test_settings_are_a_toml_file(home: Path, model: Parrot) -> None:
     ]
     assert alfred(env, "memory", "add", "I live in Bern").code == 0
     assert (home / "data" / "memory" / "memories.jsonl").exists()
-    settings.write_text('[telegram]\ntoken = "1:2"\n', encoding="utf-8")  # secrets have no place there
+    settings.write_text('[telegram]\ntoken = "1:2"\n', encoding="utf-8")  # secrets are not settings
     refused = alfred(env, "hello")
     assert refused.code == 7
     assert "unknown setting telegram.token" in refused.err
 
 
 @pytest.mark.req("CHAT-02")
-def test_a_prefix_that_fits_two_is_asked_about(desk: Desk) -> None:
+def test_an_ambiguous_prefix_is_refused_with_the_candidates(desk: Desk) -> None:
     desk.fill("sess_aaa1", 2)
     desk.fill("sess_aaa2", 4)
     with pytest.raises(Exception, match="could be: sess_aaa2, sess_aaa1"):
@@ -125,7 +124,7 @@ def test_a_prefix_that_fits_two_is_asked_about(desk: Desk) -> None:
 
 
 @pytest.mark.req("CHAT-06")
-def test_chats_do_not_see_each_other(desk: Desk, model: Parrot) -> None:
+def test_chats_have_separate_sessions(desk: Desk, model: Parrot) -> None:
     desk.say("I am at the desk")
     desk.say("I am on the phone", chat="tg_4711")
     desk.say("I am in a group", chat="tg_n100123_t7")
@@ -135,16 +134,16 @@ def test_chats_do_not_see_each_other(desk: Desk, model: Parrot) -> None:
         "I am in a group",
     ]
     assert all(len(request.texts("user")) == 1 for request in model.turns)
-    # A chat of a messenger is its own first session; one active session a chat.
+    # The first session of a messenger's chat has the id of the chat; each chat has one active session.
     assert desk.assistant.sessions.active("tg_4711") == "tg_4711"
     assert desk.assistant.sessions.active("tg_n100123_t7") == "tg_n100123_t7"
-    made = desk.do("/new", chat="tg_4711").text.split()[-1]
-    assert desk.assistant.sessions.active("tg_4711") == made
+    created = desk.do("/new", chat="tg_4711").text.split()[-1]
+    assert desk.assistant.sessions.active("tg_4711") == created
     assert desk.assistant.sessions.active("tg_n100123_t7") == "tg_n100123_t7"
 
 
 @pytest.mark.req("CHAT-09")
-def test_sessions_are_kept_for_ever(desk: Desk) -> None:
+def test_sessions_never_expire(desk: Desk) -> None:
     desk.fill("sess_old", 2)
     meta = desk.folder("sess_old") / "meta.json"
     fields = json.loads(meta.read_text(encoding="utf-8"))

@@ -1,4 +1,4 @@
-"""The same assistant with its sessions on a PostgreSQL server: one setting, and nothing else changes."""
+"""The assistant with its sessions on a PostgreSQL server, chosen by one setting."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.telegram_server import TelegramServer
 
 
 @pytest.mark.req("CHAT-08", "CHAT-13", "STORE-14")
-def test_desk_phone_and_worker_share_a_server(
+def test_terminal_bot_and_worker_share_a_server(
     home: Path, desk: Desk, model: Parrot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = shared().database()
@@ -39,7 +39,7 @@ def test_desk_phone_and_worker_share_a_server(
     asked = model.turns[-1]
     assert asked.texts("user") == ["we met on the server", "and on the phone", "after a restart"]
     assert "I like trains" in str(asked.body["messages"][0])
-    # Two workers on two hosts, as it were: one summary.
+    # Two workers, as on two hosts, make one summary.
     later = time.time() + 3600
     workers = [served.worker(), Desk(home).worker()]
     for worker in workers * 3:

@@ -29,12 +29,12 @@ def env(home: Path, model: Parrot, telegram: TelegramServer) -> dict[str, str]:
     return environment(home, model, telegram)
 
 
-def _ask(telegram: TelegramServer, words: str, chat: int = ME, thread: int | None = None, *, answer: str = "") -> str:
+def _ask(telegram: TelegramServer, text: str, chat: int = ME, thread: int | None = None, *, answer: str = "") -> str:
     """Send a message as a user and wait for the complete answer."""
     before = len(telegram.said(chat, thread))
-    telegram.say(chat, words, user=ME, thread=thread)
-    answer = answer or ("" if words.startswith("/") else f"Answer to {words}")
-    telegram.wait_for(lambda: any(answer in text for text in telegram.said(chat, thread)[before:]))
+    telegram.say(chat, text, user=ME, thread=thread)
+    answer = answer or ("" if text.startswith("/") else f"Answer to {text}")
+    telegram.wait_for(lambda: any(answer in message for message in telegram.said(chat, thread)[before:]))
     return telegram.said(chat, thread)[-1]
 
 
@@ -44,7 +44,9 @@ def _wait_for_answer(telegram: TelegramServer, count: int, beginning: str) -> No
 
 
 @pytest.mark.req("CHAT-06", "CHAT-13")
-def test_a_day_with_the_bot(home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer) -> None:
+def test_the_bot_keeps_resumes_and_exports_sessions(
+    home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
+) -> None:
     alfred(env, "--new", "we met at the desk")
     desk = json.loads((sessions_of(home) / "current.json").read_text(encoding="utf-8"))["session_id"]
     with Bot(env, telegram) as bot:
@@ -82,11 +84,11 @@ def test_a_day_with_the_bot(home: Path, env: dict[str, str], model: Parrot, tele
         model.push(long)
         before = len(telegram.sent(ME))
         telegram.say(ME, "tell me everything")
-        whole = "".join(long.replace("**", "").split())
-        telegram.wait_for(lambda: "".join("".join(telegram.said(ME)[before:]).split()) == whole)
-        pieces = telegram.sent(ME)[before:]
-        assert len(pieces) > 3
-        assert [bold for piece in pieces for bold in piece.styled("bold")] == [f"Part {number}" for number in range(40)]
+        expected = "".join(long.replace("**", "").split())
+        telegram.wait_for(lambda: "".join("".join(telegram.said(ME)[before:]).split()) == expected)
+        parts = telegram.sent(ME)[before:]
+        assert len(parts) > 3
+        assert [bold for part in parts for bold in part.styled("bold")] == [f"Part {number}" for number in range(40)]
         # /export comes as a file.
         telegram.say(ME, "/export")
         telegram.wait_for(lambda: telegram.sent(ME)[-1].document is not None)
@@ -245,7 +247,7 @@ def test_a_restart_continues_where_it_stopped(
     telegram.wait_for(lambda: telegram.said(ME)[-1] == "Answer to stored but not delivered")
     assert len(model.turns) == asked + 1
     bot.stop()
-    # Two bots on one token: the second says who is there.
+    # A second bot with the same token names the process that serves it.
     with bot:
         second = Bot(env, telegram)
         second.start(wait=False)
@@ -254,7 +256,7 @@ def test_a_restart_continues_where_it_stopped(
         assert "this bot is served by process" in second.logged()
 
 
-def test_a_crash_between_a_call_and_its_result(
+def test_a_tool_call_is_not_repeated_after_a_crash(
     home: Path, env: dict[str, str], model: Parrot, telegram: TelegramServer
 ) -> None:
     bot = Bot(env, telegram)
@@ -266,13 +268,13 @@ def test_a_crash_between_a_call_and_its_result(
         "update_id": 500,
         "message": {"message_id": 900, "chat": {"id": ME}, "from": {"id": ME}, "text": "remember tea"},
     }
-    told = {"bot": 987654, "update": 500, "chat": ME, "message": 900, "from": ME}
+    origin = {"bot": 987654, "update": 500, "chat": ME, "message": 900, "from": ME}
     call = {"type": "tool_call", "id": "c1", "name": "remember", "input": {"text": "Likes tea"}}
-    said = {"idx": 2, "role": "user", "content": "remember tea", "timestamp": "2026-01-01T00:00:00.000Z", "tokens": 3}
-    called = {"idx": 3, "role": "assistant", "timestamp": "2026-01-01T00:00:01.000Z", "tokens": 3}
+    user = {"idx": 2, "role": "user", "content": "remember tea", "timestamp": "2026-01-01T00:00:00.000Z", "tokens": 3}
+    assistant = {"idx": 3, "role": "assistant", "timestamp": "2026-01-01T00:00:01.000Z", "tokens": 3}
     with (folder / "sessions" / "tg_4711" / "current.jsonl").open("a", encoding="utf-8") as log:
-        log.write(json.dumps({**said, "id": "u500", "seq": 2, "extra": {"telegram": told}}) + "\n")
-        log.write(json.dumps({**called, "id": "a500", "seq": 3, "parts": [call]}) + "\n")
+        log.write(json.dumps({**user, "id": "u500", "seq": 2, "extra": {"telegram": origin}}) + "\n")
+        log.write(json.dumps({**assistant, "id": "a500", "seq": 3, "parts": [call]}) + "\n")
     with (folder / "telegram" / "987654.jsonl").open("a", encoding="utf-8") as journal:
         journal.write(json.dumps({"type": "taken", "update": 500, "chat": "tg_4711", "at": "x", "body": update}) + "\n")
     model.push("I am not sure that I did.")
@@ -288,20 +290,20 @@ def test_a_command_is_not_repeated_to_resend_its_answer(
 ) -> None:
     bot = Bot(env, telegram)
     with bot:
-        for words in ("one", "/new", "two", "/delete", "/new", "three", "/delete"):
-            _ask(telegram, words)
+        for text in ("one", "/new", "two", "/delete", "/new", "three", "/delete"):
+            _ask(telegram, text)
         telegram.fail("sendMessage", *[Fault(500)] * 50)
-        telegram.say(ME, "/restore")  # brings the last one back; done twice, it would bring both
+        telegram.say(ME, "/restore")  # restores the last session; run twice, it would restore both
         journal = home / ".local" / "share" / "alfred" / "telegram" / "987654.jsonl"
         telegram.wait_for(lambda: b"Restored session" in journal.read_bytes())
         bot.kill()
     telegram.forget_faults()
     with bot:
         telegram.wait_for(lambda: telegram.said(ME)[-1].startswith("Restored session"))
-    made = [path.name for path in sessions_of(home).glob("*") if path.is_dir() and not path.name.startswith(".")]
-    assert len(made) == 2
-    assert "tg_4711" in made
-    contents = {line["content"] for name in made for line in messages_of(home, name)}
+    names = [path.name for path in sessions_of(home).glob("*") if path.is_dir() and not path.name.startswith(".")]
+    assert len(names) == 2
+    assert "tg_4711" in names
+    contents = {line["content"] for name in names for line in messages_of(home, name)}
     assert "three" in contents
     assert "two" not in contents
 

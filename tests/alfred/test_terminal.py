@@ -1,4 +1,4 @@
-"""`alfred` on a real terminal: typing, Tab, streaming, Ctrl-C, and a kill in the middle of an answer."""
+"""`alfred` in a real terminal: typing, Tab, streaming and Ctrl-C."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.screen import ShellScreen
 
 
 @pytest.mark.req("CHAT-02", "CHAT-14")
-def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None:
+def test_a_conversation_in_a_terminal(home: Path, model: Parrot, tmp_path: Path) -> None:
     env = environment(home, model)
     held = threading.Event()
     with ShellScreen(tmp_path, [str(SCRIPTS / "alfred")], env, home) as screen:
@@ -34,7 +34,7 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.wait_for(f"/resume {session}")
         screen.press("Enter")
         screen.wait_for(f"Resumed session {session} (2 messages)")
-        # Ctrl-C stops the answer and not us; what came is kept, out of the context.
+        # Ctrl-C stops the answer, not the program; the partial reply is stored, but not in the context.
         model.push(Reply(text="slow words that never end", hold=held, hold_at=3))
         screen.type("tell me more")
         screen.press("Enter")
@@ -43,7 +43,7 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.wait_for("stopped; what came is in the file")
         screen.type("and on")
         screen.press("Enter")
-        # The stopped one is marked as such.
+        # The model is told that the stopped question got no answer.
         screen.wait_for("Answer to tell me more", "The message above got no answer", "and on")
         screen.at_prompt().press("C-d")
         assert screen.wait_for_end() == 0

@@ -1,4 +1,4 @@
-"""The journal of a bot: an update is taken once, and whoever comes after a crash knows how far it got."""
+"""The journal of a bot: an update is taken once, and its progress survives a crash."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ def test_an_update_is_taken_once(path: Path) -> None:
     updates = _open(path)
     assert [taken.update for taken in updates.take([_body(1), _body(2), _body(1)])] == [1, 2]
     assert updates.take([_body(2), _body(1)]) == []
-    # Telegram's numbers may start anew after a quiet week: a lower one is not an old one.
+    # Telegram may restart its numbers after a week without updates: a lower number is not an old one.
     updates.take([_body(900)])
     assert [taken.update for taken in updates.take([_body(3)])] == [3]
     updates.done(1)
-    assert updates.take([_body(1)]) == [], "done is not forgotten"
+    assert updates.take([_body(1)]) == [], "a finished update is not taken again"
     updates.release()
-    again = _open(path)
-    assert [taken.update for taken in again.waiting()] == [2, 900, 3]
-    assert again.take([_body(number) for number in (1, 2, 3, 900)]) == []
+    reopened = _open(path)
+    assert [taken.update for taken in reopened.waiting()] == [2, 900, 3]
+    assert reopened.take([_body(number) for number in (1, 2, 3, 900)]) == []
 
 
-def test_how_far_it_got_survives(path: Path) -> None:
+def test_the_progress_of_an_update_survives_a_crash(path: Path) -> None:
     updates = _open(path)
     updates.take([_body(7)])
     updates.note(7, {"session": "sess_x", "seq": 4})
@@ -52,16 +52,16 @@ def test_how_far_it_got_survives(path: Path) -> None:
     updates.release()
     with path.open("ab") as file:
         file.write(b'{"type": "sent", "upd')  # killed in the middle of a line
-    again = _open(path)
-    (taken,) = again.waiting()
+    reopened = _open(path)
+    (taken,) = reopened.waiting()
     assert (taken.sent, taken.facts) == ([55, 56], {"session": "sess_x", "seq": 4})
-    again.sent(7, 57)
-    again.release()
+    reopened.sent(7, 57)
+    reopened.release()
     (taken,) = _open(path).waiting()
     assert taken.sent == [55, 56, 57]
 
 
-def test_lines_of_others_are_passed_over(path: Path) -> None:
+def test_unknown_lines_are_skipped(path: Path) -> None:
     path.parent.mkdir()
     path.write_text(
         'not json\n[]\n{"type": "taken"}\n{"type": "taken", "update": 4, "chat": "../x", "at": "", "body": {"a": 1}}\n'
@@ -73,31 +73,31 @@ def test_lines_of_others_are_passed_over(path: Path) -> None:
     assert updates.take([_body(4)]) == []
 
 
-def test_a_large_journal_is_written_anew_without_what_is_done(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_journal_is_rewritten_without_finished_updates(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assistant_files, "SHRINK_SIZE", 20_000)
     updates = _open(path)
     updates.take([(1, "tg_1", {"text": "x" * 30_000})])
     updates.take([_body(2)])
     updates.sent(2, 5)
     updates.done(1)
-    assert path.stat().st_size > 30_000, "something waits: it is left as it is"
+    assert path.stat().st_size > 30_000, "not rewritten while an update waits"
     updates.done(2)
     assert path.stat().st_size < 1_000
     assert updates.take([_body(1), _body(2)]) == []
     updates.take([_body(3)])
     updates.release()
-    again = _open(path)
-    assert [taken.update for taken in again.waiting()] == [3]
-    assert again.take([_body(1), _body(2), _body(3)]) == []
+    reopened = _open(path)
+    assert [taken.update for taken in reopened.waiting()] == [3]
+    assert reopened.take([_body(1), _body(2), _body(3)]) == []
 
 
-def test_many_threads_and_one_process(path: Path) -> None:
+def test_many_threads_take_each_update_once_in_one_process(path: Path) -> None:
     updates = _open(path)
-    fresh: list[int] = []
+    new: list[int] = []
 
     def work(first: int) -> None:
         for number in range(first, first + 40):
-            fresh.extend(taken.update for taken in updates.take([_body(number)]))
+            new.extend(taken.update for taken in updates.take([_body(number)]))
             if number % 2 and number in {taken.update for taken in updates.waiting()}:
                 updates.sent(number, number)
 
@@ -106,7 +106,7 @@ def test_many_threads_and_one_process(path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(fresh) == list(range(80))
+    assert sorted(new) == list(range(80))
     with pytest.raises(SessionBusy, match="this bot is served by process"):
         _open(path)
     updates.release()
@@ -114,7 +114,7 @@ def test_many_threads_and_one_process(path: Path) -> None:
 
 
 @pytest.mark.req("CHAT-06")
-def test_the_active_session_of_each_chat(tmp_path: Path) -> None:
+def test_the_active_session_of_each_chat_is_stored(tmp_path: Path) -> None:
     chats = FileChats(str(tmp_path / "chats"), "cli", str(tmp_path / "sessions" / "current.json"))
     assert chats.active("tg_1") is None
     chats.activate("tg_1", "sess_a")

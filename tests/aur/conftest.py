@@ -1,4 +1,4 @@
-"""The real `aur` and a model on loopback for it."""
+"""Fixtures: the real `aur` command, and a model server on loopback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of `aur` share: the real command against a model on loopback, and sessions made by hand."""
+"""Helpers for the tests of `aur`: the real command with a model on loopback, and session files of other programs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TURN_KEYS = ["type", "role", "content", "timestamp", "tokens"]
 
 
 class Aur:
-    """`aur` as a user of this test runs it: with a model at hand, in a folder, in a home of its own."""
+    """Runs `aur` with a model, in a folder and a home of the test."""
 
     def __init__(self, server: ModelServer, home: Path, folder: Path) -> None:
         self.server, self.home, self.folder = server, home, folder
@@ -24,33 +24,33 @@ class Aur:
         self.env = {"OLLAMA_HOST": server.url, "CORTEXT_MODEL": "ollama/test-model"}
         self.sessions = home / ".aurora" / "spawn" / "sessions"
 
-    def __call__(self, *words: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
-        return run([str(SCRIPTS / "aur"), *words], cwd=self.folder, stdin=stdin, env={**self.env, **(env or {})})
+    def __call__(self, *arguments: str, stdin: str = "", env: dict[str, str] | None = None) -> Ran:
+        return run([str(SCRIPTS / "aur"), *arguments], cwd=self.folder, stdin=stdin, env={**self.env, **(env or {})})
 
-    def screen(self, *words: str, limit: str = "", name: str = "one") -> ShellScreen:
-        """The same in a terminal. `limit` is what `ulimit` is told before it starts."""
-        place = self.home / f"screen-{name}"
-        place.mkdir(exist_ok=True)
+    def screen(self, *arguments: str, limit: str = "", name: str = "one") -> ShellScreen:
+        """Start `aur` in a terminal. `limit` are the arguments of a `ulimit` before it."""
+        folder = self.home / f"screen-{name}"
+        folder.mkdir(exist_ok=True)
         environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8", **self.env}
-        return ShellScreen(place, [str(SCRIPTS / "aur"), *words], environ, self.folder, "100x40", limit=limit)
+        return ShellScreen(folder, [str(SCRIPTS / "aur"), *arguments], environ, self.folder, "100x40", limit=limit)
 
     def file(self, session_id: str = "") -> Path:
-        """The file of a session; of the only one where none is named."""
+        """Return the file of a session, by default of the only one."""
         if session_id:
             return self.sessions / f"{session_id}.jsonl"
         [path] = self.sessions.glob("*.jsonl")
         return path
 
     def lines(self, session_id: str = "") -> list[dict[str, Any]]:
-        """The records of a session's file."""
+        """Return the records of a session's file."""
         return [json.loads(line) for line in self.file(session_id).read_text(encoding="utf-8").splitlines()]
 
     def turns(self, session_id: str = "") -> list[tuple[str, str]]:
-        """Who said what."""
+        """Return the role and the text of each turn."""
         return [(line["role"], line["content"]) for line in self.lines(session_id)[1:]]
 
     def write(self, session_id: str, agent: str = "qa-test", status: str = "completed", **more: Any) -> Path:
-        """A session as the format's description shows it, and not a key more: as another program may write it."""
+        """Write a session with the required keys of the format and no others, as another program may write it."""
         day = more.get("day", "2026-01-10")
         turns = more.get("turns", (("user", "What is flaky?"), ("assistant", "The clock test.")))
         metadata = {
@@ -61,8 +61,8 @@ class Aur:
             "status": status,
         }
         records = [
-            {"type": "turn", "role": role, "content": text, "timestamp": f"{day}T10:00:{place % 60:02}Z", "tokens": 4}
-            for place, (role, text) in enumerate(turns)
+            {"type": "turn", "role": role, "content": text, "timestamp": f"{day}T10:00:{index % 60:02}Z", "tokens": 4}
+            for index, (role, text) in enumerate(turns)
         ]
         self.sessions.mkdir(parents=True, exist_ok=True)
         path = self.file(session_id)

@@ -1,4 +1,4 @@
-"""Agents: files with a name and a prompt; the nearest wins, strangers' files are not trusted with more than words."""
+"""Agents: precedence of project, user and built-in files, files that are refused, and the trust in a project's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 
 @pytest.mark.req("SPAWN-12")
-def test_the_starting_set_is_there_and_says_what_it_is_for(tmp_path: Path) -> None:
+def test_the_built_in_agents_have_a_description_and_a_prompt(tmp_path: Path) -> None:
     found = find_agents(str(tmp_path))
     assert {"architect", "qa-test", "reviewer", "researcher", "writer", "assistant"} == set(found.known)
     assert found.problems == []
@@ -40,7 +40,7 @@ def test_the_starting_set_is_there_and_says_what_it_is_for(tmp_path: Path) -> No
 
 
 @pytest.mark.req("SPAWN-12")
-def test_the_projects_agents_come_before_the_users_and_those_before_ours(tmp_path: Path, home: Path) -> None:
+def test_the_projects_agents_precede_the_users_and_the_built_in_ones(tmp_path: Path, home: Path) -> None:
     repository = tmp_path / "repo"
     (repository / ".git").mkdir(parents=True)
     deep = repository / "src" / "deep"
@@ -53,20 +53,20 @@ def test_the_projects_agents_come_before_the_users_and_those_before_ours(tmp_pat
     known = find_agents(str(deep)).known
     assert (known["code-reviewer"].source, known["code-reviewer"].tools) == (PROJECT, ["Read", "Grep", "Glob"])
     assert known["code-reviewer"].description.startswith("Expert reviewer. Use PROACTIVELY: after")
-    assert known["code-reviewer"].model == "", "Claude Code's own word for a model says nothing to us"
-    assert (known["writer"].prompt, known["writer"].model) == ("The project's writer.", ""), "a stranger's model"
+    assert known["code-reviewer"].model == "", "an alias of Claude Code names no provider"
+    assert (known["writer"].prompt, known["writer"].model) == ("The project's writer.", ""), "a project's model"
     assert (known["coach"].source, known["coach"].model) == (USER, "openai/x")
     assert "outside" not in known
     found = find_agents(str(deep))
     assert found.get("writer").source == PROJECT
-    assert found.get("writer", unasked=True).prompt == "My writer.", "a project does not answer where nobody asked it"
-    ours = next(agent for agent in found.every if agent.name == "writer" and agent.source == BUILT_IN)
-    assert found.get("writer", held_with=ours.prompt_hash) is ours, "a session goes on with the prompt it was held with"
+    assert found.get("writer", is_default=True).prompt == "My writer.", "a project must not replace a default agent"
+    built_in = next(agent for agent in found.all if agent.name == "writer" and agent.source == BUILT_IN)
+    assert found.get("writer", prompt_hash=built_in.prompt_hash) is built_in, "a session keeps its prompt"
     assert find_agents(str(home)).known["writer"].prompt == "My writer."
 
 
 @pytest.mark.req("SPAWN-12", "SAFE-04")
-def test_files_that_are_no_agents_are_told_and_harm_nobody(tmp_path: Path, home: Path) -> None:
+def test_invalid_agent_files_are_reported_and_not_used(tmp_path: Path, home: Path) -> None:
     folder = tmp_path / ".claude" / "agents"
     secret = write(home, "secret", "-----BEGIN KEY-----")
     write(folder, "empty.md", "---\nname: empty\n---\n  \n")
@@ -78,7 +78,7 @@ def test_files_that_are_no_agents_are_told_and_harm_nobody(tmp_path: Path, home:
     found = find_agents(str(tmp_path))
     assert len(found.problems) == 6 and "assistant" in found.known
     assert not any("BEGIN KEY" in agent.prompt for agent in found.known.values())
-    with pytest.raises(NotFound, match="no agent 'revewer'") as error:
+    with pytest.raises(NotFound, match="unknown agent 'revewer'") as error:
         found.get("revewer")
     assert "did you mean reviewer?" in error.value.hint
     assert found.get("@Reviewer").name == "reviewer" and found.get("QA test").name == "qa-test"
@@ -89,13 +89,13 @@ def test_files_that_are_no_agents_are_told_and_harm_nobody(tmp_path: Path, home:
 
 
 @pytest.mark.req("SPAWN-12", "SPAWN-04")
-def test_a_prompt_that_changed_since_and_another_agent_at_a_resume_are_told(aur: Aur) -> None:
+def test_a_resume_notes_a_changed_prompt_and_can_change_the_agent(aur: Aur) -> None:
     folder = aur.folder / ".aurora" / "agents"
     write(folder, "coach.md", "You coach.")
     assert aur("spawn", "One", "--agent", "coach", "--session", "talk").code == 0
     write(folder, "coach.md", "You coach better.")
     done = aur("spawn", "Two", "--resume", "talk")
-    assert "the prompt of coach was changed since" in done.err
+    assert "the prompt of coach has changed since" in done.err
     assert aur("spawn", "Three", "--resume", "talk", "--agent", "writer").code == 0
     assert aur("spawn", "Four", "--resume", "talk").code == 0
     assert [request.texts("system")[0][:18] for request in aur.server.turns] == [
@@ -107,7 +107,7 @@ def test_a_prompt_that_changed_since_and_another_agent_at_a_resume_are_told(aur:
     assert aur.lines("talk")[0]["agent"] == "writer"
     os.unlink(folder / "coach.md")
     aur.write("orphan", "coach")
-    assert "no agent 'coach'" in aur("spawn", "Five", "--resume", "orphan").err
+    assert "unknown agent 'coach'" in aur("spawn", "Five", "--resume", "orphan").err
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_a_prompt_that_changed_since_and_another_agent_at_a_resume_are_told(aur:
         ("---\ndescription: one\n  more\n---\n", {"description": "one more"}, ""),
     ],
 )
-def test_front_matter_as_such_files_have_it(text: str, fields: dict[str, object], rest: str) -> None:
+def test_front_matter_is_parsed(text: str, fields: dict[str, object], rest: str) -> None:
     assert front_matter(text) == (fields, rest)
 
 
@@ -130,7 +130,7 @@ def test_aur_agents_lists_and_shows_them(aur: Aur) -> None:
     write(aur.folder / ".claude" / "agents", "code-reviewer.md", CLAUDE)
     write(aur.folder / ".claude" / "agents", "broken.md", "")
     done = aur("agents")
-    assert done.code == 0 and "not an agent" in done.err
+    assert done.code == 0 and "invalid agent" in done.err
     names = [line.split()[0] for line in done.out.splitlines()]
     assert names[:3] == ["AGENT", "architect", "assistant"] and "code-reviewer" in names
     assert aur("agents", "code-reviewer").out == "You review code.\n"

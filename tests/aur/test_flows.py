@@ -1,4 +1,4 @@
-"""Flows of `aur` from start to end: answers that are cut or empty, pipes, Ctrl-C at once, leaving without a word."""
+"""Flows of `aur`: incomplete and empty answers, pipes, an immediate Ctrl-C, leaving without a message."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.support.screen import Screen
         *((provider, "filtered") for provider in ("openai", "anthropic", "gemini")),  # Ollama has no filter
     ],
 )
-def test_an_answer_that_is_not_whole_says_so_with_every_provider(aur: Aur, provider: str, stop: str) -> None:
+def test_an_incomplete_answer_is_reported_with_every_provider(aur: Aur, provider: str, stop: str) -> None:
     env = {
         "OPENAI_BASE_URL": f"{aur.server.url}/v1",
         "ANTHROPIC_BASE_URL": aur.server.url,
@@ -47,14 +47,14 @@ def test_a_cut_answer_is_continued(aur: Aur) -> None:
     assert done.code == 8 and done.out.strip() == "One, two,"
     assert "the answer is incomplete" in done.err and 'aur spawn --resume count "go on"' in done.err
     assert "incomplete" not in done.out
-    went_on = aur("spawn", "--resume", "count", stdin="/continue\n/continue\n")
-    assert "three." in went_on.out and "was not cut off" in went_on.err
+    resumed = aur("spawn", "--resume", "count", stdin="/continue\n/continue\n")
+    assert "three." in resumed.out and "was not cut off" in resumed.err
     assert aur.turns("count") == [("user", "Count"), ("assistant", "One, two,"), ("assistant", "three.")]
     assert aur.server.turns[-1].texts("assistant") == ["One, two,"]
 
 
 @pytest.mark.req("SPAWN-03", "LOOK-01")
-def test_an_empty_answer_and_a_failed_one_are_errors_with_the_session(aur: Aur) -> None:
+def test_an_empty_and_a_failed_answer_are_errors_that_name_the_session(aur: Aur) -> None:
     aur.server.push("", Reply.error(400, "no such thing"))
     done = aur("spawn", "Hello", "--session", "silent")
     assert (
@@ -69,20 +69,20 @@ def test_a_pipe_is_read_with_and_without_a_dash(aur: Aur) -> None:
     assert aur("spawn", "Review", "--session", "one", stdin="+ a line\n").code == 0
     assert aur("spawn", "Before", "-", "after", "--session", "two", stdin="+ a line\n").code == 0
     assert aur("spawn", "Alone", "--session", "three").code == 0
-    said = [aur.turns(name)[0][1] for name in ("one", "two", "three")]
-    assert said == ["Review\n\n+ a line", "Before + a line after", "Alone"]
+    questions = [aur.turns(name)[0][1] for name in ("one", "two", "three")]
+    assert questions == ["Review\n\n+ a line", "Before + a line after", "Alone"]
 
 
 @pytest.mark.req("SPAWN-01", "SPAWN-06")
-def test_a_talk_in_which_nothing_was_said_leaves_no_session(aur: Aur) -> None:
+def test_a_conversation_without_messages_leaves_no_session(aur: Aur) -> None:
     with aur.screen("spawn", "-i", "--session", "left") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
-        assert aur.file("left").exists(), "it is there from the start"
+        assert aur.file("left").exists(), "the file is created at the start"
         screen.type("/agent architect")
         screen.press("Enter")
         screen.wait_for("architect>", timeout=WAIT)
         screen.press("C-d")
-        screen.wait_for("Nothing was said, so no session was kept.", timeout=WAIT)
+        screen.wait_for("No messages were sent, so no session was kept.", timeout=WAIT)
         assert screen.wait_for_end(WAIT) == 0
     with aur.screen("spawn", "-i", "--session", "closed", name="two") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
@@ -92,7 +92,7 @@ def test_a_talk_in_which_nothing_was_said_leaves_no_session(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-01", "SPAWN-06")
-def test_a_talk_that_was_killed_before_its_first_word_leaves_no_session(aur: Aur) -> None:
+def test_a_conversation_killed_before_its_first_message_leaves_no_session(aur: Aur) -> None:
     with aur.screen("spawn", "-i", "--session", "killed") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
         os.kill(holder(aur, "killed"), signal.SIGKILL)
@@ -105,59 +105,59 @@ def test_a_talk_that_was_killed_before_its_first_word_leaves_no_session(aur: Aur
         screen.type("Hello?")
         screen.press("Enter")
         _until(lambda: len(aur.turns("next")) == 2)
-        os.kill(holder(aur, "next"), signal.SIGKILL)  # after its first word it is kept
+        os.kill(holder(aur, "next"), signal.SIGKILL)  # after its first message it is kept
         screen.wait_for_end(WAIT)
     [kept] = aur("spawn", "--list-sessions", "--json").json
     assert (kept["id"], kept["status"], kept["message_count"]) == ("next", "interrupted", 2)
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-03")
-def test_ctrl_c_right_after_enter_stops_the_turn_and_loses_no_word(aur: Aur) -> None:
+def test_ctrl_c_right_after_enter_stops_the_turn_and_keeps_the_message(aur: Aur) -> None:
     hold = threading.Event()
-    aur.server.push(*[Reply(text="never whole", hold=hold)] * 6)  # for those that were asked before the stop
+    aur.server.push(*[Reply(text="never complete", hold=hold)] * 6)  # for the questions that reach the model
     with aur.screen("spawn", "-i", "--session", "quick") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
-        for place in range(1, 7):
-            screen.type(f"question {place}")
+        for count in range(1, 7):
+            screen.type(f"question {count}")
             screen.press("Enter", "C-c")
-            screen.wait_for(*[f"question {number}" for number in range(1, place + 1)], timeout=WAIT)
-            _wait_for_stops(screen, place)
+            screen.wait_for(*[f"question {number}" for number in range(1, count + 1)], timeout=WAIT)
+            _wait_for_stops(screen, count)
         hold.set()
         screen.press("C-d")
         assert screen.wait_for_end(WAIT) == 0
-    said = [text for role, text in aur.turns("quick") if role == "user"]
-    assert said == [f"question {place}" for place in range(1, 7)]
+    questions = [text for role, text in aur.turns("quick") if role == "user"]
+    assert questions == [f"question {number}" for number in range(1, 7)]
     assert all(line.get("partial") for line in aur.lines("quick")[1:] if line["role"] == "assistant")
 
 
-def _until(happened: Callable[[], bool]) -> None:
+def _until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + WAIT
-    while not happened():
-        assert time.monotonic() < deadline, "it did not happen in time"
-        time.sleep(0.05)  # the pause between two looks
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not become true in time"
+        time.sleep(0.05)  # between two polls
 
 
 def _wait_for_stops(screen: Screen, count: int) -> None:
     deadline = time.monotonic() + WAIT
     while screen.text().count("stopped;") < count:
         assert time.monotonic() < deadline, screen.text()
-        time.sleep(0.05)  # the pause between two looks
+        time.sleep(0.05)  # between two polls
 
 
 @pytest.mark.req("SPAWN-10")
-def test_a_stopped_question_is_marked_for_the_model(aur: Aur) -> None:
+def test_the_model_is_told_that_a_question_got_no_answer(aur: Aur) -> None:
     aur.server.push(Reply.error(400, "no"), "Second answer.")
     done = aur("spawn", "-i", "--session", "gap", stdin="First question\nSecond question\n")
     assert "Second answer." in done.out
     [asked] = aur.server.turns[-1].texts("user")
     before, note, after = asked.split("\n\n")
     assert (before, after) == ("First question", "Second question") and "got no answer" in note
-    assert json.dumps(note) not in aur.file("gap").read_text(encoding="utf-8"), "a view, not a line of the log"
+    assert json.dumps(note) not in aur.file("gap").read_text(encoding="utf-8"), "the notice is not stored"
 
 
 @pytest.mark.req("MODEL-01")
 def test_an_endpoint_that_does_not_answer_is_named(aur: Aur) -> None:
-    """With its key set it is meant to be used: "no model is at hand" would be no help."""
+    """Its key is set, so the user wants this provider: "no model is available" would not help."""
     aur.env = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "k", "CORTEXT_MODEL_RETRIES": "0"}
     done = aur("spawn", "Hello", "--session", "unreachable", "--json")
     assert done.code == 8 and done.json["error"]["code"] == "model-unreachable"

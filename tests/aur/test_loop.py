@@ -1,4 +1,4 @@
-"""The talk in a real terminal: typing, streaming, Ctrl-C, kill -9, two terminals, a full disk, a corrupt file."""
+"""Conversations in a real terminal: typing, streaming, Ctrl-C, kill -9, two terminals, a full disk, a corrupt file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ WAIT = 30.0
 
 
 def holder(aur: Aur, session_id: str) -> int:
-    """The process that holds a session, by its lock."""
+    """Return the id of the process that holds the lock of a session."""
     lock = aur.sessions / ".cortext" / "locks" / f"{session_id}.lock"
     deadline = time.monotonic() + WAIT
     while time.monotonic() < deadline:
-        words = lock.read_text(encoding="utf-8").split() if lock.exists() else []
-        if words[:1] == ["held"]:
-            return int(words[1])
-        time.sleep(0.05)  # the pause between two looks
-    raise AssertionError(f"nobody holds {session_id}")
+        fields = lock.read_text(encoding="utf-8").split() if lock.exists() else []
+        if fields[:1] == ["held"]:
+            return int(fields[1])
+        time.sleep(0.05)  # between two polls
+    raise AssertionError(f"no process holds {session_id}")
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-01", "SPAWN-06", "SPAWN-11")
-def test_a_talk_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
+def test_a_conversation_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push("# Fine\n\n**Three** things.", Reply(text="word " * 40, hold=hold), "After that.")
     with aur.screen("spawn", "-i", "--agent", "qa-test", "--session", "talk") as screen:
@@ -58,22 +58,22 @@ def test_a_talk_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
         screen.type("/nonsense")
         screen.press("Enter")
         screen.wait_for("unknown command /nonsense", timeout=WAIT)
-        screen.at_prompt().press("Up", "Up", "Enter")  # the history holds it, above the command
+        screen.at_prompt().press("Up", "Up", "Enter")  # the message is in the history, before the command
         screen.wait_for("After that.", timeout=WAIT)
         assert aur.server.turns[-1].texts("user")[-1].endswith("Tell me more")
         assert aur.server.turns[-1].texts("assistant") == ["# Fine\n\n**Three** things."], (
-            "no half reply in the context"
+            "the partial reply is not in the context"
         )
         screen.at_prompt().press("C-d")
-        screen.wait_for("Saved. Go on later: aur spawn --resume talk", timeout=WAIT)
+        screen.wait_for("Saved. Continue with: aur spawn --resume talk", timeout=WAIT)
     assert aur.lines("talk")[0]["status"] == "completed"
     assert aur.turns("talk")[-1] == ("assistant", "After that.")
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-03")
-def test_a_reply_streams_and_the_half_of_it_is_kept_when_stopped(aur: Aur) -> None:
+def test_the_part_of_a_reply_that_arrived_before_a_stop_is_kept(aur: Aur) -> None:
     hold = threading.Event()
-    # The first event is one word; the rest of the stream waits until the test lets it go.
+    # The first event is one word; the rest of the stream waits for `hold`.
     aur.server.push(Reply(text="Begun and then never ended", hold=hold))
     with aur.screen("spawn", "-i", "--session", "half") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
@@ -91,7 +91,7 @@ def test_a_reply_streams_and_the_half_of_it_is_kept_when_stopped(aur: Aur) -> No
 
 
 @pytest.mark.req("SPAWN-06", "SPAWN-04", "SPAWN-03")
-def test_a_killed_talk_is_interrupted_and_goes_on_where_it_was(aur: Aur) -> None:
+def test_a_killed_conversation_is_interrupted_and_can_be_resumed(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push("First.", Reply(text="never seen", hold=hold))
     with aur.screen("spawn", "-i", "--agent", "architect", "--session", "doomed") as screen:
@@ -109,7 +109,7 @@ def test_a_killed_talk_is_interrupted_and_goes_on_where_it_was(aur: Aur) -> None
     assert (row["status"], row["message_count"], row["agent"]) == ("interrupted", 3, "architect")
     aur.server.push("Second, at last.")
     with aur.screen("spawn", "--resume", "doomed", name="two") as screen:
-        screen.wait_for("(3 turns)", "have no answer yet", "architect>", timeout=WAIT)
+        screen.wait_for("(3 turns)", "has no answer yet", "architect>", timeout=WAIT)
         screen.type("/retry")
         screen.press("Enter")
         screen.wait_for("Second, at last.", timeout=WAIT)
@@ -126,7 +126,7 @@ def test_a_killed_talk_is_interrupted_and_goes_on_where_it_was(aur: Aur) -> None
 
 
 @pytest.mark.req("SPAWN-06", "SPAWN-10")
-def test_a_terminal_that_goes_away_in_mid_reply_leaves_what_came_of_it(aur: Aur) -> None:
+def test_a_terminal_that_closes_in_mid_reply_leaves_a_partial_reply(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push(Reply(text="Begun and then never ended", hold=hold))
     with aur.screen("spawn", "-i", "--session", "hung-up") as screen:
@@ -144,31 +144,31 @@ def test_a_terminal_that_goes_away_in_mid_reply_leaves_what_came_of_it(aur: Aur)
     [row] = aur("spawn", "--list-sessions", "--json").json
     assert row["status"] == "interrupted"
     with aur.screen("spawn", "--resume", "hung-up", name="two") as screen:
-        screen.wait_for("have no answer yet", "assistant>", timeout=WAIT)
-        os.kill(holder(aur, "hung-up"), signal.SIGTERM)  # at the prompt, where nothing is under way
+        screen.wait_for("has no answer yet", "assistant>", timeout=WAIT)
+        os.kill(holder(aur, "hung-up"), signal.SIGTERM)  # at the prompt, between two turns
         assert screen.wait_for_end(WAIT) == 128 + signal.SIGTERM
 
 
 @pytest.mark.req("STORE-05", "SPAWN-03", "SPAWN-12")
-def test_a_second_terminal_is_told_who_holds_the_session_and_an_unknown_agent_is_chosen(aur: Aur) -> None:
+def test_a_second_terminal_is_told_which_process_holds_the_session(aur: Aur) -> None:
     with aur.screen("spawn", "-i", "--agent", "nobody", "--session", "mine") as screen:
-        screen.wait_for("There is no agent 'nobody'", "researcher", "Who shall it be?", timeout=WAIT)
+        screen.wait_for("Unknown agent 'nobody'", "researcher", "Agent:", timeout=WAIT)
         screen.type("resea")
         screen.press("Enter")
         screen.wait_for("researcher>", timeout=WAIT)
         pid = holder(aur, "mine")
         with aur.screen("spawn", "--resume", "mine", name="two") as other:
-            other.wait_for(f"process {pid} on", "go on in that terminal", timeout=WAIT)
+            other.wait_for(f"process {pid} on", "continue in that terminal", timeout=WAIT)
         screen.type("Still mine")
         screen.press("Enter")
         screen.wait_for("Hello from the test model", timeout=WAIT)
     assert len(aur.turns("mine")) == 2 and aur.lines("mine")[0]["agent"] == "researcher"
 
 
-@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="the limit of another process cannot be lifted here")
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit to lift the limit of another process")
 @pytest.mark.req("STORE-07", "SPAWN-03")
-def test_a_full_disk_in_mid_turn_keeps_the_words_and_the_reply_for_another_try(aur: Aur) -> None:
-    """A file that may not grow beyond 64 kB is a full disk that needs no rights; the limit is lifted from outside."""
+def test_a_full_disk_in_mid_turn_keeps_the_message_and_the_reply(aur: Aur) -> None:
+    """A file size limit of 64 kB stands in for a full disk; the test lifts it from outside."""
     aur.server.push("Short.", "long " * 20_000, "Good again.")
     with aur.screen("spawn", "-i", "--session", "full", limit="-S -f 64") as screen:
         screen.wait_for("assistant>", timeout=WAIT)
@@ -182,7 +182,7 @@ def test_a_full_disk_in_mid_turn_keeps_the_words_and_the_reply_for_another_try(a
         screen.type("Third")
         screen.press("Enter")
         screen.wait_for("your message is at the prompt again", "assistant> Third", timeout=WAIT)
-        assert len(aur.turns("full")) == 3, "nothing half, nothing out of order"
+        assert len(aur.turns("full")) == 3, "nothing is stored before the pending reply"
         _, hard = resource.prlimit(holder(aur, "full"), resource.RLIMIT_FSIZE)
         resource.prlimit(holder(aur, "full"), resource.RLIMIT_FSIZE, (hard, hard))
         screen.press("Enter")
@@ -200,35 +200,35 @@ def test_a_full_disk_in_mid_turn_keeps_the_words_and_the_reply_for_another_try(a
 
 
 @pytest.mark.req("SPAWN-09")
-def test_a_corrupt_file_is_recovered_deleted_or_left_as_the_person_says(aur: Aur) -> None:
+def test_a_corrupt_file_is_recovered_deleted_or_left_as_the_user_chooses(aur: Aur) -> None:
     path = aur.write("broken")
     with path.open("a", encoding="utf-8") as file:
         file.write('{"type": "turn", "role\n{"type": "turn", "role": "user", "content": "After it", "tokens": 2}\n')
-    whole = path.read_bytes()
-    for answer, seen in (("q", "error"), ("delete", "Undo: aur spawn --restore broken"), ("r", "Recovered:")):
+    original = path.read_bytes()
+    for answer, shown in (("q", "error"), ("delete", "Undo: aur spawn --restore broken"), ("r", "Recovered:")):
         with aur.screen("spawn", "--resume", "broken", name=answer) as screen:
             screen.wait_for(f"{path}, line 4", "[recover/delete/quit]", timeout=WAIT)
             screen.type(answer)
             screen.press("Enter")
-            screen.wait_for(seen, timeout=WAIT)
+            screen.wait_for(shown, timeout=WAIT)
             if answer == "q":
                 assert screen.wait_for_end(WAIT) == 3
-                assert path.read_bytes() == whole
+                assert path.read_bytes() == original
             elif answer == "delete":
                 assert screen.wait_for_end(WAIT) == 0
                 assert not path.exists()
                 assert aur("spawn", "--restore", "broken").code == 0
-                assert path.read_bytes() == whole
+                assert path.read_bytes() == original
             else:
-                screen.wait_for("3 turns kept, 23 bytes put aside", "After it", "qa-test>", timeout=WAIT)
+                screen.wait_for("3 turns kept, 23 bytes quarantined", "After it", "qa-test>", timeout=WAIT)
     assert [text for _, text in aur.turns("broken")] == ["What is flaky?", "The clock test.", "After it"]
     assert path.with_name("broken.jsonl.quarantine").exists()
 
 
 @pytest.mark.req("SPAWN-11", "SPAWN-04")
-def test_a_session_of_five_thousand_turns_goes_on_with_the_view_that_the_file_gives(aur: Aur, home: Path) -> None:
-    said = [("assistant" if place % 2 else "user", f"{place} " + "word " * 20) for place in range(10_000)]
-    path = aur.write("long", turns=said, status="interrupted")
+def test_a_session_of_ten_thousand_turns_resumes_with_the_view_of_its_file(aur: Aur, home: Path) -> None:
+    turns = [("assistant" if number % 2 else "user", f"{number} " + "word " * 20) for number in range(10_000)]
+    path = aur.write("long", turns=turns, status="interrupted")
     settings = home / ".config" / "cortext" / "config.toml"
     settings.parent.mkdir(parents=True)
     settings.write_text("[spawner.interactive]\ncontext_tokens = 20_000\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Eight users at once: nothing raises, nothing is lost. The long version: python -m tests.aur.many 30"""
+"""Eight users at the same time. A longer run: python -m tests.aur.many 30"""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ from tests.aur.many import run
 
 
 @pytest.mark.req("SPAWN-03", "SPAWN-05", "SPAWN-07", "STORE-05")
-def test_eight_processes_begin_continue_list_clean_and_delete_at_once(tmp_path: Path) -> None:
-    told = run(tmp_path, 4.0, 8)
-    assert "acknowledged turns are there" in told
+def test_no_acknowledged_turn_is_lost_with_eight_processes(tmp_path: Path) -> None:
+    summary = run(tmp_path, 4.0, 8)
+    assert "acknowledged turns are stored" in summary

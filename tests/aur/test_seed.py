@@ -1,4 +1,4 @@
-"""Every scenario of the specification of `aur spawn`, with the real command and a model on loopback."""
+"""The scenarios of the specification of `aur spawn`, with the real command and a model on loopback."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_a_new_session_is_a_file_in_the_format_of_the_specification(aur: Aur) ->
         "status": "completed",
     }
     assert all(list(turn)[:5] == TURN_KEYS for turn in turns)
-    # Byte for byte, but for what nobody can know before: times and ids.
+    # Byte for byte, except times and ids.
     shown = [re.sub(r'"timestamp": "[^"]{24}"', '"timestamp": "T"', line) for line in raw.splitlines()[1:]]
     shown = [re.sub(r'"id": "[0-9a-f]{28}"', '"id": "I"', line) for line in shown]
     assert shown[0] == (
@@ -61,14 +61,14 @@ def test_a_new_session_is_a_file_in_the_format_of_the_specification(aur: Aur) ->
         ("user", "And now?"),
         ("assistant", "Second answer."),
     ]
-    assert turns[1]["tokens"] == turns[1]["usage"]["output_tokens"], "the provider's own count where it tells"
+    assert turns[1]["tokens"] == turns[1]["usage"]["output_tokens"], "the provider's count is used"
     assert "usage" not in turns[0], "an estimate is not marked as counted"
     prompts = [request.texts() for request in aur.server.turns]
     assert prompts[1][-3:] == ["Hello there", "First answer.", "And now?"]
 
 
 @pytest.mark.req("SPAWN-03", "SPAWN-05", "SPAWN-06")
-def test_the_users_words_are_on_disk_before_the_model_is_asked_and_others_can_read(aur: Aur) -> None:
+def test_the_users_message_is_on_disk_and_readable_before_the_model_is_asked(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push(Reply(text="A slow answer.", hold=hold))
     result: list[str] = []
@@ -89,19 +89,19 @@ def test_the_users_words_are_on_disk_before_the_model_is_asked_and_others_can_re
 
 @pytest.mark.req("SPAWN-04", "SPAWN-11")
 def test_a_resumed_session_has_all_turns_in_order_in_the_context(aur: Aur) -> None:
-    said = [("user", "One?"), ("assistant", "1."), ("user", "Two?"), ("assistant", "2.")]
-    aur.write("session-123", turns=said, status="interrupted")
+    turns = [("user", "One?"), ("assistant", "1."), ("user", "Two?"), ("assistant", "2.")]
+    aur.write("session-123", turns=turns, status="interrupted")
     before = aur.file("session-123").read_bytes().split(b"\n", 1)[1]
     aur.server.push("3.")
     done = aur("spawn", "--resume", "session-123", stdin="Three?\n")
     assert done.code == 0, done.err
     assert aur.server.turns[0].texts()[-5:] == ["One?", "1.", "Two?", "2.", "Three?"]
-    assert aur.file("session-123").read_bytes().split(b"\n", 1)[1].startswith(before), "no earlier line was touched"
-    assert aur.turns("session-123") == [*said, ("user", "Three?"), ("assistant", "3.")]
+    assert aur.file("session-123").read_bytes().split(b"\n", 1)[1].startswith(before), "no earlier line is changed"
+    assert aur.turns("session-123") == [*turns, ("user", "Three?"), ("assistant", "3.")]
 
 
 @pytest.mark.req("SPAWN-04")
-def test_an_unknown_session_is_told_with_what_there_is(aur: Aur) -> None:
+def test_the_error_for_an_unknown_session_lists_the_existing_ones(aur: Aur) -> None:
     aur.write("session-abc")
     done = aur("spawn", "--resume", "session-999")
     assert done.code == 1
@@ -121,11 +121,11 @@ def test_a_completed_session_is_resumed_with_a_warning(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-05", "SPAWN-06")
-def test_the_list_fits_the_screen_and_shows_the_numbers_that_resume_takes(aur: Aur) -> None:
+def test_the_list_fits_the_screen_and_shows_the_numbers_that_resume_accepts(aur: Aur) -> None:
     aur.write("session-7k3vq9xw1t", "qa-test", "interrupted", day="2024-01-10")
     aur.write("a-session-that-somebody-gave-a-long-name-to", "a-reviewer-of-everything", day="2024-01-12")
-    hurt = aur.write("session-hurt", "architect", day="2024-01-11")
-    hurt.write_text(hurt.read_text(encoding="utf-8") + "{no\n", encoding="utf-8")
+    damaged = aur.write("session-hurt", "architect", day="2024-01-11")
+    damaged.write_text(damaged.read_text(encoding="utf-8") + "{no\n", encoding="utf-8")
     for columns in (40, 80, 120):
         done = aur("spawn", "--list-sessions", env={"COLUMNS": str(columns)})
         head, *rows = done.out.splitlines()
@@ -138,7 +138,7 @@ def test_the_list_fits_the_screen_and_shows_the_numbers_that_resume_takes(aur: A
 
 
 @pytest.mark.req("SPAWN-05", "SPAWN-06")
-def test_the_list_is_a_table_the_newest_first_filtered_by_agent_and_status(aur: Aur) -> None:
+def test_the_list_is_newest_first_and_filtered_by_agent_and_status(aur: Aur) -> None:
     aur.write("session-a", "qa-test", day="2026-01-10")
     aur.write("session-b", "architect", "interrupted", day="2026-01-12")
     aur.write("session-c", "qa-test", "active", day="2026-01-11")
@@ -151,15 +151,15 @@ def test_the_list_is_a_table_the_newest_first_filtered_by_agent_and_status(aur: 
         ["session-a", "qa-test", "2", "2026-01-10", "10:00:00Z", "completed"],
     ]
 
-    def listed(*words: str) -> list[str]:
-        return [row["id"] for row in aur("spawn", "--list-sessions", "--json", *words).json]
+    def listed(*options: str) -> list[str]:
+        return [row["id"] for row in aur("spawn", "--list-sessions", "--json", *options).json]
 
     assert listed("--agent", "qa-test") == ["session-c", "session-a"]
     assert listed("--status", "interrupted") == ["session-b", "session-c"]
     assert listed("--status", "active") == []
     store = SpawnStore(str(aur.sessions))
     with store.open("session-c"):
-        assert listed("--status", "active") == ["session-c"], "held by a process: really active"
+        assert listed("--status", "active") == ["session-c"], "active while a process holds it"
         assert listed("--status", "active", "--agent", "architect") == []
     fields = aur("spawn", "--list-sessions", "--json").json[0]
     assert list(fields) == list(cortext("list", "--json", cwd=aur.folder).json[0]), "one schema"
@@ -169,25 +169,25 @@ def test_the_list_is_a_table_the_newest_first_filtered_by_agent_and_status(aur: 
 
 
 @pytest.mark.req("SPAWN-07")
-def test_a_deleted_session_is_gone_from_the_list_and_comes_back(aur: Aur) -> None:
+def test_a_deleted_session_is_not_listed_and_can_be_restored(aur: Aur) -> None:
     path = aur.write("session-123")
-    whole = path.read_bytes()
+    original = path.read_bytes()
     done = aur("spawn", "--delete-session", "session-123")
     assert done.code == 0 and "Deleted session session-123 (2 turns)." in done.out
     assert not path.exists()
     assert aur("spawn", "--list-sessions", "--json").json == []
     assert "session-123" in aur("spawn", "--restore").out
     assert "Restored session session-123" in aur("spawn", "--restore", "session-123").out
-    assert path.read_bytes() == whole
-    gone = aur("spawn", "--delete-session", "session-77", "--yes")
-    assert gone.code == 1 and path.exists()
+    assert path.read_bytes() == original
+    unknown = aur("spawn", "--delete-session", "session-77", "--yes")
+    assert unknown.code == 1 and path.exists()
 
 
 @pytest.mark.req("SPAWN-07")
-def test_cleaning_takes_what_is_strictly_older_and_not_in_use(aur: Aur) -> None:
+def test_cleaning_deletes_sessions_that_are_strictly_older_and_not_in_use(aur: Aur) -> None:
     now = time.time()
 
-    def made(name: str, days: float) -> None:
+    def write_aged(name: str, days: float) -> None:
         aur.write(name, day=clock.from_epoch(now - days * 86_400)[:10])
         path = aur.file(name)
         moment = clock.from_epoch(now - days * 86_400)
@@ -196,11 +196,11 @@ def test_cleaning_takes_what_is_strictly_older_and_not_in_use(aur: Aur) -> None:
         )
 
     for name, days in (("old", 31), ("older", 90), ("held", 90), ("young", 29.9), ("new", 0)):
-        made(name, days)
+        write_aged(name, days)
     with SpawnStore(str(aur.sessions)).open("held"):
         done = aur("spawn", "--clean-sessions", "30")
     assert done.code == 0 and "Deleted 2 sessions older than 30 days." in done.out
-    assert "Kept, because in use: held" in done.out
+    assert "Kept, because they are in use: held" in done.out
     assert sorted(path.stem for path in aur.sessions.glob("*.jsonl")) == ["held", "new", "young"]
     assert aur("spawn", "--clean-sessions", "-1").code == 2
     assert aur("spawn", "--clean-sessions", "soon").code == 2
@@ -208,7 +208,7 @@ def test_cleaning_takes_what_is_strictly_older_and_not_in_use(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-08")
-def test_old_sessions_expire_in_the_background_where_the_setting_says_so(aur: Aur, home: Path) -> None:
+def test_old_sessions_expire_in_the_background_if_the_setting_says_so(aur: Aur, home: Path) -> None:
     old, new = aur.write("old", day="2020-01-01"), aur.write("new", day=clock.now()[:10])
     aur("spawn", "--list-sessions")
     assert old.exists(), "not without the setting"
@@ -219,7 +219,7 @@ def test_old_sessions_expire_in_the_background_where_the_setting_says_so(aur: Au
     assert done.code == 0 and "new" in done.out
     deadline = time.monotonic() + 30
     while old.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)  # the pause between two looks: it is another process that cleans
+        time.sleep(0.05)  # between two polls: another process does the cleaning
     assert not old.exists() and new.exists()
     assert "old" in aur("spawn", "--restore").out
 
@@ -229,21 +229,21 @@ def test_old_sessions_expire_in_the_background_where_the_setting_says_so(aur: Au
 
 @pytest.mark.req("SPAWN-09")
 @pytest.mark.parametrize("broken", ['{"type": "turn", "role": "us\n', "{not json", "[1, 2]\n", '\x00\x00{"a"\n'])
-def test_a_corrupt_file_names_itself_and_the_line_and_is_left_as_it_is(aur: Aur, broken: str) -> None:
+def test_a_corrupt_file_is_reported_with_its_line_and_not_changed(aur: Aur, broken: str) -> None:
     path = aur.write("session-bad")
     with path.open("a", encoding="utf-8") as file:
         file.write(broken)
-    whole = path.read_bytes()
+    original = path.read_bytes()
     done = aur("spawn", "--resume", "session-bad", stdin="Hello?\n")
     assert done.code == 3
     assert f"{path}, line 4: " in done.err and "cortext repair session-bad" in done.err
     assert "aur spawn --delete-session session-bad" in done.err and "Traceback" not in done.err
-    assert path.read_bytes() == whole and aur.server.turns == []
+    assert path.read_bytes() == original and aur.server.turns == []
     assert "(damaged)" in aur("spawn", "--list-sessions").out
 
 
 @pytest.mark.req("SPAWN-09", "STORE-06")
-def test_a_line_of_ours_that_a_crash_cut_is_set_aside_without_a_question(aur: Aur) -> None:
+def test_a_torn_last_line_is_quarantined_without_a_question(aur: Aur) -> None:
     path = aur.write("session-torn", status="active")
     with path.open("a", encoding="utf-8") as file:
         file.write('{"type": "turn", "role": "assistant", "content": "I was say')
@@ -258,7 +258,7 @@ def test_a_line_of_ours_that_a_crash_cut_is_set_aside_without_a_question(aur: Au
 
 
 @pytest.mark.req("SPAWN-03", "STORE-05")
-def test_a_second_writer_is_told_who_holds_the_session(aur: Aur) -> None:
+def test_a_second_writer_is_told_which_process_holds_the_session(aur: Aur) -> None:
     aur.write("session-held", status="active")
     with SpawnStore(str(aur.sessions)).open("session-held"):
         done = aur("spawn", "--resume", "session-held", stdin="Me too\n")
@@ -270,7 +270,7 @@ def test_a_second_writer_is_told_who_holds_the_session(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-12", "SPAWN-01", "MODEL-01")
-def test_one_question_is_answered_on_standard_output_and_kept(aur: Aur) -> None:
+def test_one_question_is_answered_on_standard_output_and_stored(aur: Aur) -> None:
     aur.server.push("Looks **good**.", "Still good.")
     done = aur("spawn", "Review this:", "-", "--agent", "reviewer", stdin="- old\n+ new\n")
     assert (done.code, done.out, done.err) == (0, "Looks **good**.\n", "")
@@ -284,7 +284,7 @@ def test_one_question_is_answered_on_standard_output_and_kept(aur: Aur) -> None:
 
 
 @pytest.mark.req("MODEL-01", "SPAWN-12")
-def test_the_same_through_another_provider(aur: Aur) -> None:
+def test_one_question_is_answered_by_another_provider(aur: Aur) -> None:
     env = {"OPENAI_BASE_URL": f"{aur.server.url}/v1", "OPENAI_API_KEY": "k", "CORTEXT_MODEL": ""}
     done = aur("spawn", "Hello", "--model", "openai/test-model", env=env)
     assert done.code == 0 and aur.server.turns[-1].protocol == "chat"
@@ -292,26 +292,26 @@ def test_the_same_through_another_provider(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-12", "MODEL-01")
-def test_what_cannot_be_answered_is_not_begun(aur: Aur) -> None:
-    none = aur("spawn", "-i", env={"CORTEXT_MODEL": "", "OLLAMA_HOST": "127.0.0.1:9"})
-    assert none.code == 8 and "three ways to get going" in none.err
-    who = aur("spawn", "-i", "--agent", "archtect")
-    assert who.code == 1 and "did you mean architect?" in who.err and "qa-test" in who.err
-    for words in (["spawn"], ["spawn", "-i", "hello"], ["spawn", "--resume", "x", "--session", "y"], ["spwn"]):
-        assert aur(*words).code == 2, words
+def test_no_session_is_created_without_a_model_an_agent_or_valid_options(aur: Aur) -> None:
+    no_model = aur("spawn", "-i", env={"CORTEXT_MODEL": "", "OLLAMA_HOST": "127.0.0.1:9"})
+    assert no_model.code == 8 and "No model is available yet." in no_model.err
+    no_agent = aur("spawn", "-i", "--agent", "archtect")
+    assert no_agent.code == 1 and "did you mean architect?" in no_agent.err and "qa-test" in no_agent.err
+    for arguments in (["spawn"], ["spawn", "-i", "hello"], ["spawn", "--resume", "x", "--session", "y"], ["spwn"]):
+        assert aur(*arguments).code == 2, arguments
     assert aur("spawn", "-i", "--session", "../x").code == 2
     assert not list(aur.sessions.glob("*")) if aur.sessions.exists() else True
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-06")
-def test_one_question_that_is_stopped_keeps_what_came(aur: Aur) -> None:
+def test_one_question_that_is_stopped_keeps_the_partial_answer(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push(Reply(text="Begun and then never ended", hold=hold))
-    words = [str(SCRIPTS / "aur"), "spawn", "Well?", "--session", "stopped"]
-    with subprocess.Popen(words, env={**os.environ, **aur.env}, stdout=subprocess.PIPE) as asking:
+    command = [str(SCRIPTS / "aur"), "spawn", "Well?", "--session", "stopped"]
+    with subprocess.Popen(command, env={**os.environ, **aur.env}, stdout=subprocess.PIPE) as asking:
         assert asking.stdout is not None
         aur.server.wait_for(lambda request: request.is_turn)
-        assert asking.stdout.read(5) == b"Begun", "as it comes, also through a pipe"
+        assert asking.stdout.read(5) == b"Begun", "the answer streams through a pipe too"
         asking.send_signal(signal.SIGINT)
         assert asking.wait(30) == 130
     hold.set()
@@ -319,10 +319,10 @@ def test_one_question_that_is_stopped_keeps_what_came(aur: Aur) -> None:
 
 
 @pytest.mark.req("STORE-13")
-def test_bytes_that_are_no_text_are_kept_and_hurt_nobody(aur: Aur) -> None:
-    words = [str(SCRIPTS / "aur"), "spawn", "-i", "--session", "bytes"]
+def test_bytes_that_are_not_utf_8_are_stored(aur: Aur) -> None:
+    command = [str(SCRIPTS / "aur"), "spawn", "-i", "--session", "bytes"]
     environ = {**os.environ, **aur.env}
-    done = subprocess.run(words, input=b"caf\xe9 \x00 \x1b[31m\n", env=environ, capture_output=True, check=False)
+    done = subprocess.run(command, input=b"caf\xe9 \x00 \x1b[31m\n", env=environ, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     assert aur.lines("bytes")[1]["content"] == "caf\udce9 \x00 \x1b[31m"
     listed = aur("spawn", "--list-sessions", "--json")
@@ -330,7 +330,7 @@ def test_bytes_that_are_no_text_are_kept_and_hurt_nobody(aur: Aur) -> None:
 
 
 @pytest.mark.req("MODEL-02", "SPAWN-10")
-def test_a_model_that_fails_leaves_the_words_in_the_file_and_a_clear_error(aur: Aur) -> None:
+def test_a_model_that_fails_leaves_the_message_stored_and_a_clear_error(aur: Aur) -> None:
     aur.server.push(Reply.error(400, "no such thing"))
     done = aur("spawn", "Hello", "--session", "failing")
     assert done.code == 8 and "Traceback" not in done.err

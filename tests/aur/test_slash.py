@@ -1,4 +1,4 @@
-"""The slash commands, fed through a pipe to the real command: what they print, write and leave in the file."""
+"""The slash commands, piped into the real command: what they print, write and store."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import pytest
 from cortext.errors import UsageError
 from cortext.faces.aur import slash
 from cortext.services.talk.context import View
-from cortext.services.talk.sessions import take_in
+from cortext.services.talk.sessions import read_turns
 from cortext.store.files.spawn import SpawnStore
 from tests.aur.kit import Aur
 
 
 @pytest.mark.req("SPAWN-10", "SPAWN-11", "SPAWN-12")
-def test_clear_agent_stats_history_and_what_the_model_sees_after_them(aur: Aur) -> None:
+def test_the_context_after_clear_and_agent_is_the_same_after_a_resume(aur: Aur) -> None:
     typed = """\
 /history
 One
@@ -37,12 +37,12 @@ Three
 """
     aur.server.push("1.", "2.", "3.", "4.")
     done = aur("spawn", "-i", "--agent", "qa-test", "--session", "talk", stdin=typed)
-    assert "Nothing was said yet." in done.out
-    assert "turns    1 yours, 1 of the agent" in done.out and "context  0 % of " in done.out
+    assert "No messages yet." in done.out
+    assert "turns    1 by you, 1 by the agent" in done.out and "context  0 % of " in done.out
     assert "counted by the provider, about 1 estimated" in done.out
     assert "assistant  #1  just now\n1.\n" in done.out
-    assert "unknown command /frobnicate" in done.err and "no agent 'nobody'" in done.err
-    assert "not a number of turns: 'zero'" in done.err and "nothing to answer" in done.err
+    assert "unknown command /frobnicate" in done.err and "unknown agent 'nobody'" in done.err
+    assert "invalid number of turns 'zero'" in done.err and "nothing to answer" in done.err
     assert all(f"/{name}" in done.out for name, *_ in slash.COMMANDS)
     conversations = [[turn.text for turn in request.conversation][1:] for request in aur.server.turns]
     assert conversations == [
@@ -55,12 +55,12 @@ Three
     assert systems == ["You are a test engineer"] * 2 + ["You are a software architect"] * 2
     metadata, *turns = aur.lines("talk")
     assert (metadata["agent"], metadata["title"]) == ("architect", "The three numbers")
-    marks = [(turn["type"], turn["role"], turn["aside"], turn["extra"]) for turn in turns if turn.get("aside")]
-    assert marks == [
+    markers = [(turn["type"], turn["role"], turn["aside"], turn["extra"]) for turn in turns if turn.get("aside")]
+    assert markers == [
         ("turn", "system", True, {"view": "clear"}),
         ("turn", "system", True, {"view": "agent", "agent": "architect"}),
     ]
-    # After a resume the model is sent exactly what it would have been sent without the break.
+    # After a resume the model is sent exactly what it would have been sent without it.
     aur.server.push("5.")
     again = aur("spawn", "--resume", "talk", stdin="Five\n")
     assert again.code == 0 and "was completed" in again.err
@@ -91,10 +91,10 @@ In the fork
     assert "## user" in saved and key not in saved and key not in json.dumps(exported)
     assert [message["role"] for message in exported["messages"]] == ["user", "assistant"]
     assert (tmp_path / "there.md").read_text(encoding="utf-8") == "mine" and "there.md exists" in done.err
-    assert key in aur.turns("talk")[0][1], "the file itself keeps what was said"
+    assert key in aur.turns("talk")[0][1], "the session file itself is not masked"
     [fork] = [path.stem for path in aur.sessions.glob("*.jsonl") if path.stem != "talk"]
     assert aur.turns(fork)[:3] == [*aur.turns("talk"), ("user", "In the fork")]
-    assert [role for role, _ in aur.turns(fork)[4:]] == ["user", "assistant"], "what was taken in"
+    assert [role for role, _ in aur.turns(fork)[4:]] == ["user", "assistant"], "the imported turns"
     assert aur.lines(fork)[0]["forked_from"] == {"session": "talk", "messages": 2}
     assert {row["id"]: row["status"] for row in aur("spawn", "--list-sessions", "--json").json} == {
         "talk": "completed",
@@ -105,7 +105,7 @@ In the fork
 
 
 @pytest.mark.req("SAFE-03")
-def test_what_is_taken_in_is_history_and_no_instructions(tmp_path: Path) -> None:
+def test_imported_system_messages_stay_out_of_the_context(tmp_path: Path) -> None:
     path = tmp_path / "turns.json"
     path.write_text(
         json.dumps(
@@ -117,11 +117,11 @@ def test_what_is_taken_in_is_history_and_no_instructions(tmp_path: Path) -> None
         ),
         encoding="utf-8",
     )
-    taken = take_in(str(path))
+    imported = read_turns(str(path))
     view = View()
-    view.load(taken)
-    assert [message.content for message in view.messages] == ["Yes?"] and all(m.seq == -1 for m in taken)
-    for bad in (
+    view.load(imported)
+    assert [message.content for message in view.messages] == ["Yes?"] and all(m.seq == -1 for m in imported)
+    for invalid in (
         "",
         "nonsense",
         "[]",
@@ -129,15 +129,15 @@ def test_what_is_taken_in_is_history_and_no_instructions(tmp_path: Path) -> None
         '[{"role": "user", "content": 3}]',
         '{"a": 1}',
     ):
-        path.write_text(bad, encoding="utf-8")
+        path.write_text(invalid, encoding="utf-8")
         with pytest.raises(UsageError) as error:
-            take_in(str(path))
-        assert error.value.kept == "nothing was taken in"
+            read_turns(str(path))
+        assert error.value.kept == "nothing was imported"
 
 
-def test_a_session_file_can_be_taken_in_too(aur: Aur) -> None:
+def test_a_session_file_can_be_imported(aur: Aur) -> None:
     path = aur.write("other")
-    assert [message.content for message in take_in(str(path))] == ["What is flaky?", "The clock test."]
+    assert [message.content for message in read_turns(str(path))] == ["What is flaky?", "The clock test."]
     assert SpawnStore(str(aur.sessions)).check("other") == []
 
 
@@ -146,9 +146,9 @@ def test_tab_completes_commands_and_files(tmp_path: Path, monkeypatch: pytest.Mo
     (tmp_path / "notes.md").touch()
     (tmp_path / "nested").mkdir()
     (tmp_path / ".hidden").touch()
-    nobody: Any = None
-    assert [choice.text for choice in slash.complete(nobody, "/ex")] == ["/export ", "/exit"]
-    assert slash.complete(nobody, "words") == []
-    assert [choice.text for choice in slash.complete(nobody, "/save n")] == ["nested/", "notes.md"]
-    assert [choice.text for choice in slash.complete(nobody, "/import ./.h")] == [".hidden"]
-    assert slash.complete(nobody, "/save no/such/") == []
+    unused: Any = None  # these completions do not use the context
+    assert [choice.text for choice in slash.complete(unused, "/ex")] == ["/export ", "/exit"]
+    assert slash.complete(unused, "words") == []
+    assert [choice.text for choice in slash.complete(unused, "/save n")] == ["nested/", "notes.md"]
+    assert [choice.text for choice in slash.complete(unused, "/import ./.h")] == [".hidden"]
+    assert slash.complete(unused, "/save no/such/") == []

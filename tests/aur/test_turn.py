@@ -1,4 +1,4 @@
-"""One turn, whatever happens in it: every word is stored once, in order, or kept for another try."""
+"""One turn under all conditions: every message is stored once, in order, or stays pending."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Script = list[Event | Exception | threading.Event]
 
 
 class Scripted:
-    """A model that says what it was told to: events, an error, or a wait until it is cancelled."""
+    """A model that follows a script: events, an error, or a wait until it is cancelled."""
 
     name, context, takes_tools = "test/scripted", 100_000, True
 
@@ -53,7 +53,7 @@ class Scripted:
 
 
 class Desk:
-    """A talk over a real store."""
+    """Conversations over a real store."""
 
     def __init__(self, folder: Path, writer: Writer, store: SpawnStore) -> None:
         self.folder, self.writer, self.store = folder, writer, store
@@ -62,7 +62,7 @@ class Desk:
         model = Scripted(*answers)
         return Talk(self.writer, view or View(), model, tick=0.02), model
 
-    def said(self) -> list[tuple[str, str, bool]]:
+    def stored(self) -> list[tuple[str, str, bool]]:
         return [(m.role, m.text, m.partial) for m in self.store.read("s")]
 
 
@@ -75,14 +75,14 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 @pytest.mark.req("SPAWN-03", "MODEL-02")
-def test_words_and_answer_are_stored_and_seen_next_time(desk: Desk) -> None:
+def test_message_and_answer_are_stored_and_sent_with_the_next_request(desk: Desk) -> None:
     talk, model = desk.talk(
         [Thinking("hm"), Text("He"), Note("slow"), Text("llo"), Done(usage=Usage(7, 3), model="big")],
         [Text("again"), Done()],
     )
     talk.warm()
     talk.say("hi")
-    assert desk.said() == [("user", "hi", False)], "durable before the model is asked"
+    assert desk.stored() == [("user", "hi", False)], "durable before the model is asked"
     events = [event for event in talk.answer() if not isinstance(event, Tick)]
     assert [type(event).__name__ for event in events] == ["Thinking", "Text", "Note", "Text", "Done"]
     reply = talk.reply
@@ -96,7 +96,7 @@ def test_words_and_answer_are_stored_and_seen_next_time(desk: Desk) -> None:
 
 
 @pytest.mark.req("SPAWN-10")
-def test_a_stop_from_another_thread_keeps_the_half_reply_out_of_the_context(desk: Desk) -> None:
+def test_a_stop_from_another_thread_keeps_the_partial_reply_out_of_the_context(desk: Desk) -> None:
     begun = threading.Event()
     talk, model = desk.talk([Text("half "), begun], [Text("whole"), Done()])
     talk.say("one")
@@ -110,7 +110,7 @@ def test_a_stop_from_another_thread_keeps_the_half_reply_out_of_the_context(desk
     list(talk.answer())
     stopper.join()
     assert talk.stopped and model.cancelled.is_set()
-    assert desk.said() == [("user", "one", False), ("assistant", "half ", True)]
+    assert desk.stored() == [("user", "one", False), ("assistant", "half ", True)]
     talk.say("two")
     list(talk.answer())
     assert [m.text for m in model.asked[1].messages] == ["one", UNANSWERED, "two"]
@@ -118,35 +118,35 @@ def test_a_stop_from_another_thread_keeps_the_half_reply_out_of_the_context(desk
 
 @pytest.mark.req("SPAWN-10", "MODEL-02")
 @pytest.mark.parametrize("script", [[], [Text("some")], [Text("some"), Text(" more")], [Thinking("hm")]])
-def test_an_error_at_any_place_is_raised_after_what_came_was_stored(desk: Desk, script: Script) -> None:
+def test_an_error_is_raised_after_the_partial_reply_was_stored(desk: Desk, script: Script) -> None:
     talk, _ = desk.talk([*script, ModelCut("the line broke")])
     talk.say("one")
     with pytest.raises(ModelCut):
         list(talk.answer())
     text = "".join(item.text for item in script if isinstance(item, Text))
-    assert desk.said()[1:] == ([("assistant", text, True)] if script else [])
-    assert talk.view.turns == 1 and talk.view.waits
+    assert desk.stored()[1:] == ([("assistant", text, True)] if script else [])
+    assert talk.view.turns == 1 and talk.view.awaits_answer
 
 
-def test_a_stream_that_ends_without_its_end_is_cut(desk: Desk) -> None:
+def test_a_stream_without_its_last_event_is_a_partial_reply(desk: Desk) -> None:
     talk, _ = desk.talk([Text("and th")])
     talk.say("one")
     with pytest.raises(ModelCut, match="broke off"):
         list(talk.answer())
-    assert desk.said()[1] == ("assistant", "and th", True)
+    assert desk.stored()[1] == ("assistant", "and th", True)
 
 
-def test_closing_the_iterator_stops_the_model_and_keeps_what_came(desk: Desk) -> None:
+def test_closing_the_iterator_stops_the_model_and_keeps_the_partial_reply(desk: Desk) -> None:
     talk, model = desk.talk([Text("first"), threading.Event()])
     talk.say("one")
     answer = talk.answer()
     assert next(answer) == Text("first")
     answer.close()
-    assert model.cancelled.is_set() and desk.said()[1] == ("assistant", "first", True)
+    assert model.cancelled.is_set() and desk.stored()[1] == ("assistant", "first", True)
 
 
 @pytest.mark.req("STORE-07", "SPAWN-03")
-def test_a_reply_that_the_disk_refuses_waits_and_is_stored_before_the_next_words(
+def test_a_reply_that_cannot_be_written_is_stored_before_the_next_message(
     desk: Desk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     talk, model = desk.talk([Text("A long reply."), Done()], [Text("Good."), Done()])
@@ -168,7 +168,7 @@ def test_a_reply_that_the_disk_refuses_waits_and_is_stored_before_the_next_words
     talk.writer = desk.writer
     talk.say("two")
     list(talk.answer())
-    assert [text for _, text, _ in desk.said()] == ["one", "A long reply.", "two", "Good."]
+    assert [text for _, text, _ in desk.stored()] == ["one", "A long reply.", "two", "Good."]
     assert [m.text for m in model.asked[1].messages] == ["one", "A long reply.", "two"]
 
 
@@ -183,14 +183,14 @@ class Adder:
 
 
 @pytest.mark.req("MODEL-02")
-def test_tools_are_run_and_their_results_stored_and_sent_until_there_is_an_answer(desk: Desk) -> None:
+def test_tools_run_and_their_results_are_stored_and_sent_until_there_is_an_answer(desk: Desk) -> None:
     call = Call("c1", "add", {"numbers": [1, 2]})
     talk, model = desk.talk([Text("Let me see."), call, Done("tools")], [Text("It is 3."), Done()])
     talk.tools = Adder()
     talk.say("1 + 2?")
     events = list(talk.answer())
     assert [event.part.output for event in events if isinstance(event, Result)] == ["3"]
-    assert [role for role, _, _ in desk.said()] == ["user", "assistant", "tool", "assistant"]
+    assert [role for role, _, _ in desk.stored()] == ["user", "assistant", "tool", "assistant"]
     sent = model.asked[1].messages
     assert sent[1].parts is not None and [part.type for part in sent[1].parts] == ["text", "tool_call"]
     assert sent[2].parts is not None and sent[2].parts[0].output == "3"
@@ -202,11 +202,11 @@ def test_a_model_that_only_ever_calls_tools_is_stopped(desk: Desk) -> None:
     talk, _ = desk.talk(*scripts)
     talk.tools = Adder()
     talk.say("go")
-    with pytest.raises(ModelCut, match="gave no answer"):
+    with pytest.raises(ModelCut, match="without giving an answer"):
         list(talk.answer())
 
 
-def test_a_reply_that_no_file_can_hold_is_refused_once_and_the_talk_goes_on(desk: Desk) -> None:
+def test_a_reply_that_cannot_be_encoded_is_refused_once(desk: Desk) -> None:
     deep: dict[str, object] = {}
     for _ in range(500):
         deep = {"deeper": deep}
@@ -216,25 +216,25 @@ def test_a_reply_that_no_file_can_hold_is_refused_once_and_the_talk_goes_on(desk
         list(talk.answer())
     talk.say("two")
     list(talk.answer())
-    assert [text for _, text, _ in desk.said()] == ["one", "two", "Better."]
+    assert [text for _, text, _ in desk.stored()] == ["one", "two", "Better."]
 
 
-def test_a_stop_that_comes_before_the_model_is_asked_counts(desk: Desk) -> None:
+def test_a_stop_before_the_model_is_asked_stops_the_turn_once(desk: Desk) -> None:
     talk, model = desk.talk([Text("never"), Done()])
     talk.say("one")
     talk.stop()
     assert list(talk.answer()) == [] and talk.stopped and model.asked == []
-    assert Text("never") in list(talk.answer()), "and only once"
+    assert Text("never") in list(talk.answer()), "the stop applies to one turn only"
 
 
-@pytest.mark.parametrize(("stop", "why"), [("end", ""), ("length", "limit"), ("filtered", "filter")])
-def test_an_empty_answer_is_an_error_and_the_question_waits(desk: Desk, stop: str, why: str) -> None:
+@pytest.mark.parametrize(("stop", "reason"), [("end", ""), ("length", "limit"), ("filtered", "filter")])
+def test_an_empty_answer_is_an_error_and_the_question_stays_unanswered(desk: Desk, stop: str, reason: str) -> None:
     talk, _ = desk.talk([Thinking("hm"), Done(stop)], [Text("half"), Done(stop)])
     talk.say("one")
-    with pytest.raises(ModelCut, match=f"empty answer.*{why}"):
+    with pytest.raises(ModelCut, match=f"empty answer.*{reason}"):
         list(talk.answer())
-    assert talk.view.waits and desk.said()[1:] == [("assistant", "", True)], (
-        "what it thought is kept, out of the context"
+    assert talk.view.awaits_answer and desk.stored()[1:] == [("assistant", "", True)], (
+        "the thinking is kept, but not in the context"
     )
     list(talk.answer())
-    assert (talk.cut, talk.view.cut) == (("", "") if stop == "end" else (stop, stop))
+    assert (talk.cut_reason, talk.view.cut_reason) == (("", "") if stop == "end" else (stop, stop))

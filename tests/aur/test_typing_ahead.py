@@ -1,4 +1,4 @@
-"""Keys that are pressed before the prompt is there: shown once, and part of the next words."""
+"""Keys that are pressed before the prompt appears: shown once, and part of the next message."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_keys_typed_ahead_are_shown_once_at_the_prompt(aur: Aur) -> None:
     hold = threading.Event()
     aur.server.push("First answer.", Reply(text="word " * 20, hold=hold), "Third answer.")
     with aur.screen("spawn", "-i", "--agent", "qa-test", "--session", "talk") as screen:
-        screen.type("typed before anything")  # the program is only being started
+        screen.type("typed before anything")  # while the program starts
         screen.press("Enter")
         screen.wait_for("First answer.", timeout=WAIT)
         screen.type("a second question")
@@ -31,13 +31,13 @@ def test_keys_typed_ahead_are_shown_once_at_the_prompt(aur: Aur) -> None:
         screen.type("and not yet sent")
         hold.set()
         shown = screen.wait_for("Third answer.", "qa-test> and not yet sent", timeout=WAIT)
-        for words in ("a second question", "typed while it answers", "and not yet sent"):
-            assert shown.count(words) == 1, shown
-            assert f"qa-test> {words}" in shown
+        for text in ("a second question", "typed while it answers", "and not yet sent"):
+            assert shown.count(text) == 1, shown
+            assert f"qa-test> {text}" in shown
         assert "qa-test> typed before anything" in shown
         screen.press("C-u")
         screen.press("C-d")
-        screen.wait_for("Saved. Go on later", timeout=WAIT)
+        screen.wait_for("Saved. Continue with", timeout=WAIT)
         assert screen.wait_for_end() == 0
     assert [text for role, text in aur.turns("talk") if role == "user"] == [
         "typed before anything", "a second question", "typed while it answers",
@@ -45,16 +45,16 @@ def test_keys_typed_ahead_are_shown_once_at_the_prompt(aur: Aur) -> None:
 
 
 @pytest.mark.req("SPAWN-10")
-def test_the_terminal_echoes_nothing_by_itself_during_a_talk_and_is_as_before_afterwards(aur: Aur) -> None:
-    """An unknown agent is asked for before the talk begins: that answer is seen as it is typed."""
+def test_the_terminal_echo_is_restored_after_a_conversation(aur: Aur) -> None:
+    """An unknown agent is asked for before the conversation starts: that answer is echoed while it is typed."""
     command = f'{SCRIPTS / "aur"} spawn -i --agent nobody --session talk; stty -a | tr " " "\\n" | grep "echo$"'
-    place = aur.home / "screen"
-    place.mkdir()
+    folder = aur.home / "screen"
+    folder.mkdir()
     environ = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8", **aur.env}
-    with ShellScreen(place, ["bash", "-c", command], environ, aur.folder, "100x40") as screen:
-        screen.wait_for("Who shall it be?", timeout=WAIT)
+    with ShellScreen(folder, ["bash", "-c", command], environ, aur.folder, "100x40") as screen:
+        screen.wait_for("Agent:", timeout=WAIT)
         screen.type("general-p")
-        screen.wait_for("Who shall it be? general-p", timeout=WAIT)
+        screen.wait_for("Agent: general-p", timeout=WAIT)
         for _ in "general-p":
             screen.press("BSpace")
         screen.press("Enter")

@@ -16,7 +16,7 @@ from cortext.llm.base import Done, Event, Note, Request, Text
 from cortext.llm.connection import is_loopback
 from cortext.llm.sizes import DEFAULT, context_of
 from cortext.model.message import ASSISTANT, TOOL_RESULT, USER, Message, Part
-from cortext.services.talk.models import WAYS, Masked
+from cortext.services.talk.models import SETUP_GUIDE, Masked
 from cortext.wiring.models import choose_model
 from cortext.wiring.stores import Stores
 from tests.support.model_server import ModelServer
@@ -72,7 +72,7 @@ def test_without_any_model_the_error_names_three_ways() -> None:
     with pytest.raises(NoModel) as caught:
         chosen()
 
-    assert caught.value.message == WAYS and caught.value.exit_status == 8
+    assert caught.value.message == SETUP_GUIDE and caught.value.exit_status == 8
     for word in (
         "ANTHROPIC_API_KEY",
         "OPENAI_API_KEY",
@@ -81,8 +81,8 @@ def test_without_any_model_the_error_names_three_ways() -> None:
         "Claude Code",
         "CORTEXT_MODEL",
     ):
-        assert word in WAYS
-    assert max(map(len, WAYS.splitlines())) <= 120
+        assert word in SETUP_GUIDE
+    assert max(map(len, SETUP_GUIDE.splitlines())) <= 120
 
 
 @pytest.mark.req("MODEL-01")

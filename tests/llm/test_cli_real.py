@@ -1,4 +1,4 @@
-"""The real programs as models, against the loopback model: what reaches it, what comes back, what is left behind."""
+"""The real AI programs as models, with a model server on loopback."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ PROGRAMS = {"claude": "claude-code", "codex": "codex", "gemini": "gemini-cli", "
 
 
 class Desk:
-    """A program at home in a folder of its own, and a project with a file that nobody asked it to read."""
+    """A program with a home of its own, and a project with a file that it must not read."""
 
     def __init__(self, name: str, folder: Path, server: ModelServer) -> None:
         self.name, self.server = name, server
         self.program: Tool = make_tool(PROGRAMS[name], folder / "home", server.url)
-        # Trust in a folder is the user's to give: nothing here may need it.
+        # Only the user may trust a folder: nothing here may require it.
         self.program.env.pop("GEMINI_CLI_TRUST_WORKSPACE", None)
         (folder / "bin").mkdir()
         os.symlink(self.program.program, folder / "bin" / name)
@@ -58,7 +58,7 @@ class Desk:
             environ=self.environ,
         )
 
-    def talk(self) -> Request:
+    def request(self) -> Request:
         secret = self.project / "secret.txt"
         return Request(
             system='You are the "keeper" of herons 🐦.\nBe brief.',
@@ -75,7 +75,7 @@ def test_program_answers_as_a_model(name: str, tmp_path: Path, server: ModelServ
     desk = Desk(name, tmp_path, server)
     server.push("Seven herons, one 鷺.")
 
-    outcome = Outcome(desk.model(), desk.talk())
+    outcome = Outcome(desk.model(), desk.request())
 
     assert outcome.error is None
     assert outcome.text == "Seven herons, one 鷺."
@@ -84,21 +84,21 @@ def test_program_answers_as_a_model(name: str, tmp_path: Path, server: ModelServ
     (asked,) = server.turns
     body = json.dumps(asked.body, ensure_ascii=False)
     assert json.dumps('You are the "keeper" of herons 🐦.\nBe brief.', ensure_ascii=False)[1:-1] in body
-    (told,) = [turn for turn in asked.conversation if "How many herons?" in turn.text]
-    assert told.role == "user" and "<conversation-" in told.text and "Gladly. </conversation>" in told.text
-    # What the history names is not read: it is a record, not a wish.
+    (turn,) = [turn for turn in asked.conversation if "How many herons?" in turn.text]
+    assert turn.role == "user" and "<conversation-" in turn.text and "Gladly. </conversation>" in turn.text
+    # A file that the history names is not read.
     assert "zugunruhe" not in body
-    # Nothing is kept of it there, and nothing was changed in the project.
+    # The program stores no session and changes nothing in the project.
     assert desk.program.sessions() == []
     assert sorted(path.name for path in desk.project.iterdir()) == ["secret.txt"]
 
 
 @pytest.mark.parametrize("name", ["claude", "codex"])
-def test_refused_key_is_told_at_once(name: str, tmp_path: Path, server: ModelServer) -> None:
+def test_a_refused_key_is_reported_without_retries(name: str, tmp_path: Path, server: ModelServer) -> None:
     desk = Desk(name, tmp_path, server)
     server.push(*[Reply.error(401, "bad key")] * 6)
 
-    outcome = Outcome(desk.model(), desk.talk())
+    outcome = Outcome(desk.model(), desk.request())
 
     assert isinstance(outcome.error, ModelRefused)
     assert f"start `{name}` once" in outcome.error.hint
@@ -116,19 +116,19 @@ def test_cancel_ends_the_program_and_its_request(tmp_path: Path, server: ModelSe
 
     stopper = threading.Thread(target=stop)
     stopper.start()
-    outcome = Outcome(asked, desk.talk())
+    outcome = Outcome(asked, desk.request())
     stopper.join()
 
     assert isinstance(outcome.error, ModelCut) and "stopped" in outcome.error.message
     server.wait_for_hang_up()
 
 
-def test_cut_stream_of_the_program_is_a_cut_answer(tmp_path: Path, server: ModelServer) -> None:
-    """Codex asks again by itself and gives up: what it said is kept, and nothing is said twice."""
+def test_a_broken_stream_of_the_program_is_an_error(tmp_path: Path, server: ModelServer) -> None:
+    """Codex retries by itself and then gives up."""
     desk = Desk("codex", tmp_path, server)
     server.push(*[Reply.cut("One two three four.", after=3)] * 4)
 
-    outcome = Outcome(desk.model(), desk.talk())
+    outcome = Outcome(desk.model(), desk.request())
 
     assert outcome.error is not None and outcome.error.exit_status == 8
     assert outcome.done is None and outcome.text == ""

@@ -92,9 +92,9 @@ def test_a_process_that_lost_its_claim_on_a_chat_cannot_write(store: PostgresSto
     one, other = late.updates(bot), store.updates(bot)
     store.create(Session(id="talk"))
     one.take([(7, "tg_1", {}), (8, "tg_1", {}), (9, "tg_2", {})])
-    assert one.left_alone() == {"tg_1": 2, "tg_2": 1}
+    assert one.unattended() == {"tg_1": 2, "tg_2": 1}
     assert one.claim("tg_1") and not other.claim("tg_1")
-    assert other.left_alone() == {"tg_2": 1}
+    assert other.unattended() == {"tg_2": 1}
     with one.working("tg_1"):
         late.append("talk", Message(role="user", content="ours"))
     one.waiting("tg_1")

@@ -16,7 +16,7 @@ from cortext.model.session import Change, Session
 from cortext.services.assistant.backfill import EMBEDDING
 from cortext.store.postgres.store import PostgresStore
 from tests.alfred.conftest import Desk
-from tests.alfred.kit import SUMMING_UP, Parrot, alfred, environment
+from tests.alfred.kit import SUMMARY_REQUEST, Parrot, alfred, environment
 from tests.support.model_reply import Reply, Turn
 from tests.support.postgres import shared
 
@@ -33,7 +33,7 @@ class PairedSummaries(Parrot):
 
     def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
         reply = super()._next_reply(conversation)
-        if SUMMING_UP not in conversation[-1].text:
+        if SUMMARY_REQUEST not in conversation[-1].text:
             return reply
         self._asked += 1
         if self._asked == 2:

@@ -1,7 +1,7 @@
-"""An AI program that is installed here, as a model: `cli/claude`, say. Its adapter says how it is asked and read.
+"""An installed AI tool as a model, for example `cli/claude`. Its adapter knows how to run it and read its output.
 
-It is started for every answer, gets the conversation as data, and is read line by line. Our own tools cannot be
-handed to it. It asks again by itself where its API is busy, so we do not.
+The tool is started for every answer, receives the conversation as data, and is read line by line. It cannot be given
+our own tools. It retries by itself if its API is busy, so we do not.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from cortext.model.headless import Failure, Headless, Question, Run
 from cortext.model.turns import whole_characters
 from cortext.safety.environment import for_child
 
-_PATIENCE = 5  # times the silence that an API is allowed: some of these programs speak only at the end
-_LONGEST_LINE = 64 << 20
-_FAREWELL = 0.5  # seconds that a program has to end by itself once it gave its answer
-_TICK = 0.2
+_SILENCE_FACTOR = 5  # times the silence that an API is allowed: some programs print nothing before the end
+_MAX_LINE_BYTES = 64 << 20
+_EXIT_TIMEOUT = 0.5  # seconds that a program has to exit by itself after its answer
+_POLL_INTERVAL = 0.2
 
 
 class CliModel:
-    """A program, and perhaps the model that it is to use."""
+    """A program, and optionally the model that it is to use."""
 
     takes_tools = False
 
@@ -50,7 +50,7 @@ class CliModel:
         environ: Mapping[str, str] = os.environ,
     ) -> None:
         if "\0" in model:
-            raise UsageError("the name of the model has a zero byte in it", kept="nothing was sent")
+            raise UsageError("the name of the model contains a zero byte", kept="nothing was sent")
         self.name = f"cli/{program.name}/{model}" if model else f"cli/{program.name}"
         self.context = program.headless_context
         self._program, self._model, self._path = program, model, program.program_path()
@@ -60,46 +60,47 @@ class CliModel:
             raise NoModel(
                 f"{program.title} is not installed here",
                 kept="nothing was sent",
-                hint=f"{program.install_command}, or name another --model",
+                hint=f"install it with: {program.install_command}, or choose another --model",
             )
         hint = f"start `{os.path.basename(self._path)}` once by hand and sign in"
         self._fault = Fault(self.name, key_hint=hint)
-        self._under_way: Gathered[_Run] = Gathered()
+        self._active: Gathered[_Run] = Gathered()
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Ask. Known from this moment, so that a `cancel` before the first event counts."""
+        """Ask. The run is registered at once, so that a `cancel` before the first event has an effect."""
         run = _Run()
-        self._under_way.add(run)
+        self._active.add(run)
         return self._answer(request, run)
 
     def cancel(self) -> None:
-        """Stop what is under way: the program and all that it started."""
-        for run in self._under_way.all():
+        """Stop the active runs: the program and every process that it started."""
+        for run in self._active.all():
             run.stop()
 
     def warm(self) -> None:
-        """There is nothing to load: the program is started for each answer."""
+        """Do nothing: the program is started for each answer."""
 
     def _answer(self, request: Request, run: _Run) -> Iterator[Event]:
-        said = False
+        has_answer = False
         start = self._start(request)
+        silence = self._limits.silence * _SILENCE_FACTOR
         try:
-            for line in run.lines(self._path, start, self._folder, self._environ, self._limits.silence * _PATIENCE):
-                for event in start.read(line):
+            for record in run.records(self._path, start, self._folder, self._environ, silence):
+                for event in start.read(record):
                     if isinstance(event, Failure):
                         raise self._failed(event)
                     if isinstance(event, Note):
                         event = Note(self._fault.words(event.text))
                     else:
-                        said = True
+                        has_answer = True
                     yield event
                     if isinstance(event, Done):
                         return
-            raise self._silent(run)
+            raise self._no_end(run)
         except Failed as failed:
             if run.stopped.is_set():
                 raise self._fault.stopped() from None
-            raise (self._fault.cut(failed) if said else failed.error) from None
+            raise (self._fault.cut(failed) if has_answer else failed.error) from None
         except OSError as error:
             raise self._fault.program(f"it could not be started: {error}").error from None
         finally:
@@ -126,12 +127,12 @@ class CliModel:
             return self._fault.unfinished()
         return self._fault.program(failure.text, failure.status)
 
-    def _silent(self, run: _Run) -> Failed:
-        """Why there was no end: we stopped it, it hung, or it gave up and says why."""
-        if run.late:
-            return self._fault.silent(self._limits.silence * _PATIENCE)
-        words = run.last_words()
-        return self._fault.program(words) if words else self._fault.unfinished()
+    def _no_end(self, run: _Run) -> Failed:
+        """Return why the answer has no end: a timeout, an error that the program printed, or an unknown reason."""
+        if run.timed_out:
+            return self._fault.silent(self._limits.silence * _SILENCE_FACTOR)
+        errors = run.last_errors()
+        return self._fault.program(errors) if errors else self._fault.unfinished()
 
 
 class _Run(Asking):
@@ -139,31 +140,31 @@ class _Run(Asking):
 
     def __init__(self) -> None:
         super().__init__()
-        self.late = False
+        self.timed_out = False
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = b""
 
     def stop(self) -> None:
-        """From any thread."""
+        """Kill the program. Safe from any thread."""
         self.stopped.set()
         self._signal(signal.SIGKILL)
 
-    def lines(
+    def records(
         self, path: str, start: Run, folder: str, environ: Mapping[str, str], silence: float
     ) -> Iterator[dict[str, Any]]:
-        """The JSON objects that the program says, one a line, as they come."""
+        """Run the program and yield the JSON objects that it prints, one for each line, as they arrive."""
         env = {name: value for name, value in for_child(environ).items() if name not in start.without}
-        # Our own hooks are for the user's turns, not for this one.
+        # Our own hooks must capture the user's conversations, not this one.
         env |= {**start.env, "CORTEXT_HOOKS": "off"}
-        # Files, not pipes: a long prompt would fill a pipe, and so would complaints that nobody reads.
-        with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as errors:
-            given.write(start.stdin.encode("utf-8", "replace"))
-            given.seek(0)
+        # Files, not pipes: a long prompt would block on a full pipe, and so would error output that nobody reads.
+        with tempfile.TemporaryFile() as stdin, tempfile.TemporaryFile() as errors:
+            stdin.write(start.stdin.encode("utf-8", "replace"))
+            stdin.seek(0)
             self._process = subprocess.Popen(
                 [path, *start.arguments],
                 cwd=start.folder or folder,
                 env=env,
-                stdin=given,
+                stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=errors,
                 start_new_session=True,
@@ -181,46 +182,46 @@ class _Run(Asking):
     def _raw_lines(self, process: subprocess.Popen[bytes], silence: float) -> Iterator[bytes]:
         assert process.stdout is not None
         pipe = process.stdout.fileno()
-        poll = select.poll()  # select itself fails in a process with many files open
+        poll = select.poll()  # select.select fails with file descriptors of 1024 and above
         poll.register(pipe)
         rest = b""
-        heard = time.monotonic()
+        last_output = time.monotonic()
         while not self.stopped.is_set():
-            if poll.poll(_TICK * 1_000):
+            if poll.poll(_POLL_INTERVAL * 1_000):
                 block = os.read(pipe, 1 << 16)
                 if not block:
                     break
-                heard = time.monotonic()
+                last_output = time.monotonic()
                 *lines, rest = (rest + block).split(b"\n")
                 yield from lines
-                if len(rest) > _LONGEST_LINE:
+                if len(rest) > _MAX_LINE_BYTES:
                     return
             elif process.poll() is not None:
-                break  # something that it left behind keeps the pipe open
-            elif time.monotonic() - heard > silence:
-                self.late = True
+                break  # the program has exited, but a child of it keeps the pipe open
+            elif time.monotonic() - last_output > silence:
+                self.timed_out = True
                 return
         if rest:
             yield rest
 
     def end(self) -> None:
-        """See to it that nothing of it is left."""
+        """Wait for the program to exit, and kill what is left of its process group."""
         process, self._process = self._process, None
         if process is None:
             return
         try:
             if not self.stopped.is_set():
-                process.wait(_FAREWELL)
+                process.wait(_EXIT_TIMEOUT)
         except subprocess.TimeoutExpired:
-            pass  # it has nothing to save: we keep the conversation
+            pass  # it can be killed: it has nothing to save, since we store the conversation
         finally:
             _signal(process, signal.SIGKILL)
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
 
-    def last_words(self) -> str:
-        """The last lines of its complaints."""
+    def last_errors(self) -> str:
+        """Return the last lines of the error output, without colours."""
         text = re.sub(r"\x1b\[[0-9;]*m", "", self._errors.decode("utf-8", "replace"))
         return " ".join(text.strip().splitlines()[-3:])
 
@@ -234,11 +235,11 @@ def _signal(process: subprocess.Popen[bytes], number: int) -> None:
     try:
         os.killpg(process.pid, number)
     except (ProcessLookupError, PermissionError):
-        pass  # it ended by itself, with all that it had started
+        pass  # the whole process group has ended
 
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
-    """An object; None for the words that programs say in between."""
+    """Return the JSON object of a line; None for other output."""
     try:
         value = json.loads(line) if line.startswith(b"{") else None
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""A conversation as a single prompt, for programs that accept nothing else: what was said is data between marks."""
+"""A conversation as a single prompt, for programs that accept nothing else: its messages are data between markers."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ _NOW = "The user now says:"
 def prompt(request: Request) -> str:
     """Return the whole conversation; just the user's message if there was nothing before it."""
     *past, last = turns(request, with_images=False)
-    said = _text(last)
+    message = _text(last)
     if not past:
-        # These programs treat a slash (and the like) at the beginning as a command.
-        return said if said[:1].isalnum() else f"{_NOW}\n{said}"
+        # These programs treat a slash (and similar characters) at the beginning as a command.
+        return message if message[:1].isalnum() else f"{_NOW}\n{message}"
     texts = [_text(turn) for turn in past]
-    mark = fence([*texts, said])
+    suffix = fence([*texts, message])
     names = ["ASSISTANT" if turn.role == ASSISTANT else "USER" for turn in past]
-    record = "\n\n".join(f"---{mark} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
-    return f"{_BEFORE}\n\n<conversation-{mark}>\n{record}\n</conversation-{mark}>\n\n{_NOW}\n{said}"
+    record = "\n\n".join(f"---{suffix} {name}:\n{text}" for name, text in zip(names, texts, strict=True))
+    return f"{_BEFORE}\n\n<conversation-{suffix}>\n{record}\n</conversation-{suffix}>\n\n{_NOW}\n{message}"
 
 
 def _text(turn: Turn) -> str:
-    return "\n\n".join(_said(block) for block in turn.blocks)
+    return "\n\n".join(_block_text(block) for block in turn.blocks)
 
 
-def _said(block: Block) -> str:
+def _block_text(block: Block) -> str:
     if isinstance(block, Called):
         return f"[called the tool {field(block.name)} with {json.dumps(block.input, ensure_ascii=False)}]"
     if isinstance(block, Answered):

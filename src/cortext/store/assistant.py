@@ -102,5 +102,5 @@ class SharedUpdates(Updates, Protocol):
     def waiting(self, chat: str = "") -> list[Taken]:
         """Return the updates of one chat that are not done, in the order of their numbers."""
 
-    def left_alone(self) -> dict[str, int]:
+    def unattended(self) -> dict[str, int]:
         """Return the unclaimed chats that have waiting updates, with the number of updates."""

@@ -11,8 +11,8 @@ from cortext.errors import ConfigError
 from cortext.index.background_jobs import BackgroundJobs
 from cortext.io import files as fsio
 from cortext.io import locks
+from cortext.services.assistant.chat_claims import ChatClaims
 from cortext.services.assistant.context import ContextBuilder
-from cortext.services.assistant.held_chats import HeldChats
 from cortext.services.assistant.memory import Memory
 from cortext.services.assistant.sessions import COMMAND_LINE, ChatSessions
 from cortext.services.assistant.turn import Assistant, Models
@@ -86,9 +86,9 @@ def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
     return FileUpdates(os.path.join(folders.assistant(stores.settings), "telegram", f"{bot}.jsonl"))
 
 
-def bot_chats(updates: FileUpdates | ServerUpdates) -> HeldChats | None:
+def bot_chats(updates: FileUpdates | ServerUpdates) -> ChatClaims | None:
     """The chats of a bot that this process works on; None if one process has them all."""
-    return None if isinstance(updates, FileUpdates) else HeldChats(updates)
+    return None if isinstance(updates, FileUpdates) else ChatClaims(updates)
 
 
 def _similarity(query: str, texts: Sequence[str]) -> Sequence[float]:

@@ -1,4 +1,4 @@
-"""What a command answers, on the terminal."""
+"""Printing the answers of slash commands on the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortext.services.assistant.commands import Answer, Hit
 
 
 def show(answer: Answer) -> None:
-    """Print it. A document goes to its file, which must not be there yet; `-` is standard output."""
+    """Print an answer. A document is written to its file, which must not exist yet; `-` is standard output."""
     if answer.above:
         print(f"{terminal.line(answer.above)}\n")
     if answer.rows:
@@ -27,7 +27,7 @@ def show(answer: Answer) -> None:
     if answer.document:
         path = os.path.abspath(os.path.expanduser(answer.name))
         if os.path.lexists(path):
-            raise UsageError(f"there is a file {path} already", kept="it is unchanged", hint="/export OTHER-NAME")
+            raise UsageError(f"{path} exists", kept="it is unchanged", hint="choose another name: /export OTHER-NAME")
         fsio.replace_file(path, [answer.document.encode("utf-8", "surrogateescape")])
         print(terminal.line(f"{answer.text} Written to {path}"))
     elif answer.text:
@@ -35,23 +35,23 @@ def show(answer: Answer) -> None:
 
 
 def _sessions(answer: Answer) -> str:
-    """The table of sessions: on a screen what fits, with the numbers that /resume takes; everything elsewhere."""
+    """Return the table of sessions: fitted to a terminal, with the row numbers that /resume accepts; or complete."""
     screen = columns()
     if not screen:
         return table(answer.heads, answer.rows, styles=("cyan",))
-    ranks = (0, 3, 1, 2, 0)  # the summary is cut, and the day that it was created is the first to go
+    ranks = (0, 3, 1, 2, 0)  # the summary is truncated, and the creation date is the first column to be dropped
     cells = [list(column) for column in zip(*answer.rows, strict=True)]
-    given = [Column("#", [str(place + 1) for place in range(len(answer.rows))], right=True, style="dim")]
-    for place, (head, rank, column) in enumerate(zip(answer.heads, ranks, cells, strict=True)):
-        given.append(Column(head, column, rank=rank, style="" if place else "cyan"))
-    return fitted_table(given, len(given) - 1, screen, least=16)[0]
+    shown = [Column("#", [str(index + 1) for index in range(len(answer.rows))], right=True, style="dim")]
+    for index, (head, rank, column) in enumerate(zip(answer.heads, ranks, cells, strict=True)):
+        shown.append(Column(head, column, rank=rank, style="" if index else "cyan"))
+    return fitted_table(shown, len(shown) - 1, screen, least=16)[0]
 
 
 def _show_hit(hit: Hit) -> None:
     head = f"{paint(terminal.line(hit.id), 'cyan')}  {terminal.line(hit.title)}  "
     print(head + paint(terminal.line(f"{hit.where} · {hit.when}"), "dim"))
-    pieces, end = [], 0
-    for start, stop in hit.lit:
-        pieces += [terminal.line(hit.snippet[end:start]), paint(terminal.line(hit.snippet[start:stop]), "bold")]
+    snippet, end = "", 0
+    for start, stop in hit.highlights:
+        snippet += terminal.line(hit.snippet[end:start]) + paint(terminal.line(hit.snippet[start:stop]), "bold")
         end = stop
-    print("  " + "".join(pieces) + terminal.line(hit.snippet[end:]))
+    print(f"  {snippet}{terminal.line(hit.snippet[end:])}")

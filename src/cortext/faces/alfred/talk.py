@@ -1,4 +1,4 @@
-"""`alfred` and `alfred "question"`: a talk in the terminal, or one answer on standard output."""
+"""`alfred` and `alfred "question"`: a conversation in the terminal, or one answer on standard output."""
 
 from __future__ import annotations
 
@@ -11,25 +11,28 @@ from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
-    """Talk, or answer what stands on the command line (`-`: on standard input)."""
-    parser = argparse.ArgumentParser(prog="alfred", description="Talk with your assistant.", formatter_class=Help)
+    """Start a conversation, or answer the question on the command line (`-`: on standard input)."""
+    parser = argparse.ArgumentParser(
+        prog="alfred",
+        description="Start a conversation with your assistant, or ask it one question.",
+        formatter_class=Help,
+    )
     parser.add_argument("question", nargs="*", help="a question; piped input is added after it, or in place of -")
-    parser.add_argument("--model", default="", help="provider/name; else that of the settings")
-    parser.add_argument("--new", action="store_true", help="begin a new session")
-    parser.add_argument("--session", metavar="ID", default="", help="continue this session (any tool's)")
-    parser.add_argument("--json", action="store_true", help="the answer of a question as JSON")
+    parser.add_argument("--model", default="", help="the model, as provider/name (default: from the settings)")
+    parser.add_argument("--new", action="store_true", help="start a new session")
+    parser.add_argument("--session", metavar="ID", default="", help="continue this session, of any tool")
+    parser.add_argument("--json", action="store_true", help="print the answer to a question as JSON")
     options = parser.parse_args(arguments)
-    words = options.question
-    if not words and not options.json:
-        with interruptible_talk():  # first of all: people type before the prompt is there
+    if not options.question and not options.json:
+        with interruptible_talk():  # before the slow imports: people type before the prompt appears
             from cortext.faces.alfred.loop import Loop
 
             return Loop(Stores(), options.model).talk(new=options.new, session=options.session)
     from cortext.faces.alfred.loop import Loop
     from cortext.faces.terminal.talk.piped import question_of
 
-    question = question_of(words or ["-"])
+    question = question_of(options.question or ["-"])
     if not question:
-        raise UsageError("an empty question", hint='alfred "question"')
+        raise UsageError("the question is empty", hint='use: alfred "question"')
     loop = Loop(Stores(), options.model)
     return loop.once(question, new=options.new, session=options.session, as_json=options.json)

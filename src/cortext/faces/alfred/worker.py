@@ -1,4 +1,4 @@
-"""`alfred worker`: summaries of quiet sessions, vectors of messages that lack them, long sessions made short."""
+"""`alfred worker`: summaries of idle sessions, missing vectors of messages, archiving of long sessions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cortext.services.assistant.worker import ChatWorker, Pass
 from cortext.wiring.assistant import build_assistant, build_worker
 from cortext.wiring.stores import Stores
 
-EVERY = 60.0
+INTERVAL = 60.0  # seconds between two passes
 
 _TIMER = """\
 # ~/.config/systemd/user/alfred-worker.service
@@ -30,7 +30,7 @@ ExecStart={program} worker --once
 {environment}
 # ~/.config/systemd/user/alfred-worker.timer
 [Unit]
-Description=Look after alfred's sessions, every five minutes
+Description=Run alfred's worker every five minutes
 
 [Timer]
 OnBootSec=5min
@@ -44,20 +44,21 @@ WantedBy=timers.target
 
 
 def run(arguments: list[str]) -> int:
-    """Once, or until Ctrl-C."""
+    """Run the worker once, or until Ctrl-C; return the exit code."""
     parser = argparse.ArgumentParser(
         prog="alfred worker",
-        description="Do what nobody waits for. The bot does this by itself; `alfred` does some of it at its start.",
+        description="Summarise idle sessions, make missing vectors and archive old messages of long sessions. The bot "
+        "does this by itself, and `alfred` does part of it at each start.",
         formatter_class=Help,
     )
     parser.add_argument("--once", action="store_true", help="do what is due and exit")
     parser.add_argument("--print-timer", action="store_true", help="print the units of a systemd user timer")
     parser.add_argument("--print-cron", action="store_true", help="print a line for crontab")
-    parser.add_argument("--model", default="", help="provider/name; else that of the settings")
+    parser.add_argument("--model", default="", help="the model, as provider/name (default: from the settings)")
     options = parser.parse_args(arguments)
     program = os.path.abspath(shutil.which("alfred") or sys.argv[0])
     if options.print_timer:
-        # Secrets have no place in a unit: a file of the user's own holds them.
+        # A unit must not contain secrets: a private file of the user has them.
         environment = "EnvironmentFile=-%h/.config/cortext/environment\n"
         print(_TIMER.format(program=program, environment=environment), end="")
         return 0
@@ -69,24 +70,22 @@ def run(arguments: list[str]) -> int:
     if options.once:
         return _once(worker)
     stop = threading.Event()
-    print(
-        paint("Looking after the sessions, a pass a minute; Ctrl-C ends it.", "dim", stream=sys.stderr), file=sys.stderr
-    )
+    print(paint("The worker is running, one pass a minute; Ctrl-C ends it.", "dim", stream=sys.stderr), file=sys.stderr)
     while True:
         try:
-            _say(worker.run())
+            _report(worker.run())
         except StoreUnreachable as error:
-            print(terminal.line(f"{error.message}: trying again"), file=sys.stderr)
-        stop.wait(EVERY)
+            print(terminal.line(f"{error.message}; the next pass tries again"), file=sys.stderr)
+        stop.wait(INTERVAL)
 
 
 def _once(worker: ChatWorker) -> int:
-    """Everything that is due, in as many passes as it takes."""
+    """Do everything that is due, in as many passes as it takes; return the exit code."""
     failed: dict[str, str] = {}
     while True:
-        with Progress("Looking after the sessions", 0) as bar:
-            done = worker.run(progress=lambda what, place, total: _show(bar, what, place, total))
-        _say(done)
+        with Progress("Working", 0) as bar:
+            done = worker.run(progress=lambda what, number, total: _show(bar, what, number, total))
+        _report(done)
         failed |= done.failed
         if done.busy or not (done.embedded or done.summarised or done.compacted):
             break
@@ -95,19 +94,19 @@ def _once(worker: ChatWorker) -> int:
     return 1 if failed else 0
 
 
-def _show(bar: Progress, what: str, place: int, total: int) -> None:
-    bar.label, bar.total, bar.done = what, total, place
+def _show(bar: Progress, what: str, number: int, total: int) -> None:
+    bar.label, bar.total, bar.done = what, total, number
     bar.step(0)
 
 
-def _say(done: Pass) -> None:
+def _report(done: Pass) -> None:
     if done.busy:
-        print("another worker is at it")
+        print("another worker is running")
     if done.embedded:
-        print(f"{done.embedded} vectors made")
+        print(f"{done.embedded} vectors added")
     for session_id in done.summarised:
         print(f"summarised {session_id}")
     for session_id in done.compacted:
-        print(f"shortened {session_id}")
-    for session_id, why in done.failed.items():
-        print(terminal.line(f"{session_id} waits: {why}"), file=sys.stderr)
+        print(f"archived older messages of {session_id}")
+    for session_id, reason in done.failed.items():
+        print(terminal.line(f"{session_id} failed and is tried again later: {reason}"), file=sys.stderr)

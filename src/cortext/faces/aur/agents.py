@@ -1,4 +1,4 @@
-"""`aur agents`: who there is to talk to."""
+"""`aur agents`: the available agents."""
 
 from __future__ import annotations
 
@@ -16,20 +16,21 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(
+    """Return the parser of the command line."""
+    command_line = ArgumentParser(
         prog="aur agents",
         formatter_class=Help,
         description="List the agents: the project's (.aurora/agents, .claude/agents), your own (in the folder of your "
-        "settings, and ~/.claude/agents), and those that come with aur. The nearest of a name wins.",
+        "settings, ~/.aurora/agents and ~/.claude/agents), and those that come with aur. If several have one name, the "
+        "first in this order is used.",
     )
-    made.add_argument("name", nargs="?", help="show this agent's prompt")
-    made.add_argument("--json", action="store_true", help="as JSON")
-    return made
+    command_line.add_argument("name", nargs="?", help="show this agent's prompt")
+    command_line.add_argument("--json", action="store_true", help="print JSON")
+    return command_line
 
 
 def run(arguments: list[str]) -> int:
-    """List them, or show one."""
+    """List the agents, or show one."""
     options = parser().parse_args(arguments)
     found = find_agents(Stores().folder)
     chosen = [found.get(options.name)] if options.name else list(found.known.values())
@@ -41,11 +42,11 @@ def run(arguments: list[str]) -> int:
     else:
         print(agent_table(found))
     for problem in found.problems:
-        print(terminal.line(f"Note: not an agent: {problem}"), file=sys.stderr)
+        print(terminal.line(f"Note: skipped an invalid agent: {problem}"), file=sys.stderr)
     return 0
 
 
 def agent_table(found: Agents) -> str:
-    """Name, where it comes from, what it is for."""
+    """Return the table of agents: name, source, model and description."""
     rows = [(agent.name, agent.source, agent.model or "-", agent.description) for agent in found.known.values()]
-    return table(("AGENT", "FROM", "MODEL", "WHAT FOR"), rows, styles=("cyan", "dim", "", ""))
+    return table(("AGENT", "SOURCE", "MODEL", "DESCRIPTION"), rows, styles=("cyan", "dim", "", ""))

@@ -1,4 +1,4 @@
-"""`aur spawn -i`: the talk with an agent, until the person leaves."""
+"""`aur spawn -i`: a conversation with an agent in the terminal."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import NoReturn
 
 from cortext.errors import CortextError
 from cortext.faces.aur import slash
-from cortext.faces.aur.held import Declined, Held, open_session
-from cortext.faces.aur.sessions import expire, fresh
+from cortext.faces.aur.open_session import Declined, OpenSession, open_session
+from cortext.faces.aur.sessions import expire, fresh_listing
 from cortext.faces.terminal.output import note
 from cortext.faces.terminal.style import paint
 from cortext.faces.terminal.talk.loop import TalkLoop
@@ -26,15 +26,15 @@ from cortext.wiring.stores import Stores
 
 
 def talk(stores: Stores, options: Namespace) -> int:
-    """`aur spawn -i` and `aur spawn --resume`: until the person leaves."""
+    """Run `aur spawn -i` and `aur spawn --resume` until the user leaves; return the exit code."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _leave)
     try:
-        held = open_session(stores, options)
+        opened = open_session(stores, options)
     except Declined:
         return 0
-    with held:
-        loop = Loop(held)
+    with opened:
+        loop = Loop(opened)
         loop.greet(resumed=options.resume is not None)
         try:
             return loop.run()
@@ -43,24 +43,24 @@ def talk(stores: Stores, options: Namespace) -> int:
 
 
 def _leave(number: int, frame: FrameType | None) -> NoReturn:
-    # What came of an answer is stored on the way out; the session is then shown as interrupted.
+    # The part of an answer that arrived is stored on the way out; the session then has the status interrupted.
     raise SystemExit(128 + number)
 
 
 class Loop(TalkLoop):
-    """A talk with an agent."""
+    """A conversation with an agent."""
 
-    def __init__(self, held: Held) -> None:
+    def __init__(self, opened: OpenSession) -> None:
         super().__init__("aur")
-        self._context = slash.Context(held, live=self.prompt.live, answer=lambda: self.answer(self.held.talk))
+        self._context = slash.Context(opened, live=self.prompt.live, answer=lambda: self.answer(self.opened.talk))
 
     @property
-    def held(self) -> Held:
+    def opened(self) -> OpenSession:
         """The session that is open."""
-        return self._context.held
+        return self._context.opened
 
     def label(self) -> str:
-        return f"{self.held.agent.name}> "
+        return f"{self.opened.agent.name}> "
 
     def complete(self, text: str) -> list[Choice]:
         return slash.complete(self._context, text)
@@ -69,73 +69,73 @@ class Loop(TalkLoop):
         try:
             slash.run(self._context, line)
         except KeyboardInterrupt:
-            self.held.see_again()  # it may have come between the file and the view
+            self.opened.reload_view()  # the interrupt may have come after the write and before the update of the view
             raise
 
     def say(self, words: str) -> Talk:
-        self.held.talk.begin()  # a Ctrl-C from now on is for this turn
-        self.held.talk.say(words)
-        return self.held.talk
+        self.opened.talk.begin()  # a Ctrl-C from now on stops this turn
+        self.opened.talk.say(words)
+        return self.opened.talk
 
     def answered(self, talk: Talk) -> None:
-        """The session stays open: there is nothing to give back."""
+        """Do nothing: the session stays open."""
 
     def first_prompt(self) -> None:
-        self.held.talk.warm()
+        self.opened.talk.warm()
         self._drop_abandoned()
-        child = expire(self.held.stores.settings)
+        child = expire(self.opened.stores.settings)
         if child:
             threading.Thread(target=os.waitpid, args=(child, 0), daemon=True).start()
 
     def _drop_abandoned(self) -> None:
-        """Tidy up after talks that were killed before their first word."""
-        stores = self.held.stores
+        """Delete empty sessions that were left by killed processes."""
+        stores = self.opened.stores
         try:
-            drop_abandoned(fresh(stores), stores.spawn_store(timeout=0.0).store)
+            drop_abandoned(fresh_listing(stores), stores.spawn_store(timeout=0.0).store)
         except (CortextError, OSError, sqlite3.Error):
             pass  # the next start tries again
 
     def greet(self, *, resumed: bool) -> None:
-        """Who is there, and how to get along."""
+        """Show the agent, the model and the session, and either the last messages or how to get help."""
         if not self.prompt.live:
             return
-        held = self.held
-        where = f"{held.session.id} ({held.turns} turns)" if resumed else held.session.id
-        source = "" if held.agent.source == "built in" else f" ({held.agent.source})"
-        print(paint(terminal.line(f"{held.agent.name}{source} · {held.model.name} · {where}"), "dim"))
+        opened = self.opened
+        where = f"{opened.session.id} ({opened.turns} turns)" if resumed else opened.session.id
+        source = "" if opened.agent.source == "built in" else f" ({opened.agent.source})"
+        print(paint(terminal.line(f"{opened.agent.name}{source} · {opened.model.name} · {where}"), "dim"))
         if resumed:
-            slash.last_words(self._context)
-            if held.view.waits:
-                note("your last words have no answer yet: /retry asks again")
+            slash.last_messages(self._context)
+            if opened.view.awaits_answer:
+                note("your last message has no answer yet; /retry asks again")
         else:
-            print(paint("/help shows what you can do; Ctrl-C stops an answer, Ctrl-D leaves.", "dim"))
+            print(paint("/help lists the commands; Ctrl-C stops an answer, Ctrl-D leaves.", "dim"))
 
     def release(self) -> None:
-        """The end, by whatever way. A talk in which nothing was said leaves no session."""
-        held = self.held  # not always the one that it began with: see /fork
+        """Release the session, however the loop ended. One without messages is discarded."""
+        opened = self.opened  # /fork may have replaced the session that the loop started with
         try:
-            if held.turns == 0 and held.is_empty:
-                held.discard()
+            if opened.turns == 0 and opened.is_empty:
+                opened.discard()
         except CortextError:
-            pass  # it is empty, and shown as interrupted
+            pass  # it stays as an empty session, which a later start deletes
         finally:
-            held.__exit__()
+            opened.__exit__()
 
     def leave(self) -> bool:
-        """Complete the session; whether we may go."""
-        held = self.held
-        if held.turns == 0 and held.is_empty:
+        """Complete the session; return whether the loop may end."""
+        opened = self.opened
+        if opened.turns == 0 and opened.is_empty:
             if self.prompt.live:
-                print(paint("Nothing was said, so no session was kept.", "dim"))
+                print(paint("No messages were sent, so no session was kept.", "dim"))
                 self.code = 0
             return True
         try:
-            held.end()
+            opened.end()
         except CortextError as error:
             self.fail(error)
-            lost = " The last reply is only on the screen." if held.talk.pending else ""
+            lost = " The last reply is not stored and will be lost." if opened.talk.pending else ""
             return not self.prompt.live or ask_which(f"Leave anyway?{lost}", ("yes", "no")) == "yes"
         if self.prompt.live:
-            print(paint(f"Saved. Go on later: aur spawn --resume {held.session.id}", "dim"))
+            print(paint(f"Saved. Continue with: aur spawn --resume {opened.session.id}", "dim"))
             self.code = 0
         return True

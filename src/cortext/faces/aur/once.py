@@ -1,4 +1,4 @@
-"""`aur spawn "question"`: one answer on standard output, for scripts; the session is kept as any other."""
+"""`aur spawn "question"`: one answer on standard output, for scripts. The session is kept like any other."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 
 from cortext.errors import CortextError, UsageError
-from cortext.faces.aur.held import Declined, Held, open_session
+from cortext.faces.aur.open_session import Declined, OpenSession, open_session
 from cortext.faces.aur.sessions import expire
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.run import report
@@ -19,46 +19,50 @@ from cortext.wiring.stores import Stores
 
 
 def ask_once(stores: Stores, options: Namespace) -> int:
-    """Ask, answer, end."""
+    """Ask the question, print the answer and complete the session; return the exit code."""
     question = question_of(options.prompt)
     if not question.strip():
-        raise UsageError("an empty question", hint='aur spawn "question" --agent NAME')
+        raise UsageError("the question is empty", hint='use: aur spawn "question" --agent NAME')
     try:
-        held = open_session(stores, options)
+        opened = open_session(stores, options)
     except Declined:
         return 0
-    with held:
+    with opened:
         expire(stores.settings)
         code = 0
         cut = None
         try:
-            held.talk.say(question)
+            opened.talk.say(question)
             if options.json:
-                take_answer(held.talk)
+                take_answer(opened.talk)
             else:
-                show_answer(held.talk)
-            code = 130 if held.talk.stopped else 0
-            if held.talk.cut:
-                cut = cut_error(held.talk.cut, f'go on: aur spawn --resume {held.session.id} "go on"')
+                show_answer(opened.talk)
+            code = 130 if opened.talk.stopped else 0
+            if opened.talk.cut_reason:
+                cut = cut_error(
+                    opened.talk.cut_reason, f'continue with: aur spawn --resume {opened.session.id} "go on"'
+                )
                 code = cut.exit_status
         except (CortextError, KeyboardInterrupt) as error:
-            _end(held, INTERRUPTED)
+            _end_quietly(opened, INTERRUPTED)
             if isinstance(error, CortextError):
-                error.session_id = held.session.id
+                error.session_id = opened.session.id
             raise
-        held.end(INTERRUPTED if code == 130 else COMPLETED)
+        opened.end(INTERRUPTED if code == 130 else COMPLETED)
     if options.json:
-        print_json(answer_json(held.talk, held.session.id, agent=held.agent.name))
+        print_json(answer_json(opened.talk, opened.session.id, agent=opened.agent.name))
     elif cut is not None:
         report("aur", cut)
     elif sys.stderr.isatty():
-        print(paint(f"Go on: aur spawn --resume {held.session.id}", "dim", stream=sys.stderr), file=sys.stderr)
+        print(
+            paint(f"Continue with: aur spawn --resume {opened.session.id}", "dim", stream=sys.stderr), file=sys.stderr
+        )
     return code
 
 
-def _end(held: Held, status: str) -> None:
-    """The end of one that went wrong: the first error is the one to tell."""
+def _end_quietly(opened: OpenSession, status: str) -> None:
+    """Complete the session without raising: the error that came first is the one to report."""
     try:
-        held.end(status)
+        opened.end(status)
     except CortextError:
         pass

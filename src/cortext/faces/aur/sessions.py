@@ -1,4 +1,4 @@
-"""The sessions of `aur` as a whole: listed, deleted, restored, cleaned. A list imports nothing heavy."""
+"""Listing, deleting, restoring and cleaning the sessions of `aur`. Listing imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from cortext.services.library.json_views import session_json, trashed_json
 from cortext.services.library.listing import Listing
 from cortext.wiring.stores import SPAWN, Stores
 
-PROGRAM = "aur"  # whose lists the numbers count in
-# What the table shows of a session, and under which words.
+PROGRAM = "aur"  # whose last list the row numbers refer to
+# The fields of a session in the table, and their headings. `damage` is shown as the status.
 SHOWN = ("id", "agent", "message_count", "created_at", "status", "damage")
 HEADS = ("SESSION_ID", "AGENT", "TURN_COUNT", "CREATED_AT", "STATUS")
 
 
 def list_sessions(stores: Stores, options: Namespace) -> int:
-    """The table, the newest first."""
-    listing = fresh(stores)
+    """Print the table of sessions, newest first."""
+    listing = fresh_listing(stores)
     if options.json:
         rows = listing.rows(agent=options.agent, status=options.status, order="created_at")
         print_json([session_json(row) for row in rows])
@@ -38,23 +38,23 @@ def list_sessions(stores: Stores, options: Namespace) -> int:
         print(session_table([cells[:-1] for cells in found]))
         last_list.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
     elif options.agent or options.status:
-        print("No session matches.")
+        print("No matching sessions.")
     else:
-        print("No sessions yet. Begin one: aur spawn -i")
+        print("No sessions yet. Start one with: aur spawn -i")
     return 0
 
 
-def fresh(stores: Stores) -> Listing:
-    """The list of aur's sessions, up to date."""
+def fresh_listing(stores: Stores) -> Listing:
+    """Return the listing of aur's sessions, up to date."""
     listing = stores.listing(SPAWN)
     listing.refresh()
     if listing.scan_due:
-        listing.refresh_all()  # one store of single files: a look at each is cheap
+        listing.refresh_all()  # cheap: one store with one file for each session
     return listing
 
 
 def session_table(found: list[tuple[Any, ...]]) -> str:
-    """Sessions as people see them, each with these SHOWN: what fits on a screen, everything elsewhere."""
+    """Return the table of sessions, given as tuples of SHOWN: fitted to a terminal, complete elsewhere."""
     screen = columns()
     if screen:
         return _screen_table(found, screen)
@@ -70,11 +70,11 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
 
 
 def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
-    """With the numbers that --resume takes; on 80 columns all of it is there, and a long id is cut."""
+    """Return the table with the row numbers that --resume accepts; on 80 columns everything fits but a long id."""
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     session_id, agent, turn_count, created_at, status = HEADS
     shown_status = ["damaged" if bad else state for state, bad in zip(statuses, damage, strict=True)]
-    given = [
+    shown = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column(session_id, ids, style="cyan"),
         Column(agent, each(lambda name: cut(terminal.line(name), 12) or "-", agents), rank=2),
@@ -82,16 +82,16 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
         Column(created_at, each(clock.short, times), rank=3, style="dim"),
         Column(status, shown_status, rank=1),
     ]
-    return fitted_table(given, 1, screen, least=14)[0]
+    return fitted_table(shown, 1, screen, least=14)[0]
 
 
 def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
-    """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
+    """Return the id of the session that `wanted` names. If nothing matches, list the newest sessions and raise."""
     from cortext.services.library.resolve import Resolver, exact
 
     if found := exact([stores.spawn_store()], wanted):
         return found[0].session.id
-    rows = fresh(stores).rows(order="created_at")
+    rows = fresh_listing(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")
     try:
         return names.resolve(wanted, words=words).id
@@ -101,12 +101,12 @@ def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
             print(session_table(list(map(attrgetter(*SHOWN), rows[:10]))), file=sys.stderr)
             last_list.remember(PROGRAM, ((row.root, row.id) for row in rows[:10]))
         else:
-            error.hint = "begin one: aur spawn -i"
+            error.hint = "start one with: aur spawn -i"
         raise
 
 
 def delete(stores: Stores, options: Namespace) -> int:
-    """One session into the trash, after a question where somebody can answer it."""
+    """Move one session to the trash; on a terminal, ask first."""
     session_id = resolve(stores, options.delete_session, words=False)
     store = stores.spawn_store().store
     session = store.get(session_id)
@@ -126,11 +126,11 @@ def delete(stores: Stores, options: Namespace) -> int:
 
 
 def restore(stores: Stores, options: Namespace) -> int:
-    """Bring back the newest deletion of that name; without one, list the trash."""
+    """Restore the most recently deleted session of that name; without a name, list the trash."""
     from cortext.services.library.resolve import resolve_trashed
 
-    place = stores.spawn_store()
-    items = list(place.store.trash())
+    spawn_store = stores.spawn_store()
+    items = list(spawn_store.store.trash())
     if not options.restore:
         if options.json:
             print_json([trashed_json(item) for item in items])
@@ -140,9 +140,9 @@ def restore(stores: Stores, options: Namespace) -> int:
         else:
             print("The trash is empty.")
         return 0
-    pairs = [(place, item) for item in items]
+    pairs = [(spawn_store, item) for item in items]
     _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
-    session = place.store.restore(item.key)
+    session = spawn_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
     else:
@@ -151,39 +151,39 @@ def restore(stores: Stores, options: Namespace) -> int:
 
 
 def clean_sessions(stores: Stores, options: Namespace) -> int:
-    """Everything that was quiet for longer goes to the trash; what is in use stays."""
+    """Move the sessions that were inactive for longer to the trash; those in use stay."""
     from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
-    place = stores.spawn_store(timeout=0.0)
-    cleaned = clean(fresh(stores), place.store, days)
+    spawn_store = stores.spawn_store(timeout=0.0)
+    cleaned = clean(fresh_listing(stores), spawn_store.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0
     count = len(cleaned.deleted)
     print(f"Deleted {count} session{'s' if count != 1 else ''} older than {days:g} days.")
     if cleaned.in_use:
-        print(f"Kept, because in use: {', '.join(cleaned.in_use)}")
+        print(f"Kept, because they are in use: {', '.join(cleaned.in_use)}")
     if count:
-        print("Undo, one by one: aur spawn --restore ID")
+        print("Undo, for each: aur spawn --restore ID")
     return 0
 
 
 def expire(settings: Settings) -> int:
-    """Where the settings say so, trash old sessions in a process that nobody waits for; its id, or 0."""
+    """If the settings say so, trash old sessions in a background process; return its id, or 0."""
     days = settings.spawner.interactive.session_expiry_days
     if days <= 0:
         return 0
-    words = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
-    nothing = os.open(os.devnull, os.O_RDWR)
+    command = [sys.executable, "-m", "cortext.faces.aur.main", "spawn", "--clean-sessions", str(days), "--json"]
+    null = os.open(os.devnull, os.O_RDWR)
     try:
-        # posix_spawn: nobody waits for this process, and a Popen object warns when it is dropped.
-        streams = [(os.POSIX_SPAWN_DUP2, nothing, stream) for stream in (0, 1, 2)]
-        return os.posix_spawn(sys.executable, words, os.environ, file_actions=streams, setpgroup=0)
+        # Not subprocess: a Popen object that is dropped before its process has ended issues a warning.
+        streams = [(os.POSIX_SPAWN_DUP2, null, stream) for stream in (0, 1, 2)]
+        return os.posix_spawn(sys.executable, command, os.environ, file_actions=streams, setpgroup=0)
     except OSError:
         return 0  # the next start tries again
     finally:
-        os.close(nothing)
+        os.close(null)
 
 
 def _days(text: str) -> float:
@@ -194,5 +194,5 @@ def _days(text: str) -> float:
     except ValueError:
         pass
     raise UsageError(
-        f"not a number of days: {text!r}", kept="nothing was deleted", hint="aur spawn --clean-sessions 30"
+        f"invalid number of days {text!r}", kept="nothing was deleted", hint="use: aur spawn --clean-sessions 30"
     )

@@ -1,4 +1,4 @@
-"""`aur spawn`: what was asked for, by its options. Nothing heavy is imported before that is known."""
+"""`aur spawn`: parses the options and runs the requested action. Nothing heavy is imported before that."""
 
 from __future__ import annotations
 
@@ -12,43 +12,48 @@ STATUSES = ("active", "completed", "interrupted", "damaged")
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(
+    """Return the parser of the command line."""
+    command_line = ArgumentParser(
         prog="aur spawn",
         formatter_class=Help,
-        description="Talk with an agent, go on with an old talk, ask one question, or keep the sessions in order. "
-        "Every word is stored before the next step; a session that was killed is continued with --resume.",
-        epilog="Slash commands in the loop: /help. Agents: aur agents. Models: provider/name, for example "
-        "anthropic/claude-sonnet-5-5, openai/gpt-5.5, ollama/qwen3 or cli/claude; the first one usable here if none is "
-        "named.",
+        description="Start or resume a conversation with an agent, ask one question, or manage the sessions. Every "
+        "message is stored before the next step; a session whose process was killed can be continued with --resume.",
+        epilog="Slash commands of a conversation: /help. Agents: aur agents. Models: provider/name, for example "
+        "anthropic/claude-sonnet-5-5, openai/gpt-5.5, ollama/qwen3 or cli/claude; default: the first one usable here.",
     )
-    about = "one question: the answer goes to standard output; what comes through a pipe stands after it, or at -"
-    made.add_argument("prompt", nargs="*", help=about)
-    talk = made.add_argument_group("talking")
-    talk.add_argument("-i", "--interactive", action="store_true", help="a talk in the terminal")
-    talk.add_argument("--agent", metavar="NAME", help="who answers (with --list-sessions: only this agent's)")
-    talk.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
-    talk.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
-    talk.add_argument(
+    about = "one question, answered on standard output; piped input is added after it, or in place of -"
+    command_line.add_argument("prompt", nargs="*", help=about)
+    conversation = command_line.add_argument_group("conversation")
+    conversation.add_argument("-i", "--interactive", action="store_true", help="start a conversation in the terminal")
+    conversation.add_argument(
+        "--agent", metavar="NAME", help="the agent that answers (with --list-sessions: only its sessions)"
+    )
+    conversation.add_argument("--model", metavar="M", default="", help="the model that answers, as provider/name")
+    conversation.add_argument("--session", metavar="NAME", default="", help="the id of the new session")
+    conversation.add_argument(
         "--resume",
         metavar="ID",
-        help="go on with it: its row in the last list (3), its id or the beginning of it, or words",
+        help="continue a session: its row in the last list (3), its id or the beginning of it, or words from it",
     )
-    keep = made.add_argument_group("sessions")
-    keep.add_argument("--list-sessions", action="store_true", help="a table of all sessions, the newest first")
-    keep.add_argument("--status", choices=STATUSES, help="with --list-sessions: only these")
-    keep.add_argument(
+    sessions = command_line.add_argument_group("sessions")
+    sessions.add_argument("--list-sessions", action="store_true", help="list all sessions, newest first")
+    sessions.add_argument("--status", choices=STATUSES, help="with --list-sessions: only sessions with this status")
+    sessions.add_argument(
         "--delete-session", metavar="ID", help="move a session to the trash: its row in the last list, or its id"
     )
-    keep.add_argument("--restore", metavar="ID", nargs="?", const="", help="bring one back; without ID, list the trash")
-    keep.add_argument("--clean-sessions", metavar="DAYS", help="trash every session that was quiet for longer")
-    made.add_argument("--yes", "-y", action="store_true", help="do not ask")
-    made.add_argument("--json", action="store_true", help="answer as JSON")
-    return made
+    sessions.add_argument(
+        "--restore", metavar="ID", nargs="?", const="", help="restore a deleted session; without ID, list the trash"
+    )
+    sessions.add_argument(
+        "--clean-sessions", metavar="DAYS", help="move the sessions that were inactive for longer to the trash"
+    )
+    command_line.add_argument("--yes", "-y", action="store_true", help="do not ask for confirmation")
+    command_line.add_argument("--json", action="store_true", help="print JSON")
+    return command_line
 
 
 def run(arguments: list[str]) -> int:
-    """Do what was asked."""
+    """Run the requested action; return the exit code."""
     options = parser().parse_args(arguments)
     _check(options)
     stores = Stores()
@@ -68,7 +73,7 @@ def run(arguments: list[str]) -> int:
     if options.interactive or (options.resume is not None and not options.prompt):
         from cortext.faces.terminal.talk.interrupt import interruptible_talk
 
-        with interruptible_talk():  # first of all: people type before the prompt is there
+        with interruptible_talk():  # before the slow imports: people type before the prompt appears
             from cortext.faces.aur.loop import talk
 
             return talk(stores, options)
@@ -78,25 +83,28 @@ def run(arguments: list[str]) -> int:
 
 
 def _check(options: Namespace) -> None:
-    """Only one thing at a time, and something to do."""
-    wanted = [
+    """Raise UsageError unless exactly one action is requested, with options that belong to it."""
+    actions = [
         name
-        for name, there in (
+        for name, requested in (
             ("--list-sessions", options.list_sessions),
             ("--delete-session", options.delete_session is not None),
             ("--restore", options.restore is not None),
             ("--clean-sessions", options.clean_sessions is not None),
-            ("a question" if options.prompt else "a talk", options.prompt or options.interactive or options.resume),
+            (
+                "a question" if options.prompt else "a conversation",
+                options.prompt or options.interactive or options.resume,
+            ),
         )
-        if there
+        if requested
     ]
-    if not wanted:
-        raise UsageError("what shall it be?", hint='aur spawn -i to talk, aur spawn "question", or aur spawn --help')
-    if len(wanted) > 1:
-        raise UsageError(f"{' and '.join(wanted)} at once", hint="one at a time")
+    if not actions:
+        raise UsageError("nothing to do", hint="pass -i or a question; aur spawn --help lists the options")
+    if len(actions) > 1:
+        raise UsageError(f"{' and '.join(actions)} cannot be combined", hint="use one of them at a time")
     if options.prompt and options.interactive:
-        raise UsageError("a question and -i at once", hint="begin the talk with -i, and ask there")
+        raise UsageError("a question and -i cannot be combined", hint="start with -i and ask there")
     if options.resume is not None and options.session:
-        raise UsageError("--resume and --session at once", hint="--session names a new session")
+        raise UsageError("--resume and --session cannot be combined", hint="use --session only for a new session")
     if options.status and not options.list_sessions:
-        raise UsageError("--status goes with --list-sessions")
+        raise UsageError("--status requires --list-sessions", hint="add --list-sessions")

@@ -15,11 +15,11 @@ import msgspec
 from cortext.errors import CortextError, ModelError, NoModel, SessionBusy, StoreUnreachable, WriteFailed
 from cortext.faces.telegram.incoming import AGAIN, COMMAND, DELETION, EDIT, MOVED, WORDS, Incoming, Media, clean_name
 from cortext.model.message import ASSISTANT, USER, Message, Part
-from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created
-from cortext.services.assistant.held_chats import Taken, Updates
+from cortext.services.assistant.chat_claims import Taken, Updates
+from cortext.services.assistant.commands import NO_SESSION, Answer, Commands, created_notice
 from cortext.services.assistant.turn import Assistant, answer_to, missing_setup, unanswered_calls
 from cortext.services.library.stores import settle
-from cortext.services.talk.context import REMARK, cut_by
+from cortext.services.talk.context import REMARK, cut_reason_of
 from cortext.services.talk.turn import Note, Talk, Text, cut_error
 
 PASSING = (WriteFailed, SessionBusy, StoreUnreachable)  # a full disk, another writer, an unreachable server
@@ -59,7 +59,7 @@ def _cut_note(reason: str) -> str:
 def _with_notes(text: str, session_id: str, made: bool, media: Media | None = None) -> str:
     """Return the answer with notes: what the model was not shown and, for a new session, how to start another one."""
     notes = [f"_(the {media.kind} itself was not opened: only your text was read)_"] if media and media.ref else []
-    return "\n\n".join([text, *notes, *([created(session_id)] if made else [])])
+    return "\n\n".join([text, *notes, *([created_notice(session_id)] if made else [])])
 
 
 def _update_of(message: Message) -> tuple[Any, Any] | None:
@@ -142,7 +142,7 @@ class Answering:
         if stored is not None:
             existing = answer_to(list(assistant.store.read(session_id, stored.seq)), stored.id)
             if existing is not None:
-                said = "\n\n".join(filter(None, (existing.text, _cut_note(cut_by(existing)))))
+                said = "\n\n".join(filter(None, (existing.text, _cut_note(cut_reason_of(existing)))))
                 return Answer(_with_notes(said, session_id, made, incoming.media), markdown=True)
         if incoming.media is not None and not incoming.text and not incoming.media.content:
             return self._decline_media(taken, incoming, incoming.media, session_id, made, stored)
@@ -151,7 +151,7 @@ class Answering:
         except ModelError as error:
             if stored is None:
                 stored = self._note(taken, session_id, assistant.store.append(session_id, self._message(incoming))[0])
-                assistant.afterwards(session_id, [stored])
+                assistant.end_turn(session_id, [stored])
             return Answer(_with_notes(_error_text(error), session_id, made), buttons=RETRY)
         talk = assistant.talk(session_id, model)
         self._talks[taken.chat] = talk
@@ -170,7 +170,7 @@ class Answering:
         finally:
             self._talks.pop(taken.chat, None)
             assistant.models.give_back(model)
-            assistant.afterwards(session_id, [message for message in (stored, talk.reply) if message is not None])
+            assistant.end_turn(session_id, [message for message in (stored, talk.reply) if message is not None])
 
     def _again(self, taken: Taken, grown: Grown) -> Answer:
         """Handle /retry and /continue: answer what has no answer yet, or write the rest of one that was cut off."""
@@ -191,7 +191,7 @@ class Answering:
             missing = unanswered_calls(talk.view.messages)
             if missing is not None:
                 talk.store(missing)
-            if not talk.view.waits and not talk.view.cut:
+            if not talk.view.awaits_answer and not talk.view.cut_reason:
                 return Answer("There is nothing to answer: just write.")
             last = assistant.store.tail(session_id, 1)
             self._updates.note(taken.update, {"session": session_id, "seq": last[-1].seq if last else -1})
@@ -199,12 +199,12 @@ class Answering:
         finally:
             self._talks.pop(taken.chat, None)
             assistant.models.give_back(model)
-            assistant.afterwards(session_id, [talk.reply] if talk.reply is not None else [])
+            assistant.end_turn(session_id, [talk.reply] if talk.reply is not None else [])
 
     def _session(self, taken: Taken) -> tuple[str, bool]:
         """Return the session of this update: the recorded one, or the active one of the chat."""
         noted = taken.facts.get("session")
-        if isinstance(noted, str) and self._assistant.sessions.is_there(noted):
+        if isinstance(noted, str) and self._assistant.sessions.exists(noted):
             return noted, bool(taken.facts.get("made"))
         session_id, made = self._assistant.sessions.ensure(taken.chat)
         if made:
@@ -240,10 +240,10 @@ class Answering:
             return Answer(text, markdown=True, buttons=RETRY)
         if talk.stopped and self._stopping:
             raise Stopped
-        buttons = RETRY if talk.stopped else CONTINUE if talk.cut else []
+        buttons = RETRY if talk.stopped else CONTINUE if talk.cut_reason else []
         if talk.stopped:
             masked.append("_(stopped)_")
-        said = ["".join(said).strip(), *masked, _cut_note(talk.cut)]
+        said = ["".join(said).strip(), *masked, _cut_note(talk.cut_reason)]
         return Answer("\n\n".join(filter(None, said)), markdown=True, buttons=list(buttons))
 
     def _decline_media(
@@ -275,7 +275,7 @@ class Answering:
         message.extra["telegram"]["edits"] = incoming.message
         message.extra[REMARK] = True
         stored = self._assistant.store.append(session_id, message)
-        self._assistant.afterwards(session_id, stored)
+        self._assistant.end_turn(session_id, stored)
 
     def record_deletion(self, chat: str, gone: tuple[int, ...]) -> None:
         """Store a record about the message that was deleted in Telegram; the message itself stays here."""

@@ -24,8 +24,8 @@ from cortext.faces.telegram.incoming import AGAIN as ASK_AGAIN
 from cortext.faces.telegram.incoming import ASKED, NOTHING, WORDS, Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import TYPING, Line, Reply, Undeliverable, seconds_of
+from cortext.services.assistant.chat_claims import Taken, Updates
 from cortext.services.assistant.commands import COMMANDS, Answer
-from cortext.services.assistant.held_chats import Taken, Updates
 
 POLL = 20  # seconds that a long poll may last; a claim on a server expires after thirty
 LARGEST = 512 * 1024  # characters of the largest update

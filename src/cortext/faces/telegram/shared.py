@@ -18,8 +18,8 @@ from cortext.faces.telegram.bot import TelegramBot
 from cortext.faces.telegram.incoming import Incoming, Refused, check_user, read
 from cortext.faces.telegram.logs import LOG
 from cortext.faces.telegram.sending import Line
+from cortext.services.assistant.chat_claims import ChatClaims, Taken
 from cortext.services.assistant.commands import Answer
-from cortext.services.assistant.held_chats import HeldChats, Taken
 
 T = TypeVar("T")
 
@@ -27,18 +27,18 @@ T = TypeVar("T")
 class SharedBot(TelegramBot):
     """Serves a bot together with other processes."""
 
-    def __init__(self, *given: Any, chats: HeldChats, parallel: int, **more: Any) -> None:
+    def __init__(self, *given: Any, chats: ChatClaims, parallel: int, **more: Any) -> None:
         super().__init__(*given, parallel=parallel, **more)
         self._chats = chats
         self._room = asyncio.Semaphore(parallel)  # what does not fit is left to processes with free capacity
         self._attended: set[str] = set()
         self._again: set[str] = set()
-        chats.lost = self._answering.interrupt
-        chats.news = self._look_for_stop
+        chats.on_lost = self._answering.interrupt
+        chats.on_updates = self._look_for_stop
 
     def go_on(self) -> int:
         """Answer what no process is working on, now and from time to time; return how many updates there are now."""
-        left = self._chats.left_alone()
+        left = self._chats.unattended()
         for chat in left:
             self._attend(chat)
         self._spawn(self._look_around())
@@ -64,7 +64,7 @@ class SharedBot(TelegramBot):
         while not self.stopping.is_set():
             await self._pause(self._chats.seconds / 3 * random.uniform(0.7, 1.3))
             try:
-                for chat in await asyncio.to_thread(self._chats.left_alone):
+                for chat in await asyncio.to_thread(self._chats.unattended):
                     self._attend(chat)
             except CortextError as error:
                 LOG.warning("could not look for chats of other processes: %s", error.message)

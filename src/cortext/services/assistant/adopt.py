@@ -1,7 +1,7 @@
-"""A session of another tool or face, continued as a chat: its talk is copied word for word, with its provenance.
+"""Continuing a session of another tool or face as a chat: its messages are copied, with their provenance.
 
-The copy has an id made from the original's, so a second resume, or one after a crash, finds it again. If the
-original went on meanwhile, a new copy is made; the old one stays.
+The id of the copy is derived from the original's, so a second resume, or one after a crash, finds the copy. If the
+original has grown since, a new copy is made; the old one stays.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from cortext.store.capabilities import Compacts
 
 PREFIX = "cont_"
 FROM = "continued_from"  # in the copy's metadata
-_KEPT = 40  # messages that stay in the working file: the model sees the summary of the others
+_KEPT = 40  # messages that stay in the working file; the model sees a summary of the earlier ones
 
 
 def adopt(store: Store, found: Found) -> str:
-    """The id of the chat that continues this session; made where it is not there yet."""
+    """Return the id of the chat that continues this session, which is created if it does not exist."""
     from cortext.services.text.titles import title
 
     source = found.session
-    talk = [_words(message) for message in thread(found.place.store.read(source.id)) if _is_talk(message)]
-    if not talk:
-        raise NotFound(f"nothing was said in {source.id}", kept="it is unchanged", hint="choose another one")
+    messages = [_text_only(message) for message in thread(found.place.store.read(source.id)) if _is_copied(message)]
+    if not messages:
+        raise NotFound(f"session {source.id} has no messages", kept="it is unchanged", hint="choose another session")
     provenance = {
         "store": found.place.label,
         "session_id": source.id,
         "tool": source.origin.tool,
-        "messages": len(talk),
+        "messages": len(messages),
     }
     number = 1
     while True:
@@ -41,32 +41,32 @@ def adopt(store: Store, found: Found) -> str:
         copy = Session(
             id=session_id,
             type="chat",
-            title=source.title or title(talk),
+            title=source.title or title(messages),
             origin=source.origin,
             extra={FROM: provenance},
         )
         try:
             store.create(copy)
         except SessionExists:
-            there = store.get(session_id)
-            if there.extra.get(FROM) != provenance:
+            existing = store.get(session_id)
+            if existing.extra.get(FROM) != provenance:
                 number += 1
                 continue
-            if there.message_count:
+            if existing.message_count:
                 return session_id
         with store.open(session_id) as writer:
-            if not store.tail(session_id, 1):  # nobody else was quicker
-                writer.append(*talk)
-        _shorten(store, source, session_id, talk)
+            if not store.tail(session_id, 1):  # another process may have copied them meanwhile
+                writer.append(*messages)
+        _compact(store, source, session_id, messages)
         return session_id
 
 
-def _is_talk(message: Message) -> bool:
+def _is_copied(message: Message) -> bool:
     return message.role in (USER, ASSISTANT) and bool(message.text.strip())
 
 
-def _words(message: Message) -> Message:
-    """What was said, without the tools' calls and results: those belong to the tool that ran them."""
+def _text_only(message: Message) -> Message:
+    """Return the message without tool calls and results: those belong to the tool that ran them."""
     return Message(
         role=message.role,
         content=message.text,
@@ -76,15 +76,15 @@ def _words(message: Message) -> Message:
     )
 
 
-def _shorten(store: Store, source: Session, session_id: str, talk: list[Message]) -> None:
-    """Let the older messages leave the working file, behind a summary that covers them."""
-    going = len(talk) - _KEPT
-    if going <= 0 or not isinstance(store, Compacts):
+def _compact(store: Store, source: Session, session_id: str, messages: list[Message]) -> None:
+    """Store a summary of the older messages, and move them out of the working file."""
+    count = len(messages) - _KEPT
+    if count <= 0 or not isinstance(store, Compacts):
         return
     from cortext.services.text.summarise import summarise
 
-    own = source.summary.strip()
-    of_text = summarise([replace(message, seq=place) for place, message in enumerate(talk[:going])])
-    summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
-    store.update(session_id, Change(summary=summary, summary_covers=going, summary_by="text"))
-    store.compact(session_id, going)
+    existing = source.summary.strip()
+    extracted = summarise([replace(message, seq=index) for index, message in enumerate(messages[:count])])
+    summary = f"{existing}\n\n{extracted}" if existing and extracted not in existing else existing or extracted
+    store.update(session_id, Change(summary=summary, summary_covers=count, summary_by="text"))
+    store.compact(session_id, count)

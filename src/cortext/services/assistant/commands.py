@@ -1,6 +1,6 @@
-"""The slash commands of the assistant, the same on the desk and on the phone: words go in, an answer comes out.
+"""The slash commands of the assistant, the same in the terminal and in a messenger.
 
-A face draws the answer (a table, a list, a document); nothing here knows about screens or messengers.
+A command returns an Answer, which the face renders as a table, a list or a document.
 """
 
 from __future__ import annotations
@@ -30,41 +30,42 @@ from cortext.services.text.digest import clip
 from cortext.store.assistant import FACT
 
 HEADS = ("ID", "Created", "Last Active", "Messages", "Summary")
-TOUCHABLE = 10  # buttons under a list
+MAX_BUTTONS = 10  # under a list
 
 
 class Hit(msgspec.Struct):
-    """A session that a search found, with the words that matched."""
+    """A session that a search found, and the passage that matched; `highlights` are the ranges to highlight."""
 
     id: str
     title: str
     where: str
     when: str
     snippet: str
-    lit: list[tuple[int, int]] = []
+    highlights: list[tuple[int, int]] = []
 
 
 class Answer(msgspec.Struct):
-    """What a command says. Which of the fields are used depends on the command."""
+    """The result of a command. Which of the fields are used depends on the command."""
 
     text: str = ""
     above: str = ""  # a line before the rest
     rows: Sequence[tuple[str, ...]] = ()  # under `heads`; the first cell of each is a session's id
     heads: tuple[str, ...] = ()
     hits: list[Hit] = []
-    markdown: bool = False  # the text is a model's
-    aligned: bool = False  # the text has columns
-    document: str = ""  # a text to be saved, under `name`
+    markdown: bool = False  # whether the text is markdown from a model
+    aligned: bool = False  # whether the text has columns and needs a fixed-width font
+    document: str = ""  # a text to save under `name`
     name: str = ""
-    buttons: list[tuple[str, str]] = []  # what can be chosen with one touch: what it is called, and the command
+    buttons: list[tuple[str, str]] = []  # (label, command)
 
 
-def created(session_id: str) -> str:
-    """What a user is told whose first words began a session."""
+def created_notice(session_id: str) -> str:
+    """Return the notice for a user whose first message started a session."""
     return f"Created session {session_id}. Use /new to start fresh or /sessions to resume a past conversation."
 
 
 NO_SESSION = "There is no session yet. Use /new to start one or /sessions to resume a past conversation."
+NO_SESSIONS = "There are no sessions yet. Send a message to start one."
 
 
 class Commands:
@@ -74,28 +75,30 @@ class Commands:
         self._assistant, self._idle = assistant, idle_minutes
         self._sessions, self._store = assistant.sessions, assistant.store
 
-    def run(self, chat: str, words: str, *, seed: str = "") -> Answer:
-        """Do what `/name rest` says. Errors are the caller's to show; an unknown name is a UsageError."""
-        link, _, rest = words.strip().partition("_")
-        if link.lower() == "/resume":  # a messenger makes a link of it
-            words = f"{link} {rest}"
-        command, rest = COMMANDS.find(words)
-        return self.do_new(chat, rest, seed) if command.name == "new" else command.run(self, chat, rest)
+    def run(self, chat: str, line: str, *, seed: str = "") -> Answer:
+        """Run `/name argument` and return its answer; an unknown name raises UsageError."""
+        link, _, argument = line.strip().partition("_")
+        if link.lower() == "/resume":  # /resume_ID is a form that a messenger turns into a link
+            line = f"{link} {argument}"
+        command, argument = COMMANDS.find(line)
+        return self.do_new(chat, argument, seed) if command.name == "new" else command.run(self, chat, argument)
 
     def complete(self, text: str) -> list[Choice]:
-        """What Tab offers: commands, and ids of sessions, each with a word about it."""
+        """Return the completions of a line: commands, and ids of sessions with a description of each."""
         return COMMANDS.complete(text, self._ids)
 
     def _ids(self, name: str, beginning: str) -> list[Choice]:
         if name not in ("resume", "delete") or " " in beginning:
             return []
         rows = self._sessions.rows(0) if name == "delete" else self._sessions.listing().rows()
-        there = [row for row in rows if row.id.startswith(beginning.lower())]
-        return [Choice(row.id, len(beginning), _about(row)) for row in there[:200]]
+        matching = [row for row in rows if row.id.startswith(beginning.lower())]
+        return [Choice(row.id, len(beginning), _description(row)) for row in matching[:200]]
 
     def do_turn(self, chat: str, rest: str) -> Answer:
-        """`/retry` and `/continue` are turns: the face asks the model, where they stand alone."""
-        raise UsageError("/retry and /continue take no arguments", kept="nothing was sent", hint="send it alone")
+        """Refuse an argument: without one, the face itself handles `/retry` and `/continue`, which are turns."""
+        raise UsageError(
+            "/retry and /continue take no arguments", kept="nothing was sent", hint="send the command on its own"
+        )
 
     # ── sessions ─────────────────────────────────────────────────────────────────────────────────────
 
@@ -107,31 +110,31 @@ class Commands:
         return Answer(f"Created session {session.id}")
 
     def do_resume(self, chat: str, rest: str) -> Answer:
-        """`/resume ID`; without one, what there is to choose from."""
+        """`/resume ID`; without an id, list the sessions to choose from."""
         if not rest:
             listed = self.do_sessions(chat, "")
             listed.text = "\n".join(filter(None, ("Resume which one? /resume ID", listed.text)))
-            return listed if listed.rows else Answer("There are no sessions yet. Say something, and one begins.")
+            return listed if listed.rows else Answer(NO_SESSIONS)
         resumed = self._sessions.resume(chat, rest)
         session, source = resumed.session, resumed.copied_from
         text = f"Resumed session {session.id} ({session.message_count} messages)"
         if source is not None:
-            text += f"\nIt continues {source.id} ({source.tool or source.kind}); that one stays as it is."
+            text += f"\nIt continues {source.id} ({source.tool or source.kind}), which is unchanged."
         return Answer(text)
 
     def do_sessions(self, chat: str, rest: str) -> Answer:
         """`/sessions [all]`."""
         everything = rest.lower() == "all"
         rows = self._sessions.rows(0 if everything else SHOWN + 1)
-        more = "" if everything or len(rows) <= SHOWN else "There are more: /sessions all, or /search for words."
+        more = "" if everything or len(rows) <= SHOWN else "There are more: use /sessions all, or /search WORDS."
         if not rows:
-            return Answer("There are no sessions yet. Say something, and one begins.")
+            return Answer(NO_SESSIONS)
         self._sessions.show(chat, rows if everything else rows[:SHOWN])
         cells = [
-            (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _about(row))
+            (row.id, row.created_at[:10], clock.ago(row.last_active), str(row.message_count), _description(row))
             for row in (rows if everything else rows[:SHOWN])
         ]
-        buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:TOUCHABLE]]
+        buttons = [(clip(cell[4] or cell[0], 40), f"/resume {cell[0]}") for cell in cells[:MAX_BUTTONS]]
         return Answer(more, rows=cells, heads=HEADS, buttons=buttons)
 
     def do_session(self, chat: str, rest: str) -> Answer:
@@ -149,42 +152,43 @@ class Commands:
             summary_fresh=count > 0 and session.summary_covers >= count,
         )
         if idle != session.status:
-            lines.append(f"It is {idle}: summed up, and as easily resumed as ever.")
+            lines.append(f"It is {idle}: it has a summary, and you can continue it at any time.")
         return Answer("\n".join(lines))
 
     def do_title(self, chat: str, rest: str) -> Answer:
         """`/title [WORDS]`."""
         session_id = self._current(chat)
         if not rest:
-            return Answer(self._store.peek(session_id).title or "This session has no title: /title WORDS gives it one.")
-        self._store.update(session_id, Change(title=" ".join(rest.split())[:200]))
-        return Answer(f"Session {session_id} is called: {' '.join(rest.split())[:200]}")
+            return Answer(self._store.peek(session_id).title or "This session has no title. Set one with /title WORDS.")
+        title = " ".join(rest.split())[:200]
+        self._store.update(session_id, Change(title=title))
+        return Answer(f"Session {session_id} has the title: {title}")
 
     def do_delete(self, chat: str, rest: str) -> Answer:
         """`/delete [ID]`."""
-        gone = self._sessions.delete(chat, rest)
-        return Answer(f"Deleted session {gone.session_id}. /restore {gone.session_id} brings it back.")
+        trashed = self._sessions.delete(chat, rest)
+        return Answer(f"Deleted session {trashed.session_id}. Undo: /restore {trashed.session_id}")
 
     def do_restore(self, chat: str, rest: str) -> Answer:
         """`/restore [ID]`."""
         session = self._sessions.restore(chat, rest)
-        return Answer(f"Restored session {session.id} ({session.message_count} messages); it is active here.")
+        return Answer(f"Restored session {session.id} ({session.message_count} messages); it is active in this chat.")
 
     def do_export(self, chat: str, rest: str) -> Answer:
         """`/export`."""
         session = self._store.get(self._current(chat))
         messages, kinds = masked(self._store.read(session.id))
-        told = f"Session {session.id} as markdown, {len(messages)} messages"
+        text = f"Session {session.id} as markdown, {len(messages)} messages"
         if kinds:
-            told += f"; masked: {', '.join(sorted(set(kinds)))}"
-        return Answer(f"{told}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")
+            text += f"; masked: {', '.join(sorted(set(kinds)))}"
+        return Answer(f"{text}.", document=as_markdown(session, messages), name=rest or f"{session.id}.md")
 
-    # ── what was said, what is remembered ────────────────────────────────────────────────────────────
+    # ── search and memory ───────────────────────────────────────────────────────────────────────────
 
     def do_search(self, chat: str, rest: str) -> Answer:
         """`/search WORDS`."""
         if not rest:
-            return Answer("Search for what? /search WORDS")
+            return Answer("No search words were given. Use /search WORDS")
         from cortext.services.library.search import nearest_to
 
         hits = []
@@ -193,14 +197,17 @@ class Commands:
             row = found.session
             match = found.matches[0] if found.matches else None
             where = row.tool or ("alfred" if row.kind == "chat" else row.agent or row.kind)
-            snippet, lit = self._shown(row, match) if match else (_about(row), [])
-            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, lit))
+            snippet, highlights = self._masked_snippet(row, match) if match else (_description(row), [])
+            hits.append(Hit(row.id, mask(row.title).text, where, clock.ago(row.last_active), snippet, highlights))
         if not hits:
-            return Answer(f"Nothing was found for: {rest}")
+            return Answer(f"Nothing found for: {rest}")
         return Answer(above=nearest_to(rest) if search.by_meaning else "", hits=hits)
 
-    def _shown(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
-        """What was found, without secrets: it may go to a phone, and to a group. Where one is masked nothing is lit."""
+    def _masked_snippet(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
+        """Return the snippet and its highlights; secrets are masked, since the answer may go to a group chat.
+
+        A snippet in which something was masked has no highlights: their positions no longer apply.
+        """
         store = self._sessions.listing().place(row.root).store
         near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
         (snippet,) = scrubbed(near, match.snippet)
@@ -211,7 +218,7 @@ class Commands:
         memory = self._assistant.memory
         facts = memory.search(rest, 20) if rest else memory.all()
         lines = [f"{fact.id} ({fact.kind}): {fact.text}" for fact in facts]
-        return Answer("\n".join(lines) or "Nothing is remembered yet. /remember WORDS")
+        return Answer("\n".join(lines) or "Nothing is remembered yet. Use /remember WORDS")
 
     def do_remember(self, chat: str, rest: str) -> Answer:
         """`/remember [KIND:] WORDS`."""
@@ -219,23 +226,25 @@ class Commands:
         if not colon or kind.strip().lower() not in KINDS:
             kind, text = FACT, rest
         if not text.strip():
-            return Answer(f"Remember what? /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}")
+            return Answer(
+                f"Nothing to remember. Use /remember WORDS, or /remember KIND: WORDS with one of {', '.join(KINDS)}"
+            )
         session_id = self._sessions.active(chat)
         fact = self._assistant.memory.remember(text, kind=kind.strip().lower(), session_id=session_id)
-        what = "" if fact.kind == FACT else f" ({fact.kind})"
-        return Answer(f"Remembered as {fact.id}{what}: {fact.text}")
+        kind = "" if fact.kind == FACT else f" ({fact.kind})"
+        return Answer(f"Remembered as {fact.id}{kind}: {fact.text}")
 
     def do_forget(self, chat: str, rest: str) -> Answer:
-        """`/forget ID`; without one, what there is to choose from."""
+        """`/forget ID`; without an id, list the facts to choose from."""
         if not rest:
             facts = self._assistant.memory.all()
             listed = self.do_memory(chat, "")
             listed.text = f"Forget which one? /forget ID\n{listed.text}" if facts else listed.text
-            listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-TOUCHABLE:]]
+            listed.buttons = [(clip(fact.text, 40), f"/forget {fact.id}") for fact in facts[-MAX_BUTTONS:]]
             return listed
         return Answer(f"Forgotten: {self._assistant.memory.forget(rest).text}")
 
-    # ── what the model sees ──────────────────────────────────────────────────────────────────────────
+    # ── the model's context ──────────────────────────────────────────────────────────────────────────
 
     def do_context(self, chat: str, rest: str) -> Answer:
         """`/context`."""
@@ -249,16 +258,16 @@ class Commands:
         view, sections, summary = self._assistant.context(session_id, window, tools=tools)
         before = [*sections, *([summary] if summary else [])]
         lines = [f"{section.name:<10}{section.tokens:>9,} tokens" for section in before]
-        talk = sum(map(size, view.messages)) - (summary.tokens if summary else 0)
+        used = sum(map(size, view.messages)) - (summary.tokens if summary else 0)
         count = view.turns - bool(summary)
-        lines.append(f"{'messages':<10}{talk:>9,} tokens ({count} of this session)")
-        if view.left.turns:
-            lines.append(f"{view.left.turns} older messages do not fit; /compact sums them up")
-        lines.append(f"{'together':<10}{view.tokens:>9,} of {view.limit:,} ({view.percent} %), {name}")
+        lines.append(f"{'messages':<10}{used:>9,} tokens ({count} of this session)")
+        if view.dropped.turns:
+            lines.append(f"{view.dropped.turns} older messages do not fit; /compact summarises them")
+        lines.append(f"{'total':<10}{view.tokens:>9,} of {view.limit:,} ({view.percent} %), {name}")
         return Answer("\n".join(lines), aligned=True)
 
     def do_compact(self, chat: str, rest: str) -> Answer:
-        """`/compact`: a summary first, then the move; nothing moves that no summary covers."""
+        """`/compact`: store a summary, then archive the messages that it covers."""
         session_id = self._current(chat)
         session = self._store.peek(session_id)
         note = ""
@@ -269,7 +278,7 @@ class Commands:
         try:
             summary = summarise_chat(self._store, session, model)
         except CortextError as error:
-            note = f" The model gave no summary ({error.message}); it was made of the talk's own sentences."
+            note = f" The model gave no summary ({error.message}); it was extracted from the conversation instead."
             summary = summarise_chat(self._store, session, None)
         finally:
             if model is not None:
@@ -278,8 +287,8 @@ class Commands:
             store_summary(self._store, session, summary)
         moved = compact_chat(self._store, self._store.peek(session_id), self._assistant.keep_messages)
         if not moved:
-            return Answer(f"Nothing to move: the newest {self._assistant.keep_messages} messages always stay.{note}")
-        return Answer(f"{moved} older messages moved to the archive; the model sees their summary.{note}")
+            return Answer(f"Nothing to archive: the newest {self._assistant.keep_messages} messages always stay.{note}")
+        return Answer(f"Archived {moved} older messages; the model sees their summary.{note}")
 
     def do_help(self, chat: str, rest: str) -> Answer:
         """`/help`."""
@@ -288,11 +297,11 @@ class Commands:
     def _current(self, chat: str) -> str:
         session_id = self._sessions.active(chat)
         if not session_id:
-            raise NotFound("there is no session in this chat yet", hint="say something, or /resume one")
+            raise NotFound("there is no session in this chat yet", hint="send a message, or use /resume")
         return session_id
 
 
-def _about(row: Row) -> str:
+def _description(row: Row) -> str:
     return clip(mask(headline(row.summary) or row.title).text, 100)
 
 
@@ -300,22 +309,25 @@ COMMANDS = CommandTable[Callable[[Commands, str, str], Answer]](
     (
         Command("new", "", "start a new session", Commands.do_new),
         Command(
-            "resume", "ID", "continue one, of any tool: its row in /sessions, its id, or words", Commands.do_resume
+            "resume",
+            "ID",
+            "continue a session of any tool: its row in /sessions, its id, or words from it",
+            Commands.do_resume,
         ),
-        Command("sessions", "[all]", "list the sessions, the last active first", Commands.do_sessions),
+        Command("sessions", "[all]", "list the sessions, most recently active first", Commands.do_sessions),
         Command("session", "", "show the current session", Commands.do_session),
-        Command("retry", "", "ask again for an answer that did not come", Commands.do_turn),
-        Command("continue", "", "go on with an answer that was cut", Commands.do_turn),
-        Command("search", "WORDS", "find what was said, in any session of any tool", Commands.do_search),
-        Command("title", "[WORDS]", "name this session", Commands.do_title),
-        Command("context", "", "what the model sees, and how large it is", Commands.do_context),
-        Command("compact", "", "sum up the older messages and move them out of the model's sight", Commands.do_compact),
-        Command("memory", "[WORDS]", "what is remembered", Commands.do_memory),
-        Command("remember", "[KIND:] WORDS", f"keep it for all sessions ({', '.join(KINDS)})", Commands.do_remember),
-        Command("forget", "ID", "forget it", Commands.do_forget),
-        Command("export", "", "this session as a document, secrets masked", Commands.do_export),
+        Command("retry", "", "ask again for an answer to your last message", Commands.do_turn),
+        Command("continue", "", "continue an answer that was cut off", Commands.do_turn),
+        Command("search", "WORDS", "search the sessions of every tool", Commands.do_search),
+        Command("title", "[WORDS]", "show or set the title of this session", Commands.do_title),
+        Command("context", "", "show what the model is sent, and its size", Commands.do_context),
+        Command("compact", "", "summarise and archive the older messages", Commands.do_compact),
+        Command("memory", "[WORDS]", "list or search what is remembered", Commands.do_memory),
+        Command("remember", "[KIND:] WORDS", f"remember it in all sessions ({', '.join(KINDS)})", Commands.do_remember),
+        Command("forget", "ID", "forget something that is remembered", Commands.do_forget),
+        Command("export", "", "export this session as a document, secrets masked", Commands.do_export),
         Command("delete", "[ID]", "move a session to the trash", Commands.do_delete),
-        Command("restore", "[ID]", "undo that", Commands.do_restore),
-        Command("help", "", "this list", Commands.do_help),
+        Command("restore", "[ID]", "restore a deleted session", Commands.do_restore),
+        Command("help", "", "list the commands", Commands.do_help),
     )
 )

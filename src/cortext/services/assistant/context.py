@@ -1,7 +1,7 @@
-"""What the model sees of a chat: the prompt, the facts that are always in, the summary of what was archived, and
-the messages of the working file. Nothing of other sessions: those it has to ask for.
+"""The context of a chat: the prompt, the remembered facts, the summary of archived messages, and the messages of the
+working file. It includes nothing of other sessions, which the model has to search for.
 
-The summary is a message and no part of the system's text: what was said once is a record, and gives no orders.
+The summary is sent as a message and not in the system prompt: it is a record, not an instruction.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from cortext.store.base import Store
 from cortext.store.capabilities import KeepsWorking
 
 PROMPTS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "prompts")
-REPLY = 8_000  # tokens of the model's window that are left for the answer and the tools
-LEAST = 4_000  # a view smaller than this could not hold a question
+REPLY_TOKENS = 8_000  # of the model's context, reserved for the answer and the tools
+MIN_TOKENS = 4_000  # of a view, so that a question fits
 
 
 class Section(NamedTuple):
-    """A part of what the model sees."""
+    """A named part of the context."""
 
     name: str
     text: str
 
     @property
     def tokens(self) -> int:
-        """Its size."""
+        """The estimated size."""
         return tokens.estimate(self.text)
 
 
 class Context(NamedTuple):
-    """The view of one session, and what stands in it before the messages: sections of the prompt, and the summary."""
+    """The view of one session, and what comes before its messages: sections of the prompt, and the summary."""
 
     view: View
     sections: list[Section]
@@ -46,18 +46,18 @@ class Context(NamedTuple):
 
 
 def prompt(name: str) -> str:
-    """A prompt that comes with the package."""
+    """Return a prompt of this package."""
     with open(os.path.join(PROMPTS, f"{name}.md"), encoding="utf-8") as file:
         return file.read()
 
 
 def working(store: Store, session_id: str) -> Iterable[Message]:
-    """The messages that are not archived; all of them, where a store does not tell them apart."""
+    """Return the messages that are not archived; all of them, if the store has no archive."""
     return store.working(session_id) if isinstance(store, KeepsWorking) else store.read(session_id)
 
 
 class ContextBuilder:
-    """Makes the context of a session, as it is now."""
+    """Builds the current context of a session."""
 
     def __init__(self, memory: Memory, *, limit: int, facts: int, own_prompt: str = "") -> None:
         self._memory = memory
@@ -65,25 +65,25 @@ class ContextBuilder:
         self._own = own_prompt.strip()
 
     def build(self, store: Store, session: Session, model_context: int, *, tools: bool = True) -> Context:
-        """The context of this session, for a model with so much room, which is given our tools or not."""
+        """Return the context of a session for a model with this context size (0: unknown), with or without tools."""
         messages = list(working(store, session.id))
         sections = self._sections(tools)
         archived = messages[0].seq if messages else 0
         summary = _summary(session.summary, archived) if archived and session.summary else None
         limit = self._limit
         if model_context > 0:
-            limit = max(LEAST, min(limit, model_context - REPLY))
+            limit = max(MIN_TOKENS, min(limit, model_context - REPLY_TOKENS))
         view = View(limit, system="\n\n".join(section.text for section in sections))
         view.load(messages, summary.text if summary else "")
         return Context(view, sections, summary)
 
     def _sections(self, tools: bool) -> list[Section]:
-        # A model is told only of tools that it has.
-        ours = ("assistant", "assistant_tools" if tools else "assistant_without_tools")
-        said = self._own or "\n\n".join(prompt(name).strip() for name in ours)
+        # The prompt must mention tools only if the model has them.
+        names = ("assistant", "assistant_tools" if tools else "assistant_without_tools")
+        text = self._own or "\n\n".join(prompt(name).strip() for name in names)
         today = clock.from_epoch(time.time())[:10]
-        sections = [Section("prompt", f"{said}\n\nToday is {today} (UTC).")]
-        facts = self._memory.standing(self._facts)
+        sections = [Section("prompt", f"{text}\n\nToday is {today} (UTC).")]
+        facts = self._memory.prompt_section(self._facts)
         if facts:
             sections.append(Section("memory", facts))
         return sections

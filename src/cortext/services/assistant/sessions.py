@@ -1,7 +1,7 @@
-"""The sessions of a chat: one of them is active; new ones begin, old ones are resumed, none is lost.
+"""The sessions of a chat, one of which is active: start, resume, list, delete and restore them.
 
-A chat is the command line (`cli`), or a chat or thread of a messenger. Its name is a legal session id, and where
-the messenger itself keeps talks apart (a thread), the first session of the chat has that very id.
+A chat is the command line (`cli`), or a chat or thread of a messenger. Its name is a valid session id, and the first
+session of a messenger's chat or thread has this id.
 """
 
 from __future__ import annotations
@@ -27,36 +27,36 @@ from cortext.store.capabilities import Annotates
 
 COMMAND_LINE = "cli"
 PREFIX = "sess_"
-SHOWN = 20  # sessions in a list, unless more are asked for
+SHOWN = 20  # sessions in a list, unless all are requested
 
 
 class Resumed(msgspec.Struct):
-    """A session that is active again, and where its words were first said, if that was elsewhere."""
+    """A session that is active again, and the session that it was copied from, if it was."""
 
     session: Session
     copied_from: Row | None = None
 
 
 class ChatSessions:
-    """Which session each chat is in, and the ways from one to another."""
+    """The active session of each chat, and the operations that change it."""
 
     def __init__(self, store: Store, root: str, chats: Chats, listing: Callable[[], Listing]) -> None:
         self.store, self.root, self.chats = store, root, chats
         self._make_listing = listing
-        self._of_thread = threading.local()  # a list has a database, and a database has one thread
+        self._of_thread = threading.local()  # a listing's database connection must stay in its thread
 
     # ── the active session ───────────────────────────────────────────────────────────────────────────
 
     def active(self, chat: str) -> str:
-        """The id of the session that this chat is in; empty where there is none (any more)."""
+        """Return the id of the active session of this chat; empty if there is none."""
         session_id = self.chats.active(chat)
         if session_id is None and chat != COMMAND_LINE:
             session_id = chat
         # It may have been deleted from another chat.
-        return session_id if session_id and self.is_there(session_id) else ""
+        return session_id if session_id and self.exists(session_id) else ""
 
-    def is_there(self, session_id: str) -> bool:
-        """Whether the assistant has such a session."""
+    def exists(self, session_id: str) -> bool:
+        """Whether the assistant has this session."""
         try:
             self.store.peek(session_id)
         except SessionNotFound:
@@ -64,19 +64,20 @@ class ChatSessions:
         return True
 
     def ensure(self, chat: str) -> tuple[str, bool]:
-        """The active session, made where there is none; whether it was made."""
-        chosen = self.chats.active(chat)  # once: another process may be making it at this moment
-        # A messenger's own thread is its first session. If that was deleted, the trash may bring it back: leave its id.
+        """Return the id of the active session, and whether it was created by this call."""
+        chosen = self.chats.active(chat)  # read once: another process may change it at any moment
+        # The first session of a messenger's chat has the chat's id. After it is deleted, the id stays reserved, so that
+        # the session can be restored.
         first = chat if chat != COMMAND_LINE and chosen is None else ""
         session_id = chosen or first
-        if session_id and self.is_there(session_id):
+        if session_id and self.exists(session_id):
             return session_id, False
         return self.start(chat, session_id=first).id, True
 
     def start(self, chat: str, *, session_id: str = "", seed: str = "", model: str = "") -> Session:
-        """A new session, active in this chat. The same `seed` gives the same session, tried again or not.
+        """Create a session and make it active in this chat. The same `seed` always returns the same session.
 
-        Without one, where nothing was said yet in the session that is active, that is the new one: none is left empty.
+        Without a seed, an active session that has no messages is returned instead of a new one.
         """
         if seed:
             session_id = PREFIX + hashlib.blake2b(seed.encode(), digest_size=6).hexdigest()
@@ -84,22 +85,22 @@ class ChatSessions:
             current = self.active(chat)
             if current and not self.store.tail(current, 1):
                 return self.store.get(current)
-            # Named as the active one before it is made: a kill between the two leaves no session that no chat is in.
+            # Activated before it is created: a kill in between must not leave a session that belongs to no chat.
             session_id = ids.new_session_id(PREFIX)
             self.chats.activate(chat, session_id)
         session = Session(id=session_id, type="chat", agent_config=AgentConfig(model=model))
         try:
-            made = self.store.create(session)
+            created = self.store.create(session)
         except SessionExists:
-            made = self.store.get(session.id)
-        if self.chats.active(chat) != made.id:
-            self.chats.activate(chat, made.id)
-        return made
+            created = self.store.get(session.id)
+        if self.chats.active(chat) != created.id:
+            self.chats.activate(chat, created.id)
+        return created
 
     def resume(self, chat: str, wanted: str) -> Resumed:
-        """Make a session active: named in any of the ways of services/library/resolve.
+        """Make the session that `wanted` names (see services/library/resolve) active in this chat.
 
-        One of another tool or face is continued here as a chat: its talk is copied, and says where it comes from.
+        A session of another tool or face is copied and continued as a chat, with its provenance.
         """
         row = self.find(chat, wanted)
         copied_from = None
@@ -114,14 +115,14 @@ class ChatSessions:
         return Resumed(session, copied_from)
 
     def annotate(self, session_id: str, record: dict[str, object]) -> None:
-        """Keep a record about a message of a session, where the store keeps such records."""
+        """Store a record about a message of a session, if the store supports it."""
         if isinstance(self.store, Annotates):
             self.store.annotate(session_id, record)
 
     # ── the list ─────────────────────────────────────────────────────────────────────────────────────
 
     def listing(self) -> Listing:
-        """The list of all sessions of all stores, up to date."""
+        """Return the listing of all sessions of all stores, up to date."""
         listing: Listing | None = getattr(self._of_thread, "listing", None)
         if listing is None:
             listing = self._of_thread.listing = self._make_listing()
@@ -129,58 +130,58 @@ class ChatSessions:
         return listing
 
     def rows(self, limit: int = SHOWN) -> list[Row]:
-        """The sessions of the assistant, the last active first."""
+        """Return the sessions of the assistant, most recently active first."""
         return self.listing().rows(root=self.root, limit=limit)
 
     def show(self, chat: str, rows: Sequence[Row]) -> None:
-        """These were listed in this chat: numbers count in them until the next list."""
+        """Record the list that was shown in this chat: row numbers refer to it until the next list."""
         last_list.remember(_lists_of(chat), ((row.root, row.id) for row in rows))
 
     def find(self, chat: str, wanted: str, *, words: bool = True) -> Row:
-        """The session that is meant, of the assistant or else of any other store; SessionNotFound, AmbiguousId."""
+        """Return the session that `wanted` names, preferably one of the assistant's; SessionNotFound or AmbiguousId."""
         if not wanted.strip():
-            raise NotFound("resume which session?", hint="/resume ID, with an id (or its beginning) from /sessions")
+            raise NotFound("no session was given", hint="use /resume ID, with an id (or its beginning) from /sessions")
         rows = self.listing().rows()
         shown = last_list.recall(_lists_of(chat))
         if shown is None and words:
             shown = [(row.root, row.id) for row in rows if row.root == self.root]
         return Resolver(rows, shown=shown, own=self.root, see="/sessions").resolve(wanted, words=words)
 
-    # ── leaving ──────────────────────────────────────────────────────────────────────────────────────
+    # ── the trash ────────────────────────────────────────────────────────────────────────────────────
 
     def delete(self, chat: str, wanted: str = "") -> Trashed:
-        """Move a session (the active one) of the assistant to the trash."""
-        session_id = self._own(chat, wanted) if wanted else self.active(chat)
+        """Move a session of the assistant, by default the active one, to the trash."""
+        session_id = self._find_own(chat, wanted) if wanted else self.active(chat)
         if not session_id:
-            raise NotFound("there is no session to delete", hint="/sessions shows what there is")
+            raise NotFound("there is no session to delete", hint="/sessions lists the sessions")
         trashed = self.store.delete(session_id)
         if self.chats.active(chat) in (session_id, None):
             self.chats.activate(chat, "")
         return trashed
 
-    def _own(self, chat: str, wanted: str) -> str:
+    def _find_own(self, chat: str, wanted: str) -> str:
         row = self.find(chat, wanted, words=False)
         if row.root != self.root:
             raise NotFound(
                 f"{row.id} is a session of {row.tool or row.kind}, not of this assistant",
                 kept="it is unchanged",
-                hint=f"at the desk: cortext delete {row.id}",
+                hint=f"delete it on the command line with: cortext delete {row.id}",
             )
         return row.id
 
     def restore(self, chat: str, wanted: str = "") -> Session:
-        """Bring a deleted session back, the last one unless another is named, and make it active."""
-        place = NamedStore("alfred", "chat", self.root, self.store)
-        items = [(place, item) for item in self.store.trash()]
+        """Restore a deleted session, by default the one deleted last, and make it active."""
+        named_store = NamedStore("alfred", "chat", self.root, self.store)
+        items = [(named_store, item) for item in self.store.trash()]
         wanted = wanted.strip() or (items[0][1].key if items else "")
         if not wanted:
-            raise NotFound("the trash is empty", hint="/sessions shows what there is")
-        _, item = resolve_trashed(items, wanted, hint="give the id that /delete showed")
+            raise NotFound("the trash is empty", hint="/sessions lists the sessions")
+        _, item = resolve_trashed(items, wanted, hint="use the id that /delete printed")
         session = self.store.restore(item.key)
         self.chats.activate(chat, session.id)
         return session
 
 
 def _lists_of(chat: str) -> str:
-    """Under which name the lists of a chat are kept."""
+    """Return the name under which the last list of a chat is stored."""
     return f"chat-{chat}"

@@ -1,8 +1,8 @@
-"""The summary of a chat: written by the model in fixed sections, checked by code, merged into the one before.
+"""The summary of a chat: written by the model in fixed sections, checked by code, merged with the previous one.
 
-Code keeps the facts and the model writes the reasons: what the check misses (a heading) is asked for once more, and
-names that the model left out are added by code. Without a model, or where it will not keep to the sections, the
-summary is a choice of the talk's own sentences. It says what it covers, so that nobody makes it twice.
+The model is asked once more if a heading is missing, and names that it left out are added by code. Without a model, or
+if the model does not keep to the sections, the summary consists of sentences extracted from the conversation. It
+records which messages it covers, so that none is summarised twice.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ _NAMES = HEADINGS[5]
 _ASKS = HEADINGS[6]
 _HEADING = re.compile(r"^#{1,4}\s*(.+?)\s*:?\s*$", re.MULTILINE)
 _LAST = 8  # messages whose names must be in the summary
-_CHUNK = 24_000  # tokens of talk that are summed up at once
-_LONGEST = 6_000  # characters of one message that are worth it
-_WRITTEN = 3_000  # tokens that a summary may have
+_CHUNK = 24_000  # tokens of the conversation that are summarised in one request
+_MAX_CHARACTERS = 6_000  # of one message; the middle of a longer one is left out
+_MAX_TOKENS = 3_000  # of a summary
 
 
 class Summary(NamedTuple):
-    """A summary, what it covers (the number after its last message), and who wrote it."""
+    """A summary; `covers` is the number after the last message it includes, `by` the author."""
 
     text: str
     covers: int
@@ -49,19 +49,19 @@ class Summary(NamedTuple):
 
 
 def summarise_chat(store: Store, session: Session, model: Model | None) -> Summary | None:
-    """The summary as it should be now; None where the one that is there covers everything. Nothing is stored."""
+    """Return a new summary without storing it; None if the existing one covers every message."""
     from cortext.services.text.summarise import summarise
 
     new = [message for message in store.read(session.id, session.summary_covers) if not message.aside]
     if not new:
         return None
     covers = new[-1].seq + 1
-    # A model's, an agent's, or (where nobody is named) another program's.
+    # Written by a model, by an agent, or by another program (then no author is recorded).
     written = session.summary if session.summary_by != BY_TEXT else ""
     if model is not None:
-        # What code wrote is made of sentences of the talk: the model reads the talk itself.
-        talk = new if written else [message for message in store.read(session.id) if not message.aside]
-        text = _by_model(model, written, thread(talk))
+        # An extracted summary only repeats sentences: the model reads the whole conversation instead.
+        messages = new if written else [message for message in store.read(session.id) if not message.aside]
+        text = _by_model(model, written, thread(messages))
         if text:
             return Summary(text, covers, model.name)
     if written:
@@ -70,7 +70,10 @@ def summarise_chat(store: Store, session: Session, model: Model | None) -> Summa
 
 
 def store_summary(store: Store, session: Session, summary: Summary) -> bool:
-    """Keep a summary, unless a newer one came meanwhile. A session without a title gets one from its own words."""
+    """Store a summary unless a newer one was stored meanwhile; return whether it was stored.
+
+    A session without a title gets one from its text.
+    """
     with store.open(session.id) as writer:
         if writer.session().summary_covers > session.summary_covers:
             return False
@@ -84,19 +87,19 @@ def store_summary(store: Store, session: Session, summary: Summary) -> bool:
 
 
 def compact_chat(store: Store, session: Session, keep: int) -> int:
-    """Move what the summary covers out of the working file, but the newest `keep` messages; how many moved."""
+    """Archive the messages that the summary covers, except the newest `keep`; return how many were archived."""
     messages = list(working(store, session.id))
     if not isinstance(store, Compacts) or len(messages) <= keep:
         return 0
-    border = len(messages) - keep
-    # A question stays with its answer, a tool's call with its result: the file begins with the user's words.
-    while border > 0 and (messages[border].role != USER or messages[border].seq > session.summary_covers):
-        border -= 1
-    return store.compact(session.id, messages[border].seq) if border else 0
+    first = len(messages) - keep
+    # The working file must begin with a user message, so that questions and tool calls keep their answers.
+    while first > 0 and (messages[first].role != USER or messages[first].seq > session.summary_covers):
+        first -= 1
+    return store.compact(session.id, messages[first].seq) if first else 0
 
 
 def headline(summary: str) -> str:
-    """A summary in one line, for a list: its goal where it has sections, else how it begins."""
+    """Return one line of a summary for a list: its goal if it has sections, else its first line."""
     lines = [line.strip() for line in summary.splitlines() if line.strip()]
     if lines and _HEADING.match(lines[0]):
         lines = [line for line in lines[1:] if not _HEADING.match(line)]
@@ -104,13 +107,13 @@ def headline(summary: str) -> str:
 
 
 def missing_headings(text: str) -> list[str]:
-    """The sections that a summary lacks."""
-    there = {found.strip("*_ ").casefold() for found in _HEADING.findall(text)}
-    return [heading for heading in HEADINGS if heading.casefold() not in there]
+    """Return the headings that a summary lacks."""
+    present = {found.strip("*_ ").casefold() for found in _HEADING.findall(text)}
+    return [heading for heading in HEADINGS if heading.casefold() not in present]
 
 
 def with_facts(text: str, messages: Sequence[Message]) -> str:
-    """The summary with the names of the last messages and the open question, where the model left them out."""
+    """Return the summary with the names in the last messages and the open question added, if they are missing."""
     from cortext.services.text.digest import digest
 
     facts = digest(messages[-_LAST:], names=25)
@@ -133,51 +136,52 @@ def _add(text: str, heading: str, lines: Sequence[str]) -> str:
     return text[: found.end()].rstrip("\n") + "\n" + "\n".join(lines) + "\n" + rest
 
 
-def _by_model(model: Model, previous: str, talk: Sequence[Message]) -> str:
-    """The model's summary, chunk by chunk where the talk is long; empty where it does not keep to the sections."""
+def _by_model(model: Model, previous: str, messages: Sequence[Message]) -> str:
+    """Return the model's summary, built chunk by chunk; empty if the model does not keep to the sections."""
     text = previous
-    for chunk in _chunks(talk, min(_CHUNK, max(2_000, model.context // 2))):
+    for chunk in _chunks(messages, min(_CHUNK, max(2_000, model.context // 2))):
         text = _ask(model, text, chunk)
         if not text:
             return ""
-    return with_facts(text, talk) if text else ""
+    return with_facts(text, messages) if text else ""
 
 
-def _ask(model: Model, previous: str, talk: str) -> str:
+def _ask(model: Model, previous: str, conversation: str) -> str:
     previous = disarmed(previous)
-    mark = fence([talk, previous])  # words of the talk cannot end the part that holds them
-    words = f"<conversation-{mark}>\n{talk}\n</conversation-{mark}>"
+    suffix = fence([conversation, previous])  # unique, so that a message cannot contain the closing tag
+    content = f"<conversation-{suffix}>\n{conversation}\n</conversation-{suffix}>"
     if previous:
-        words = f"<previous-summary-{mark}>\n{previous}\n</previous-summary-{mark}>\n\n{words}"
-    asked = [Message(role=USER, content=f"{words}\n\nWrite the summary now.")]
+        content = f"<previous-summary-{suffix}>\n{previous}\n</previous-summary-{suffix}>\n\n{content}"
+    messages = [Message(role=USER, content=f"{content}\n\nWrite the summary now.")]
     for _ in range(2):
-        request = Request(messages=asked, system=prompt("summary"), max_tokens=_WRITTEN)
+        request = Request(messages=messages, system=prompt("summary"), max_tokens=_MAX_TOKENS)
         text = "".join(event.text for event in model.stream(request) if isinstance(event, Text)).strip()
-        lacking = missing_headings(text)
-        if not lacking:
+        missing = missing_headings(text)
+        if not missing:
             return text
-        asked = [
-            *asked[:1],
+        messages = [
+            *messages[:1],
             Message(role="assistant", content=text or "(nothing)"),
-            Message(role=USER, content=f"These sections are missing: {', '.join(lacking)}. Write all of it again."),
+            Message(role=USER, content=f"These sections are missing: {', '.join(missing)}. Write all of it again."),
         ]
     return ""
 
 
-def _chunks(talk: Sequence[Message], size: int) -> list[str]:
+def _chunks(messages: Sequence[Message], size: int) -> list[str]:
+    """Return the conversation as texts of at most `size` tokens; one long message may exceed it."""
     chunks: list[str] = []
     lines: list[str] = []
     used = 0
-    for message in talk:
-        words = message.text.strip()
-        if not words:
+    for message in messages:
+        text = message.text.strip()
+        if not text:
             continue
-        if len(words) > _LONGEST:
-            words = f"{words[: _LONGEST * 2 // 3]}\n[…]\n{words[-_LONGEST // 3 :]}"
-        cost = tokens.estimate(words) + 4
+        if len(text) > _MAX_CHARACTERS:
+            text = f"{text[: _MAX_CHARACTERS * 2 // 3]}\n[…]\n{text[-_MAX_CHARACTERS // 3 :]}"
+        cost = tokens.estimate(text) + 4
         if lines and used + cost > size:
             chunks.append("\n\n".join(lines))
             lines, used = [], 0
-        lines.append(f"{field(message.role)}: {disarmed(words)}")
+        lines.append(f"{field(message.role)}: {disarmed(text)}")
         used += cost
     return [*chunks, "\n\n".join(lines)] if lines else chunks

@@ -1,7 +1,7 @@
-"""The assistant itself, whoever the face is: a turn in a session, with its memory at hand and its tools.
+"""The assistant, as every face uses it: turns in a session, with its memory and its tools.
 
-The session is locked only while a line is written, not while the model thinks: the same session may be open on the
-phone, on the desk and at the worker, and nobody waits for anybody.
+A session is locked only while a message is written, not while the model answers: the same session may be in use in a
+terminal, in a messenger and by the worker at once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class BriefWriter:
-    """A writer (see base.Writer) that takes the session's lock for each write, and lets go at once."""
+    """A writer (see base.Writer) that holds the session's lock only during each write."""
 
     def __init__(self, store: Store, session_id: str) -> None:
         self._store, self._session_id = store, session_id
@@ -45,7 +45,7 @@ class BriefWriter:
 
 
 class Models:
-    """Models to talk to: each talk has one to itself while it lasts, so that stopping one stops no other."""
+    """A pool of models. Each turn uses one exclusively, so that stopping one turn stops no other."""
 
     def __init__(self, make: Callable[[], Model]) -> None:
         self._make = make
@@ -53,27 +53,27 @@ class Models:
         self._lock = threading.Lock()
 
     def take(self) -> Model:
-        """One that nobody uses; NoModel."""
+        """Return a model that no other turn uses; NoModel if none is available."""
         with self._lock:
             if self._free:
                 return self._free.pop()
         return self._make()
 
     def give_back(self, model: Model) -> None:
-        """It may be used by another talk."""
+        """Return a model to the pool."""
         with self._lock:
             self._free.append(model)
 
 
 class Background:
-    """One thread for what nobody waits for. What fails there is mended by the worker, and nobody's concern here."""
+    """One thread for deferred work. Failures are ignored: the worker repeats what is missing."""
 
     def __init__(self) -> None:
         self._work: SimpleQueue[Callable[[], object] | None] = SimpleQueue()
         self._thread: threading.Thread | None = None
 
     def do(self, work: Callable[[], object]) -> None:
-        """Do it soon."""
+        """Queue a function for the thread."""
         self._work.put(work)
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._run, daemon=True, name="background")
@@ -87,7 +87,7 @@ class Background:
                 pass
 
     def finish(self, seconds: float) -> None:
-        """Wait for what is left to do, but not longer than that."""
+        """Wait for the queued work, for at most this many seconds."""
         if self._thread is not None:
             self._work.put(None)
             self._thread.join(seconds)
@@ -110,48 +110,48 @@ class Assistant:
     ) -> None:
         self.sessions, self.memory, self.contexts, self.models = sessions, memory, contexts, models
         self.embedder, self._make_search = embedder, search
-        self._of_thread = threading.local()  # a search has a database, and a database has one thread
+        self._of_thread = threading.local()  # the database connection of a search must stay in its thread
         self.auto_create, self.keep_messages = auto_create, keep_messages
         self.background = Background()
 
     @property
     def store(self) -> Store:
-        """The assistant's sessions."""
+        """The store of the assistant's sessions."""
         return self.sessions.store
 
     def search(self) -> Search:
-        """The search over every session of every tool."""
+        """Return the search over the sessions of every tool."""
         search: Search | None = getattr(self._of_thread, "search", None)
         if search is None:
             search = self._of_thread.search = self._make_search()
         return search
 
     def context(self, session_id: str, model_context: int = 0, *, tools: bool = True) -> Context:
-        """What the model sees of a session now."""
+        """Return the current context of a session."""
         return self.contexts.build(self.store, self.store.peek(session_id), model_context, tools=tools)
 
     def talk(self, session_id: str, model: Model) -> Talk:
-        """A session, ready for the next words."""
+        """Return the conversation of a session, ready for the next message."""
         view = self.context(session_id, model.context, tools=model.takes_tools).view
         tools = MemoryTools(self.memory, self.search, session_id=session_id) if model.takes_tools else None
         return Talk(BriefWriter(self.store, session_id), view, model, tools=tools)
 
     def say(self, talk: Talk, message: Message) -> Message:
-        """Store the user's words, durably; what the tools of this turn remember says that it comes from them."""
+        """Store the user's message durably. Facts that this turn's tools remember name it as their origin."""
         stored = talk.store(message)[0]
         if isinstance(talk.tools, MemoryTools):
             talk.tools.message_id = stored.id
         return stored
 
-    def afterwards(self, session_id: str, messages: Iterable[Message]) -> None:
-        """The end of a turn: the counts on disk are right. Then, what nobody waits for: vectors, and a title."""
-        wanted = list(messages)
+    def end_turn(self, session_id: str, messages: Iterable[Message]) -> None:
+        """End a turn: bring the counts on disk up to date, then compute vectors and a title in the background."""
+        new_messages = list(messages)
         settle(self.store, session_id)
 
         def work() -> None:
             from cortext.services.text.titles import title
 
-            embed(self.store, session_id, self.embedder(), wanted)
+            embed(self.store, session_id, self.embedder(), new_messages)
             if not self.store.peek(session_id).title:
                 self.store.update(session_id, Change(title=title(list(working(self.store, session_id)))))
 
@@ -159,16 +159,16 @@ class Assistant:
 
 
 def missing_setup(model: Model) -> str:
-    """What the user should know about a model that cannot be given our tools; empty for all others."""
+    """Return a notice for the user if the model does not support tools; empty otherwise."""
     if model.takes_tools:
         return ""
-    return f"{model.name} has no tools of ours: it cannot look into past sessions or remember; /search and /remember do"
+    return f"{model.name} cannot search past sessions or remember things by itself; use /search and /remember"
 
 
 def unanswered_calls(messages: Sequence[Message]) -> Message | None:
-    """What to store before the model is asked again, where a crash came between a tool's call and its result.
+    """Return the tool results to store before the model is asked again, if a crash came after its tool calls.
 
-    Nobody knows whether the tool was run: the model is told so, and nothing is run a second time by us.
+    The tools are not run again, since they may have run before the crash; the results say so.
     """
     last = next((message for message in reversed(messages) if not message.partial and not message.aside), None)
     if last is None or last.role != ASSISTANT:
@@ -187,7 +187,7 @@ def unanswered_calls(messages: Sequence[Message]) -> Message | None:
 
 
 def answer_to(messages: Sequence[Message], message_id: str) -> Message | None:
-    """The whole answer that was stored after this message, if there is one: its last words, no more calls."""
+    """Return the complete final answer (without tool calls) that was stored after this message; None without one."""
     after = [message.id for message in messages].index(message_id) + 1
     for message in messages[after:]:
         if message.role == USER and not message.aside:

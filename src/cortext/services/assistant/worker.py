@@ -1,8 +1,7 @@
-"""What is done while nobody waits: messages get their vectors, quiet sessions a summary, long ones become short.
+"""Background work on the assistant's sessions: vectors of messages, summaries of idle sessions, archiving of long ones.
 
-A pass looks only at sessions that changed since it last found nothing to do there. One worker at a time, by a lock;
-on a server as many as you like, by claims. The bot's own, a timer's and a person's may all run, and no summary is made
-twice.
+A pass visits only sessions that changed since the last pass that found nothing to do there. With files, a lock admits
+one worker at a time; on a server, claims let any number of workers share the sessions. No summary is made twice.
 """
 
 from __future__ import annotations
@@ -21,86 +20,86 @@ from cortext.llm.base import Model
 from cortext.model import clock, tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
-from cortext.services.assistant.backfill import BATCH, Embedder, embed_many, embed_summary, lacking
+from cortext.services.assistant.backfill import BATCH, Embedder, embed_many, embed_summary, without_vector
 from cortext.services.assistant.context import working
 from cortext.services.assistant.summary import compact_chat, store_summary, summarise_chat
 from cortext.services.assistant.turn import Models
 from cortext.store.base import Store
 from cortext.store.claims import Claim, Claims
 
-CLAIMED = 300.0  # seconds that a summary may take before a worker elsewhere tries it
-EMBEDDING = 60.0  # and to give it its vectors
-TRIES = 3  # so often a model may fail at one session before code writes its summary
+SUMMARY_CLAIM = 300.0  # seconds that a summary may take before another worker tries
+EMBEDDING_CLAIM = 60.0  # seconds that the vectors of a session may take before another worker tries
+TRIES = 3  # failures of the model at one session before its summary is extracted without it
 
 
-Progress = Callable[[str, int, int], None]  # what is being done, how far, of how many
+Progress = Callable[[str, int, int], None]  # what is being done, the number done, the total
 
 
-class Lists(Protocol):
-    """The list of sessions, as far as a worker needs it."""
+class Listing(Protocol):
+    """What a worker needs of the listing of sessions."""
 
     def refresh(self) -> None:
-        """Take in what changed."""
+        """Bring the listing up to date."""
 
 
 class Jobs(Protocol):
-    """The work that is left: index.background_jobs, or ServerJobs."""
+    """The outstanding work: index.background_jobs, or ServerJobs."""
 
     def due(self, chore: str) -> list[Due]:
-        """The sessions that changed since this chore was found done, the oldest first."""
+        """Return the sessions that changed since this chore was last settled, oldest first."""
 
     def settled(self, chore: str, session: Due) -> None:
-        """Nothing is left to do, as long as it stays as it was when it was looked at."""
+        """Record that nothing is left to do until the session changes."""
 
 
-class ServerMarks(Protocol):
-    """What a server knows of the work that is left (see store.postgres.chores)."""
+class ServerChores(Protocol):
+    """A server's record of the outstanding work (see store.postgres.chores)."""
 
     def due(self, chore: str) -> list[tuple[str, int, str]]:
-        """Ids of sessions, the end of their log, their last activity: those that wait longest."""
+        """Return the id, the end of the log and the last activity of the sessions that have waited longest."""
 
     def settled(self, chore: str, session_id: str, end: int) -> None:
-        """Nothing is left to do up to this end of the log."""
+        """Record that nothing is left to do up to this end of the log."""
 
 
 class ServerJobs:
-    """The jobs where the sessions are on a server, which keeps an index of them; any number of workers may ask."""
+    """The jobs of sessions on a server; any number of workers may ask for them."""
 
-    def __init__(self, marks: ServerMarks) -> None:
-        self._marks = marks
+    def __init__(self, chores: ServerChores) -> None:
+        self._chores = chores
 
     def refresh(self) -> None:
-        """The server is always up to date."""
+        """Do nothing: the server is always up to date."""
 
     def due(self, chore: str) -> list[Due]:
-        """Sessions that went on since this chore was found done, in no order: many workers ask, and begin apart."""
-        found = [Due(session_id, str(end), last_active) for session_id, end, last_active in self._marks.due(chore)]
+        """Return the due sessions in random order, so that several workers start with different ones."""
+        found = [Due(session_id, str(end), last_active) for session_id, end, last_active in self._chores.due(chore)]
         random.shuffle(found)
         return found
 
     def settled(self, chore: str, session: Due) -> None:
-        """Nothing is left to do, as long as the session does not go on."""
-        self._marks.settled(chore, session.id, int(session.signs))
+        """Record that nothing is left to do until the session grows."""
+        self._chores.settled(chore, session.id, int(session.signs))
 
 
 class Pass(msgspec.Struct):
     """What one pass did."""
 
-    embedded: int = 0  # messages and summaries that got their vector
+    embedded: int = 0  # messages and summaries that got a vector
     summarised: list[str] = []
     compacted: list[str] = []
-    failed: dict[str, str] = {}  # sessions and what went wrong; they are tried again
-    busy: bool = False  # another worker is at it
-    more: bool = False  # there was more to do than one pass does
+    failed: dict[str, str] = {}  # errors by session; the next pass tries again
+    busy: bool = False  # whether another worker is running
+    more: bool = False  # whether work is left because the limit of one pass was reached
 
 
 class ChatWorker:
-    """Looks after the sessions of the assistant."""
+    """Does the background work on the sessions of the assistant."""
 
     def __init__(
         self,
         store: Store,
-        listing: Lists,
+        listing: Listing,
         jobs: Jobs,
         *,
         embedder: Callable[[], Embedder],
@@ -114,15 +113,16 @@ class ChatWorker:
     ) -> None:
         self.store, self._listing, self._jobs = store, listing, jobs
         self._embedder, self._models, self._lock = embedder, models, lock
-        self._idle, self._large, self._keep, self._at_once = idle_minutes * 60, compact_tokens, keep_messages, at_once
-        self._claims = claims  # where workers of many hosts look after the same sessions
+        self._idle, self._keep, self._at_once = idle_minutes * 60, keep_messages, at_once
+        self._compact_tokens = compact_tokens
+        self._claims = claims  # if workers on several hosts share the sessions
         self._held: dict[str, Claim] = {}
         self._progress: Progress | None = None
         self._failures: dict[str, int] = {}
-        self._small: dict[str, str] = {}  # sessions under way that were found small, by the signs of their files
+        self._small: dict[str, str] = {}  # fingerprints of the sessions in use that were found small
 
     def run(self, now: float | None = None, progress: Progress | None = None) -> Pass:
-        """One pass; it stops at the first thing that no other session could do better (a full disk)."""
+        """Make one pass. Errors that concern all sessions, such as a full disk, are raised."""
         done = Pass()
         self._progress = progress
         try:
@@ -140,40 +140,40 @@ class ChatWorker:
                 self._lock.release()
         return done
 
-    def _tell(self, what: str, place: int, total: int) -> None:
+    def _report(self, what: str, done: int, total: int) -> None:
         if self._progress is not None:
-            self._progress(what, place, total)
+            self._progress(what, done, total)
 
     def _embed(self, done: Pass) -> None:
         waiting: dict[str, list[Message]] = {}
         due = self._jobs.due(EMBED)
-        for place, session in enumerate(due):
-            self._tell("Vectors", place, len(due))
+        for index, session in enumerate(due):
+            self._report("Vectors", index, len(due))
             if not self._claimed(session.id):
                 continue
             try:
-                missing = lacking(self.store, session.id, self._embedder().name)
-                made = embed_summary(self.store, session.id, self._embedder())
+                missing = without_vector(self.store, session.id, self._embedder().name)
+                added = embed_summary(self.store, session.id, self._embedder())
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message
                 self._release(session.id)
                 continue
-            done.embedded += made
+            done.embedded += added
             if missing:
                 waiting[session.id] = missing
             else:
                 self._release(session.id)
-            if not missing and not made:  # else it changes now: the next pass makes sure that nothing is missing
+            if not missing and not added:  # otherwise the session changes now, and the next pass settles it
                 self._jobs.settled(EMBED, session)
             if sum(map(len, waiting.values())) >= BATCH:
-                self._embed_lot(waiting, done)
-        self._embed_lot(waiting, done)
+                self._embed_batch(waiting, done)
+        self._embed_batch(waiting, done)
 
     def _claimed(self, session_id: str) -> bool:
-        """Whether it is ours to give this session its vectors, and nobody's elsewhere at this moment."""
+        """Claim the vectors of this session, if claims are needed; return False if another worker holds them."""
         if self._claims is None:
             return True
-        claim = self._claims.claim(EMBED, session_id, EMBEDDING)
+        claim = self._claims.claim(EMBED, session_id, EMBEDDING_CLAIM)
         if claim is not None:
             self._held[session_id] = claim
         return claim is not None
@@ -184,8 +184,8 @@ class ChatWorker:
             if claim is not None and self._claims is not None:
                 self._claims.finish(claim)
 
-    def _embed_lot(self, waiting: dict[str, list[Message]], done: Pass) -> None:
-        """Make the vectors of several sessions together. If one of them is gone since, the others follow next time."""
+    def _embed_batch(self, waiting: dict[str, list[Message]], done: Pass) -> None:
+        """Compute the vectors of several sessions together. If one fails, all are left to the next pass."""
         try:
             done.embedded += embed_many(self.store, self._embedder(), waiting) if waiting else 0
         except (SessionNotFound, SessionBusy, DamagedData) as error:
@@ -196,36 +196,37 @@ class ChatWorker:
     def _summarise(self, done: Pass, now: float) -> None:
         due = self._jobs.due(SUMMARISE)
         quiet = clock.from_epoch(now - self._idle)
-        for place, session in enumerate(due):
-            self._tell("Summaries", place, len(due))
+        for index, session in enumerate(due):
+            self._report("Summaries", index, len(due))
             if len(done.summarised) >= self._at_once:
                 done.more = True
                 return
             try:
-                self._look_after(session, done, idle=session.last_active <= quiet)
+                self._summarise_session(session, done, idle=session.last_active <= quiet)
             except (SessionNotFound, SessionBusy, DamagedData) as error:
                 done.failed[session.id] = error.message
             except ModelError as error:
                 self._failures[session.id] = self._failures.get(session.id, 0) + 1
                 done.failed[session.id] = error.message
 
-    def _look_after(self, due: Due, done: Pass, *, idle: bool) -> None:
+    def _summarise_session(self, due: Due, done: Pass, *, idle: bool) -> None:
+        """Summarise a session that is idle or large, and archive the older messages of a large one."""
         if not idle and self._small.get(due.id) == due.signs:
             return
         session = self.store.peek(due.id)
         size = sum(message.tokens or tokens.estimate(message.text) for message in working(self.store, due.id))
-        large = size > self._large
+        large = size > self._compact_tokens
         if not idle and not large:
             self._small[due.id] = due.signs
-            return  # it is looked at again when it is quiet
+            return  # visited again when it is idle
         self._small.pop(due.id, None)
         changed = False
         last = self.store.tail(due.id, 1)
         if last and last[-1].seq >= session.summary_covers:
-            made = self._renew_claimed(session, last[-1].seq)
-            if made is None:
-                return  # done elsewhere, or being done: looked at again
-            changed = made
+            renewed = self._renew_claimed(session, last[-1].seq)
+            if renewed is None:
+                return  # another worker does it, or has done it: a later pass settles it
+            changed = renewed
         if changed:
             done.summarised.append(due.id)
             self._failures.pop(due.id, None)
@@ -237,10 +238,10 @@ class ChatWorker:
             self._jobs.settled(SUMMARISE, due)
 
     def _renew_claimed(self, session: Session, last: int) -> bool | None:
-        """Sum the session up; None where a worker elsewhere does, or did a moment ago."""
+        """Renew the summary under a claim; None if another worker does, or has just done it."""
         if self._claims is None:
             return self._renew_summary(session)
-        claim = self._claims.claim(SUMMARISE, session.id, CLAIMED)
+        claim = self._claims.claim(SUMMARISE, session.id, SUMMARY_CLAIM)
         if claim is None:
             return None
         try:
@@ -250,7 +251,7 @@ class ChatWorker:
             self._claims.finish(claim)
 
     def _renew_summary(self, session: Session) -> bool:
-        """Sum the session up; by code where there is no model, or where it failed too often. Whether it was stored."""
+        """Renew the summary and return whether it was stored. If the model is missing or keeps failing, extract one."""
         model: Model | None = None
         if self._failures.get(session.id, 0) < TRIES:
             try:
@@ -266,5 +267,5 @@ class ChatWorker:
 
 
 def error_text(error: CortextError) -> str:
-    """An error in one line, for a log."""
+    """Return an error as one line for a log."""
     return " ".join(filter(None, (error.message, f"({error.hint})" if error.hint else "")))

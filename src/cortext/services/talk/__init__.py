@@ -1,1 +1,4 @@
-"""Talking to a model: agents, sessions, context and turns."""
+"""Conversations with a model: agents, sessions of agents, the context that is sent, and turns.
+
+What is specific to the assistant belongs in `services/assistant`; prompts and screens belong in `faces`.
+"""

@@ -1,4 +1,4 @@
-"""Agents: markdown files with a name and a prompt, in the project, in the user's config, and built in.
+"""Agents: markdown files with a name and a prompt, from the project, from the user's settings and from this package.
 
     ---
     name: reviewer
@@ -8,9 +8,9 @@
     ---
     You are a code reviewer …
 
-The nearest wins: the project's own, the user's, ours. Claude Code's `.claude/agents/*.md` are such files too. A
-project comes from strangers: its prompts are used where the user names them, and shown as the project's; the model
-that they name is not.
+If several agents have one name, the project's takes precedence over the user's, and the user's over ours. Claude
+Code's `.claude/agents/*.md` have the same format. A project is untrusted: its prompts are used only if the user names
+the agent, they are labelled as the project's, and the model that they name is ignored.
 """
 
 from __future__ import annotations
@@ -28,71 +28,71 @@ from cortext.io import files as fsio
 
 DEFAULT = "assistant"
 PROJECT, USER, BUILT_IN = "project", "user", "built in"
-LONGEST = 1 << 18  # bytes; a prompt that is longer is none
+MAX_BYTES = 1 << 18  # of an agent's file
 _FOLDERS = ((".aurora", "agents"), (".claude", "agents"))
 
 
 class Agent(msgspec.Struct, frozen=True, kw_only=True):
-    """One agent as its file says."""
+    """One agent, as its file describes it."""
 
     name: str
     prompt: str
     description: str = ""
-    model: str = ""  # provider/name; empty where the file names none that we know how to ask
+    model: str = ""  # provider/name; empty if the file names none in this form
     tools: list[str] = []
     source: str = BUILT_IN
     path: str = ""
 
     @property
     def prompt_hash(self) -> str:
-        """What tells whether the prompt is still the one that a session was held with."""
+        """A fingerprint of the prompt: a session records it, to notice that the prompt was changed since."""
         return f"sha256:{hashlib.sha256(self.prompt.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 class Agents(msgspec.Struct, frozen=True):
-    """The agents at hand, the nearest of each name by that name; and the files that are none, with the reason."""
+    """The available agents by name, and the files that could not be used, each with the reason."""
 
-    known: dict[str, Agent]
+    known: dict[str, Agent]  # of each name, the one that takes precedence
     problems: list[str]
-    every: list[Agent]  # the nearest first
+    all: list[Agent]  # in order of precedence
 
-    def get(self, name: str, *, held_with: str = "", unasked: bool = False) -> Agent:
-        """The agent of this name; NotFound with the names that there are.
+    def get(self, name: str, *, prompt_hash: str = "", is_default: bool = False) -> Agent:
+        """Return the agent of this name; NotFound lists the available names.
 
-        `held_with` is the hash of a prompt: of several agents of a name, the one that a session was held with.
-        `unasked`: the user did not name it, so a project must not put its own in the place of his.
+        Of several agents with the name, the one with this `prompt_hash` is preferred: the session was begun with it.
+        `is_default`: the user did not name the agent, so a project's agent must not replace the user's.
         """
         wanted = name.strip().removeprefix("@")
         for candidate in (wanted, wanted.lower(), wanted.lower().replace(" ", "-").replace("_", "-")):
             if candidate in self.known:
-                same = [agent for agent in self.every if agent.name == candidate]
-                same.sort(key=lambda agent: (agent.prompt_hash != held_with, unasked and agent.source == PROJECT))
+                same = [agent for agent in self.all if agent.name == candidate]
+                same.sort(key=lambda agent: (agent.prompt_hash != prompt_hash, is_default and agent.source == PROJECT))
                 return same[0]
 
         near = get_close_matches(wanted.lower(), list(self.known), n=2)
         raise NotFound(
-            f"no agent {name!r}",
-            kept="nothing was begun",
-            hint=(f"did you mean {' or '.join(near)}? " if near else "") + f"there are: {', '.join(self.known)}",
+            f"unknown agent {name!r}",
+            kept="no session was started",
+            hint=(f"did you mean {' or '.join(near)}? " if near else "") + f"available: {', '.join(self.known)}",
         )
 
 
 def find_agents(folder: str) -> Agents:
-    """Every agent that can be used from this folder, by name."""
-    every: list[Agent] = []
+    """Return every agent that can be used from this folder."""
+    agents: list[Agent] = []
     problems: list[str] = []
-    for source, place in _places(folder):
-        for path in _markdown_files(place):
+    for source, agents_folder in _agent_folders(folder):
+        for path in _markdown_files(agents_folder):
             try:
-                every.append(read_agent(path, source))
+                agents.append(read_agent(path, source))
             except (OSError, ValueError) as error:
                 problems.append(f"{path}: {getattr(error, 'strerror', None) or error}")
-    nearest = {agent.name: agent for agent in reversed(every)}
-    return Agents(dict(sorted(nearest.items())), problems, every)
+    by_name = {agent.name: agent for agent in reversed(agents)}
+    return Agents(dict(sorted(by_name.items())), problems, agents)
 
 
-def _places(folder: str) -> Iterator[tuple[str, str]]:
-    """The folders with agents, the nearest first."""
+def _agent_folders(folder: str) -> Iterator[tuple[str, str]]:
+    """Yield the source and the path of each folder that may contain agents, in order of precedence."""
     home = os.path.expanduser("~")
     here = os.path.abspath(folder)
     while here != home:
@@ -100,7 +100,7 @@ def _places(folder: str) -> Iterator[tuple[str, str]]:
             yield PROJECT, os.path.join(here, *parts)
         parent = os.path.dirname(here)
         if parent == here or os.path.exists(os.path.join(here, ".git")):
-            break  # the repository ends here: what lies above belongs to somebody else
+            break  # the root of the repository: folders above it may belong to somebody else
         here = parent
     yield USER, os.path.join(os.path.dirname(folders.user_file()), "agents")
     for parts in _FOLDERS:
@@ -116,13 +116,13 @@ def _markdown_files(folder: str) -> list[str]:
 
 
 def read_agent(path: str, source: str = USER) -> Agent:
-    """The agent in a file; ValueError says why it is none."""
-    if source == PROJECT and _leads_out(path):
-        raise ValueError("a link: a project's agents must lie in the project")
+    """Return the agent in a file; ValueError says why the file cannot be used."""
+    if source == PROJECT and _has_link(path):
+        raise ValueError("a symbolic link: a project's agents must be files in the project")
     with open(path, "rb", opener=fsio.plain_file) as file:
-        raw = file.read(LONGEST + 1)
-    if len(raw) > LONGEST:
-        raise ValueError(f"longer than {LONGEST >> 10} KiB")
+        raw = file.read(MAX_BYTES + 1)
+    if len(raw) > MAX_BYTES:
+        raise ValueError(f"larger than {MAX_BYTES >> 10} KiB")
     try:
         text = raw.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -130,7 +130,7 @@ def read_agent(path: str, source: str = USER) -> Agent:
     fields, prompt = front_matter(text)
     name = _text(fields.get("name")) or os.path.basename(path).removesuffix(".md")
     if not name.isprintable() or not name.strip() or len(name) > 60 or "/" in name:
-        raise ValueError(f"not a name: {ascii(name)[:80]}")
+        raise ValueError(f"invalid name {ascii(name)[:80]}")
     if not prompt.strip():
         raise ValueError("no prompt below the front matter")
     model = _text(fields.get("model"))
@@ -139,16 +139,16 @@ def read_agent(path: str, source: str = USER) -> Agent:
         name=name.strip(),
         prompt=prompt.strip(),
         description=_text(fields.get("description")),
-        # `sonnet`, `inherit`: Claude Code's own words, which say nothing about whom to ask.
+        # Claude Code's aliases (`sonnet`, `inherit`) do not name a provider.
         model=model if "/" in model and source != PROJECT else "",
-        tools=tools if isinstance(tools, list) else [word.strip() for word in tools.split(",") if word.strip()],
+        tools=tools if isinstance(tools, list) else [tool.strip() for tool in tools.split(",") if tool.strip()],
         source=source,
         path=path,
     )
 
 
-def _leads_out(path: str) -> bool:
-    """Whether there is a link in `.claude/agents/x.md`: a repository could point it at any file of the user's."""
+def _has_link(path: str) -> bool:
+    """Whether `.claude/agents/x.md` has a symbolic link in it, which could lead to any of the user's files."""
     folder, name = os.path.split(os.path.abspath(path))
     top = os.path.dirname(os.path.dirname(folder))
     return os.path.realpath(path) != os.path.join(os.path.realpath(top), os.path.relpath(folder, top), name)
@@ -159,16 +159,16 @@ def _text(value: str | list[str] | None) -> str:
 
 
 def front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
-    """The fields between the first two `---` lines, and the rest.
+    """Return the fields between the first two `---` lines, and the text after them.
 
-    As much of YAML as such files use: `key: text`, quoted or not, lists in brackets or a dash a line, and long
-    texts on the lines that follow (`|`, `>`, or simply indented). What is not understood is passed over.
+    Supports the YAML that such files use: `key: text`, quoted or not, lists in brackets or with a dash on each line,
+    and texts that continue on the following lines (`|`, `>`, or indented). Other lines are ignored.
     """
     lines = text.replace("\r\n", "\n").split("\n")
     if lines[0].strip() != "---":
         return {}, text
     try:
-        end = next(place for place, line in enumerate(lines[1:], 1) if line.strip() == "---")
+        end = next(number for number, line in enumerate(lines[1:], 1) if line.strip() == "---")
     except StopIteration:
         return {}, text
     fields: dict[str, str | list[str]] = {}
@@ -176,7 +176,7 @@ def front_matter(text: str) -> tuple[dict[str, str | list[str]], str]:
     for line in lines[1:end]:
         if line[:1].isspace() or line.startswith("- "):
             if key:
-                fields[key] = _with_more(fields[key], line.strip())
+                fields[key] = _continued(fields[key], line.strip())
             continue
         key, colon, value = line.partition(":")
         key = key.strip().lower() if colon else ""
@@ -193,7 +193,7 @@ def _value(text: str) -> str | list[str]:
     return "" if text in ("|", ">", "|-", ">-", "|+", ">+") else _unquoted(text)
 
 
-def _with_more(value: str | list[str], line: str) -> str | list[str]:
+def _continued(value: str | list[str], line: str) -> str | list[str]:
     if line.startswith("- ") and (isinstance(value, list) or not value):
         return [*value, _unquoted(line[2:].strip())]
     return value if isinstance(value, list) or not line else f"{value} {line}".strip()

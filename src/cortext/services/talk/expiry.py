@@ -1,6 +1,6 @@
-"""Old sessions go to the trash: when somebody asks, and by themselves where a setting says so.
+"""Moving old sessions to the trash: on request, or automatically if a setting says so.
 
-So do those that were killed before their first word, without being asked for.
+Empty sessions of processes that were killed before the first message are always removed.
 """
 
 from __future__ import annotations
@@ -15,50 +15,50 @@ from cortext.services.library.listing import Listing
 from cortext.store.base import Store
 
 DAY = 86_400.0
-JUST_MADE = 60.0  # seconds in which a session without a word may be one that its process is about to hold
+GRACE_PERIOD = 60.0  # seconds after its creation in which an empty session may still be opened by its process
 
 
 class Cleaned(msgspec.Struct):
-    """What a cleaning did: sessions that went, and old ones that stayed because somebody holds them."""
+    """The sessions that were deleted, and the old ones that were kept because they are in use."""
 
     deleted: list[str]
     in_use: list[str]
 
 
 def clean(listing: Listing, store: Store, days: float, *, now: float | None = None) -> Cleaned:
-    """Delete the sessions of one store whose last activity is strictly longer ago. `store` must not wait for locks.
+    """Delete the sessions whose last activity is more than `days` ago, and the abandoned ones.
 
-    Those in which nothing was said are in no list, and go too.
+    `store` must not wait for locks.
     """
     drop_abandoned(listing, store)
-    border = clock.from_epoch((time.time() if now is None else now) - days * DAY)
+    cutoff = clock.from_epoch((time.time() if now is None else now) - days * DAY)
     cleaned = Cleaned([], [])
     for row in listing.rows():
-        if row.last_active >= border:
+        if row.last_active >= cutoff:
             continue
         try:
-            # The list may be a moment behind: what counts is what the file says now.
+            # The listing may be slightly out of date; the file decides.
             session = store.get(row.id)
-            if session.last_active >= border:
+            if session.last_active >= cutoff:
                 continue
             if session.leased:
-                raise SessionBusy("held")
+                raise SessionBusy("in use")
             store.delete(row.id)
             cleaned.deleted.append(row.id)
         except SessionNotFound:
-            continue  # another process was faster
+            continue  # another process deleted it
         except SessionBusy:
             cleaned.in_use.append(row.id)
     return cleaned
 
 
 def drop_abandoned(listing: Listing, store: Store) -> None:
-    """Delete the sessions whose process was killed before anything was said. `store` must not wait for locks."""
-    old = clock.from_epoch(time.time() - JUST_MADE)
+    """Delete the empty sessions whose process was killed. `store` must not wait for locks."""
+    cutoff = clock.from_epoch(time.time() - GRACE_PERIOD)
     for root, session_id in listing.abandoned(listing.sources):
         try:
             session = store.get(session_id)
-            if session.message_count == 0 and (listing.holder_died(root, session_id) or session.created_at < old):
+            if session.message_count == 0 and (listing.holder_died(root, session_id) or session.created_at < cutoff):
                 store.delete(session_id)
         except (CortextError, OSError):
-            continue  # somebody goes on with it, or it cannot be deleted: it is shown nowhere as long as it is empty
+            continue  # in use, or it cannot be deleted: no list shows it while it is empty

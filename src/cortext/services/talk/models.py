@@ -14,49 +14,49 @@ from cortext.model.message import Message
 from cortext.safety.secrets.masking import Finding, mask
 from cortext.services.text.masking import mask_message
 
-WAYS = f"""\
-No model is at hand yet. There are three ways to get going, any one of them is enough:
+SETUP_GUIDE = f"""\
+No model is available yet. Set up any one of these:
 
   1. A key       export ANTHROPIC_API_KEY=…     (or OPENAI_API_KEY, or GEMINI_API_KEY)
   2. Ollama      run models on this machine, free and private: https://ollama.com/download
                  then, for example:  ollama pull qwen3
-  3. An AI CLI   if Claude Code or another AI tool is installed and signed in, it is found by itself
+  3. An AI CLI   if Claude Code or another AI tool is installed and signed in, it is found automatically
 
-The first two need the client libraries too:  pip install '{DISTRIBUTION}[models]'
-Choose one for good with CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
+The first two also need the client libraries:  pip install '{DISTRIBUTION}[models]'
+To set a default, use CORTEXT_MODEL=provider/name, or `name` under [model] in the settings."""
 
 
 class Source(Protocol):
-    """Where models of one provider come from."""
+    """The models of one provider."""
 
     @property
     def needs(self) -> str:
-        """What is missing where `here` is empty."""
+        """What to do if `here` returns nothing."""
 
     @property
     def library(self) -> str:
-        """The library that it needs and that is not installed; empty where nothing is missing."""
+        """The required library that is not installed; empty if nothing is missing."""
 
     def here(self) -> str:
-        """The model to use where none is named; empty where this provider is not usable here."""
+        """Return the default model of this provider; empty if the provider is not usable on this machine."""
 
     def make(self, name: str) -> Model:
-        """The model of that name."""
+        """Return the model of that name."""
 
 
 def choose(name: str, sources: Mapping[str, Source]) -> Model:
-    """The model of that name (`provider/name`, or just `provider`); with none the first that is usable here."""
-    name = name or _first(sources)
+    """Return the model `provider/name` or the default of `provider`; if `name` is empty, the first usable one."""
+    name = name or _first_usable(sources)
     if not name:
-        raise NoModel(WAYS, kept="nothing was sent")
-    provider, slash, own = name.partition("/")
+        raise NoModel(SETUP_GUIDE, kept="nothing was sent")
+    provider, slash, model = name.partition("/")
     if provider not in sources:
         guess = f"did you mean openai/{name}? " if not slash else ""
         kinds = ", ".join(f"{kind}/…" for kind in sources)
-        raise UsageError(f"unknown model {name!r}", kept="nothing was sent", hint=f"{guess}known are {kinds}")
+        raise UsageError(f"unknown model {name!r}", kept="nothing was sent", hint=f"{guess}use one of {kinds}")
     source = sources[provider]
-    own = own or source.here()
-    if not own:
+    model = model or source.here()
+    if not model:
         raise NoModel(f"no {provider} model is usable here", kept="nothing was sent", hint=source.needs)
     if source.library:
         raise NoModel(
@@ -64,46 +64,46 @@ def choose(name: str, sources: Mapping[str, Source]) -> Model:
             kept="nothing was sent",
             hint=install_hint("models"),
         )
-    return source.make(own)
+    return source.make(model)
 
 
-def _first(sources: Mapping[str, Source]) -> str:
-    """The first model that is usable here; empty where there is none."""
+def _first_usable(sources: Mapping[str, Source]) -> str:
+    """Return the first model that is usable on this machine; empty if there is none."""
     without_library = ""
     for kind, source in sources.items():
         if found := source.here():
             if not source.library:
                 return f"{kind}/{found}"
-            # A key without the library to use it is worth less than a program that is there.
+            # A provider whose library is missing comes last: one further down may work right now.
             without_library = without_library or f"{kind}/{found}"
     return without_library
 
 
 class Masked:
-    """A model that never sees a secret: what is sent is masked, and the user is told once what was."""
+    """A model that is never sent a secret: requests are masked, and a note tells the user once what was masked."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self.name, self.context, self.takes_tools = model.name, model.context, model.takes_tools
-        # The messages of the last request, as they were and as they were sent: a long talk is not read anew each turn.
+        # The messages of the last request, original and masked, so that each turn only scans the new ones.
         self._known: dict[str | int, tuple[Message, Message, list[Finding]]] = {}
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Ask, without the secrets."""
+        """Ask, with the secrets of the request masked."""
         safe, findings = self._masked(request)
-        news = [found for found in findings if (found.kind, found.mark) not in self._told]
-        self._told.update((found.kind, found.mark) for found in news)
-        # Begun here and not in the generator: a cancel that comes before the first event must count.
+        new = [found for found in findings if (found.kind, found.mark) not in self._reported]
+        self._reported.update((found.kind, found.mark) for found in new)
+        # Started here and not in the generator, so that a cancel before the first event has an effect.
         events = self._model.stream(safe)
-        return _with_note(told(news), events) if news else events
+        return _with_note(masked_notice(new), events) if new else events
 
     def cancel(self) -> None:
-        """Stop what is under way."""
+        """Stop the request in progress."""
         self._model.cancel()
 
     def warm(self) -> None:
-        """Import what is heavy now."""
+        """Import heavy libraries in advance."""
         self._model.warm()
 
     def _masked(self, request: Request) -> tuple[Request, list[Finding]]:
@@ -123,8 +123,8 @@ class Masked:
         return msgspec.structs.replace(request, messages=messages, system=system.text), findings + system.findings
 
 
-def told(findings: list[Finding]) -> str:
-    """What was masked, in one line: kinds and how many of each."""
+def masked_notice(findings: list[Finding]) -> str:
+    """Return a line that says how many secrets of each kind were masked."""
     kinds = Counter(kind for kind, _ in {(found.kind, found.mark) for found in findings})
     listed = ", ".join(f"{kind} × {count}" if count > 1 else kind for kind, count in sorted(kinds.items()))
     return f"masked before sending: {listed}"

@@ -1,4 +1,4 @@
-"""Slash commands: a table from which lines are parsed, help is made and Tab completes."""
+"""Slash commands: one table that parses lines, lists the help and completes on Tab."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ Run = TypeVar("Run")  # how a face calls its commands
 
 
 class Choice(NamedTuple):
-    """A completion: the text that replaces the last `length` characters, and a word about it."""
+    """A completion: the text that replaces the last `length` characters, and a description."""
 
     text: str
     length: int
     about: str = ""
 
 
-Complete = Callable[[str], Iterable[Choice]]  # what may follow the text before the cursor
+Complete = Callable[[str], Iterable[Choice]]  # completions of the text before the cursor
 
 
 class Command(NamedTuple, Generic[Run]):
@@ -36,28 +36,28 @@ class CommandTable(Generic[Run]):
 
     def __init__(self, commands: Iterable[Command[Run]], *, hint: str = "") -> None:
         self._commands = {command.name: command for command in commands}
-        self._hint = hint  # what else an unknown command may be
+        self._hint = hint  # added to the hint of an unknown command
 
     def __iter__(self) -> Iterator[Command[Run]]:
         return iter(self._commands.values())
 
     def find(self, line: str) -> tuple[Command[Run], str]:
-        """The command of a line and its argument; UsageError with the nearest name where there is none."""
+        """Return the command of a line and its argument; UsageError suggests the nearest name."""
         name, argument = [*line.strip().lstrip("/").split(None, 1), "", ""][:2]
         command = self._commands.get(name.lower())
         if command is None:
             near = get_close_matches(name.lower(), list(self._commands), n=1)
-            meant = f"did you mean /{near[0]}?" if near else "/help shows what there is"
-            hint = "; ".join(filter(None, (meant, self._hint)))
+            suggestion = f"did you mean /{near[0]}?" if near else "/help lists the commands"
+            hint = "; ".join(filter(None, (suggestion, self._hint)))
             raise UsageError(f"unknown command /{name}", kept="nothing was sent", hint=hint)
         return command, argument
 
     def help(self) -> list[tuple[str, str]]:
-        """Each command as it is typed, and what it does."""
+        """Return each command as it is typed, and its description."""
         return [(f"/{command.name} {command.usage}".rstrip(), command.about) for command in self]
 
     def complete(self, text: str, argument: Callable[[str, str], Iterable[Choice]]) -> list[Choice]:
-        """What may stand at the end of a line: names of commands, then what `argument(name, beginning)` offers."""
+        """Return completions of a line: names of commands, then those of `argument(name, beginning)`."""
         if not text.startswith("/"):
             return []
         name, blank, beginning = text[1:].partition(" ")

@@ -69,13 +69,15 @@ class Connections:
         conflicts = 0
         pause = 0.01
         while True:
+            # Returned to where it came from: `close` in another thread makes the next call open a new pool.
+            pool = self._pool()
             connection = None
             try:
-                connection = self._borrow()
+                connection = self._borrow(pool)
                 result = work(connection)
             except psycopg.Error as error:
                 if connection is not None:
-                    self._return(connection, broken=connection_lost(error))
+                    _return(pool, connection, broken=connection_lost(error))
                 conflicts += error.sqlstate in _CONFLICTS
                 # A server that has answered before may be restarting, so it gets the full patience.
                 patience = self.patience if self._opener.ready else min(self.patience, FIRST_PATIENCE)
@@ -87,10 +89,10 @@ class Connections:
                 pause = min(pause * 2, 0.25)
             except BaseException:
                 if connection is not None:
-                    self._return(connection, broken=True)  # a statement may be in progress
+                    _return(pool, connection, broken=True)  # a statement may be in progress
                 raise
             else:
-                self._return(connection)
+                _return(pool, connection)
                 return result
 
     def query(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -101,9 +103,8 @@ class Connections:
         """Close every connection; the next query opens a new one."""
         _close(self._pools)
 
-    def _borrow(self) -> Connection:
+    def _borrow(self, pool: ConnectionPool[Connection]) -> Connection:
         """Borrow a connection. A failed connection attempt is raised at once, not after the pool's timeout."""
-        pool = self._pool()
         self._opener.failure = None
         deadline = time.monotonic() + max(self.patience, 2 * _POLL)
         while True:
@@ -114,11 +115,6 @@ class Connections:
                     raise failure from None
                 if time.monotonic() >= deadline and not self._opener.busy:  # all connections are in use
                     raise
-
-    def _return(self, connection: Connection, *, broken: bool = False) -> None:
-        if broken or connection.pgconn.transaction_status != _IDLE:
-            connection.close()  # the pool replaces it
-        self._pool().putconn(connection)
 
     def _pool(self) -> ConnectionPool[Connection]:
         process = os.getpid()
@@ -184,6 +180,12 @@ class _Opener:
             connection.close()
             raise
         return connection
+
+
+def _return(pool: ConnectionPool[Connection], connection: Connection, *, broken: bool = False) -> None:
+    if broken or connection.pgconn.transaction_status != _IDLE:
+        connection.close()  # the pool replaces it
+    pool.putconn(connection)
 
 
 def _close(pools: dict[int, ConnectionPool[Connection]]) -> None:

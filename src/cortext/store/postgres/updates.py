@@ -93,7 +93,7 @@ class ServerUpdates:
             raise TakenOver(f"another process handles {chat} now", kept="everything acknowledged before")
         return self._under_claim(claim)
 
-    def left_alone(self) -> dict[str, int]:
+    def unattended(self) -> dict[str, int]:
         return dict(self._connections.query(_LEFT_ALONE, f"{BOT}-{self._bot}", self._bot))
 
     # ── updates ──────────────────────────────────────────────────────────────────────────────────────

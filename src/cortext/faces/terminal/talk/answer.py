@@ -69,7 +69,7 @@ def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
         "model": talk.model.name,
         "reply": reply.content if reply else "",
         "partial": bool(reply and reply.partial),
-        "stop": "stopped" if talk.stopped else talk.cut or "end",
+        "stop": "stopped" if talk.stopped else talk.cut_reason or "end",
         "tokens": reply.tokens if reply else 0,
         "usage": (reply.usage if reply else None) or {},
     }

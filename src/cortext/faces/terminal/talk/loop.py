@@ -127,11 +127,11 @@ class TalkLoop(ABC):
         elif failed is None and talk.stopped:
             came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
             note(f"stopped; {came}; /retry asks again")
-        elif failed is None and talk.cut:
-            failed = cut_error(talk.cut, "/continue goes on where it stopped")
+        elif failed is None and talk.cut_reason:
+            failed = cut_error(talk.cut_reason, "/continue goes on where it stopped")
         if failed is not None:
             self.fail(failed)
-        for line in talk.view.news():
+        for line in talk.view.take_notices():
             note(line)
         if self.prompt.live:
             print()

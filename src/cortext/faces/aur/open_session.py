@@ -1,4 +1,4 @@
-"""A session that is open in this terminal: who answers, with which model, what it sees, and its lock."""
+"""A session that is open in this terminal: its agent, its model, its view and its lock."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from cortext.services.talk.turn import Model, Talk
 from cortext.wiring.models import choose_model
 from cortext.wiring.stores import Stores
 
-PATIENCE = 1.0  # seconds for a lock: whoever talks holds it for hours, all others for a moment
-FOR_REPLY = 16_000  # tokens of the model's own limit that are left for its answer; a quarter of a small one
+LOCK_TIMEOUT = 1.0  # seconds: an open conversation keeps the lock for hours, everything else for a moment
+REPLY_TOKENS = 16_000  # of the model's context, reserved for its answer; of a small one, a quarter
 
 
 class Declined(Exception):
-    """The person chose to go no further; the session is as they wanted it."""
+    """The user chose not to continue; there is nothing left to do."""
 
 
-class Held:
-    """`with Held(stores, session_id, agent, model) as held:`; let go at the end, whatever happens."""
+class OpenSession:
+    """`with OpenSession(stores, session_id, agent, model) as opened:`; the lock is released at the end."""
 
     def __init__(self, stores: Stores, session_id: str, *, agent: str = "", model: str = "") -> None:
         self.stores = stores
@@ -42,20 +42,20 @@ class Held:
         self.chosen_model = model
         self._stack = ExitStack()
         try:
-            self.writer = self._stack.enter_context(self.store.open(session_id, PATIENCE))
+            self.writer = self._stack.enter_context(self.store.open(session_id, LOCK_TIMEOUT))
         except SessionBusy as error:
-            error.hint = "go on in that terminal, or end that process first"
+            error.hint = "continue in that terminal, or end that process first"
             raise
         try:
-            self._fill(session_id, agent)
+            self._load(session_id, agent)
         except BaseException:
             self._stack.close()
             raise
 
-    def _fill(self, session_id: str, wanted_agent: str) -> None:
+    def _load(self, session_id: str, wanted_agent: str) -> None:
         self.session: Session = self.writer.session()
         messages = list(self.store.read(session_id))
-        self.turns = sum(not message.aside for message in messages)  # when it was opened
+        self.turns = sum(not message.aside for message in messages)  # when the session was opened
         current, config = spawn.agent_of(self.session, messages), self.session.agent_config
         if wanted_agent and wanted_agent != current:
             self.agent = choose_agent(self.agents, wanted_agent)
@@ -71,59 +71,59 @@ class Held:
         if current and self.agent.name != current:
             self.change_agent(self.agent, old=current)
         elif config.system_prompt_hash not in ("", self.agent.prompt_hash):
-            note(f"the prompt of {self.agent.name} was changed since; the new one is used")
+            note(f"the prompt of {self.agent.name} has changed since this session was last used; using the new one")
         if self.chosen_model and config.model != self.model.name:
-            self._note_model()
+            self._store_model()
 
     @property
     def limit(self) -> int:
-        """How many tokens of the talk the model is sent: the setting, or what fits into the model."""
+        """The limit of the view in tokens: the setting, or less if the model's context is smaller."""
         limit = self.stores.settings.spawner.interactive.context_tokens
-        whole = self.model.context
-        return min(limit, whole - min(FOR_REPLY, whole // 4)) if whole > 0 else limit
+        context = self.model.context
+        return min(limit, context - min(REPLY_TOKENS, context // 4)) if context > 0 else limit
 
     def change_agent(self, agent: Agent, old: str = "") -> None:
-        """Another agent answers from here on: said in the log first, then in the metadata."""
+        """Let another agent answer from now on. The change is recorded in the log first, then in the metadata."""
         model = usable_model(self.stores, "", agent.model, "") if agent.model and not self.chosen_model else self.model
-        line, change = spawn.change_agent(old or self.agent.name, agent, model.name)
-        self.talk.store(line)
+        message, change = spawn.change_agent(old or self.agent.name, agent, model.name)
+        self.talk.store(message)
         self.agent = agent
         self.model = self.talk.model = model
-        self.see_again()
+        self.reload_view()
         self.session = self.writer.update(change)
 
     def change_model(self, name: str) -> None:
-        """Another model answers from here on."""
+        """Let another model answer from now on."""
         self.model = self.talk.model = choose_model(self.stores.settings, self.stores.folder, name)
         self.chosen_model = name
-        self.see_again()
-        self._note_model()
+        self.reload_view()
+        self._store_model()
 
-    def _note_model(self) -> None:
+    def _store_model(self) -> None:
         _, change = spawn.change_agent(self.agent.name, self.agent, self.model.name)
         self.session = self.writer.update(change)
 
-    def see_again(self) -> None:
-        """The view is always what the file gives: also after another prompt or limit."""
+    def reload_view(self) -> None:
+        """Build the view from the stored messages again, with the current prompt and limit."""
         self.view.limit, self.view.system = self.limit, self.agent.prompt
         self.view.load(self.messages())
 
     def messages(self) -> list[Message]:
-        """Everything in the file."""
+        """Return all stored messages."""
         return list(self.store.read(self.session.id))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody said anything in it."""
+        """Whether the session has no messages except asides."""
         return not self.talk.pending and all(message.aside for message in self.messages())
 
     def discard(self) -> None:
-        """Let it go, and move its file to the trash: a session in which nothing was said is none."""
+        """Release the lock and move the session to the trash."""
         self._stack.close()
         self.store.delete(self.session.id)
 
     def end(self, status: str = COMPLETED) -> None:
-        """The session is over: its status, title and summary."""
+        """Complete the session: store its status, title and summary."""
         self.talk.save_pending()
         self.session = spawn.complete(self.store, self.writer, status)
 
@@ -134,38 +134,38 @@ class Held:
         self._stack.close()
 
 
-def open_session(stores: Stores, options: Namespace) -> Held:
-    """The session that the command line asks for: a new one, or one to go on with."""
+def open_session(stores: Stores, options: Namespace) -> OpenSession:
+    """Open the session that the command line asks for, or a new one."""
     if options.resume is not None:
         session_id = resolve(stores, options.resume)
-        _check(stores, session_id)
-        return Held(stores, session_id, agent=options.agent or "", model=options.model)
-    # The agent and the model first: a session that nobody can answer in is not begun.
+        _check_damage(stores, session_id)
+        return OpenSession(stores, session_id, agent=options.agent or "", model=options.model)
+    # The agent and the model come first: without them no session is created.
     agents = find_agents(stores.folder)
-    agent = choose_agent(agents, options.agent or stores.settings.spawner.agent, unasked=not options.agent)
+    agent = choose_agent(agents, options.agent or stores.settings.spawner.agent, is_default=not options.agent)
     model = usable_model(stores, options.model, agent.model, "")
     session = spawn.begin(stores.spawn_store().store, agent, model.name, options.session)
-    return Held(stores, session.id, model=options.model)
+    return OpenSession(stores, session.id, model=options.model)
 
 
-def _check(stores: Stores, session_id: str) -> None:
-    """A damaged file is told with its lines; a person chooses what to do with it, a script gets exit code 3."""
+def _check_damage(stores: Stores, session_id: str) -> None:
+    """Report a damaged file. On a terminal the user chooses what to do with it, otherwise DamagedData is raised."""
     store = stores.spawn_store().store
     session = store.peek(session_id)
     if session.status == COMPLETED:
-        note(f"session {session_id} was completed; going on with it")
-    damage = spawn.harmful(store, session)
+        note(f"session {session_id} was completed; reopening it")
+    damage = spawn.damage_to_repair(store, session)
     if not damage:
         return
-    error = spawn.as_error(session, damage)
+    error = spawn.damage_error(session, damage)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise error
     print(f"{paint('damaged', 'red', 'bold')}: {terminal.line(error.message)}")
-    print("recover keeps everything that is whole, and puts the rest beside the file; delete moves it to the trash.")
-    answer = ask_which("What shall it be?", ("recover", "delete", "quit"))
+    print("recover keeps the intact turns and quarantines the rest; delete moves the session to the trash.")
+    answer = ask_which("What do you want to do?", ("recover", "delete", "quit"))
     if answer == "recover":
         report = store.repair(session_id)
-        print(f"Recovered: {report.kept_messages} turns kept, {report.quarantined_bytes} bytes put aside.")
+        print(f"Recovered: {report.kept_messages} turns kept, {report.quarantined_bytes} bytes quarantined.")
     elif answer == "delete":
         store.delete(session_id)
         print(f"Deleted session {session_id}.\nUndo: aur spawn --restore {session_id}")
@@ -174,36 +174,38 @@ def _check(stores: Stores, session_id: str) -> None:
         raise error
 
 
-def choose_agent(agents: Agents, name: str, held_with: str = "", *, unasked: bool = False) -> Agent:
-    """The agent of that name (see Agents.get). If there is none, a person chooses from the list."""
+def choose_agent(agents: Agents, name: str, prompt_hash: str = "", *, is_default: bool = False) -> Agent:
+    """Return the agent of that name (see Agents.get). If there is none, let the user choose on a terminal."""
     try:
-        return agents.get(name, held_with=held_with, unasked=unasked)
+        return agents.get(name, prompt_hash=prompt_hash, is_default=is_default)
     except NotFound:
         if not (sys.stdin.isatty() and sys.stdout.isatty()):
             raise
     from cortext.faces.aur.agents import agent_table
 
-    print(f"There is no agent {terminal.line(name)!r}. There are:\n\n{agent_table(agents)}\n")
+    print(f"Unknown agent {terminal.line(name)!r}. Available agents:\n\n{agent_table(agents)}\n")
     while True:
         try:
-            given = answer_to("Who shall it be? ").strip()
+            choice = answer_to("Agent: ").strip()
         except EOFError:
-            given = ""
-        if not given:
-            raise NotFound(f"no agent {name!r}", kept="nothing was begun", hint="aur agents lists them") from None
-        near = [agent for known, agent in agents.known.items() if known.startswith(given.lower())]
-        if len(near) == 1 or given in agents.known:
-            return agents.known.get(given, near[0])
+            choice = ""
+        if not choice:
+            raise NotFound(
+                f"unknown agent {name!r}", kept="no session was started", hint="aur agents lists the agents"
+            ) from None
+        near = [agent for known, agent in agents.known.items() if known.startswith(choice.lower())]
+        if len(near) == 1 or choice in agents.known:
+            return agents.known.get(choice, near[0])
 
 
-def usable_model(stores: Stores, asked: str, held_with: str, agents: str) -> Model:
-    """What was asked for; else what the session was held with or the agent names, if it is usable; else any."""
-    preferred = asked or held_with or agents
+def usable_model(stores: Stores, requested: str, of_session: str, of_agent: str) -> Model:
+    """Return the requested model, or raise; else that of the session or of the agent if it is usable; else any."""
+    preferred = requested or of_session or of_agent
     try:
         return choose_model(stores.settings, stores.folder, preferred)
     except (NoModel, UsageError):
-        if asked or not preferred:
+        if requested or not preferred:
             raise
-        other = choose_model(stores.settings, stores.folder)
-        note(f"{preferred} is not usable here; {other.name} answers")
-        return other
+        fallback = choose_model(stores.settings, stores.folder)
+        note(f"{preferred} is not usable here; using {fallback.name}")
+        return fallback
