@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import UsageError
+from cortext.services.workspace.installed_tools import untested
+from cortext.tools.base import Detected
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.program import Program, check_argument, run
 
 
@@ -45,10 +48,26 @@ def test_an_upgrade_is_noticed(tmp_path: Path) -> None:
     assert again is not None and (again.version, again.tested) == ("1.2.4", True)
 
 
-def test_a_program_that_does_not_say_its_version_is_there_all_the_same(tmp_path: Path) -> None:
+def test_a_program_that_reports_no_version_counts_as_installed(tmp_path: Path) -> None:
     script(tmp_path / "tool", "exit 3")
     found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.0")
-    assert found is not None and (found.version, found.tested) == ("unknown", False)
+    assert found is not None
+    assert (found.version, found.tested) == ("", False)
+
+
+@pytest.mark.parametrize(
+    ("version", "note"),
+    [
+        ("9.9.9", "Claude Code 9.9.9 was not tested with cortext; 1.0.0 was"),
+        ("", "the installed version of Claude Code is unknown; cortext is tested with 1.0.0"),
+    ],
+)
+def test_the_note_about_an_untested_version_names_the_version(version: str, note: str) -> None:
+    tool = ClaudeCode()
+    tool.tested_version = "1.0.0"
+    assert untested(tool, Detected(program="/bin/claude", version=version, tested=False)) == note
+    assert untested(tool, Detected(program="/bin/claude", version=version, tested=True)) == ""
+    assert untested(tool, None) == ""
 
 
 def test_what_a_program_prints_and_leaves_running(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ TWO = Message(role="assistant", content="Hi", id="m2")
     ],
 )
 def test_what_came_back_otherwise_is_an_error(found: list[Message]) -> None:
-    with pytest.raises(DamagedData, match="the session for A Tool was not read back as it was written"):
+    with pytest.raises(DamagedData, match="the new session for A Tool could not be verified"):
         verify("A Tool", [ONE, TWO], found, Counts(), same_message)
 
 
