@@ -110,7 +110,7 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     assert "How many herons?" in cortext("resume", "herons", "--print").out
     refused = cortext("resume", "herons", "--ai", "notes")
     assert refused.code == 2
-    assert "can read conversations of Notes, but not continue one there" in refused.err
+    assert "can read conversations of Notes, but not resume one there" in refused.err
     assert "--ai (claude, gemini, opencode, codex)" in refused.err
     assert "--print" in refused.err
     # Without --ai it is as if it had been held nowhere: any tool that is installed will do, here none.
