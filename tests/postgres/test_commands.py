@@ -109,9 +109,9 @@ def test_doctor_tells_what_is_wrong_with_the_server(url: str, monkeypatch: pytes
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("nowhere", "home"), "no store is called"),
-        (("home", "home"), "one and the same"),
-        (("files", "server"), "no server is set"),
+        (("nowhere", "home"), "unknown store 'nowhere'"),
+        (("home", "home"), "the same store"),
+        (("files", "server"), "no server is configured"),
         (("chat:/nowhere/at/all", "home"), "there is no store at"),
     ],
 )
