@@ -65,7 +65,7 @@ def test_files_are_copied_to_the_server_and_back_and_every_command_knows_them(ur
     files = ChatStore(str(home / ".local" / "share" / "alfred" / "sessions"))
     files.create(Session(id="sess_tea", title="About tea"))
     files.append("sess_tea", Message(role="user", content="the unmistakable taste of lapsang"))
-    assert "copies them" in ran("store", "status").out
+    assert "copy them with `cortext store copy files server`" in ran("store", "status").out
     assert "1 sessions" in ran("store", "copy", "files", "server").out
     assert "0 messages copied, 1 found" in ran("store", "copy", "files", "server").out
     rows = ran("list", "--json").json

@@ -1,4 +1,4 @@
-"""The program of a tool: found, asked for its version, run with a limit."""
+"""Finding the program of a tool, asking for its version, and running it with a time limit."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ def script(path: Path, text: str) -> Path:
 
 
 @pytest.mark.req("TOOL-01")
-def test_it_is_found_on_the_path_and_else_where_its_installer_puts_it(tmp_path: Path) -> None:
+def test_it_is_found_on_the_path_else_where_its_installer_puts_it(tmp_path: Path) -> None:
     own = script(tmp_path / "home/tool", "echo 1.0.0")
     environ = {"PATH": str(tmp_path / "bin")}
     assert Program("tool", environ).path() == ""
     assert Program("tool", environ).detect("1.0.0") is None
     assert Program("tool", environ, elsewhere=str(own)).path() == str(own)
     (tmp_path / "bin/tool").mkdir(parents=True)
-    assert Program("tool", environ).path() == "", "a folder is no program"
+    assert Program("tool", environ).path() == "", "a folder is not a program"
     (tmp_path / "bin/tool").rmdir()
-    there = script(tmp_path / "bin/tool", "echo 1.0.0")
-    assert Program("tool", environ, elsewhere=str(own)).path() == str(there)
+    on_path = script(tmp_path / "bin/tool", "echo 1.0.0")
+    assert Program("tool", environ, elsewhere=str(own)).path() == str(on_path)
 
 
 @pytest.mark.req("TOOL-01")
@@ -70,27 +70,27 @@ def test_the_note_about_an_untested_version_names_the_version(version: str, note
     assert untested(tool, None) == ""
 
 
-def test_what_a_program_prints_and_leaves_running(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "held")
-    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
-    path = script(tmp_path / "tool", 'echo "$MORE $CORTEXT_SECRET"; pwd >&2; exec 3> held; sleep 600 & exit 5')
+def test_run_returns_the_output_and_kills_what_is_left_running(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read_end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    path = script(tmp_path / "tool", 'echo "$MORE $CORTEXT_SECRET"; pwd >&2; exec 3> pipe; sleep 600 & exit 5')
     environ = {"PATH": os.environ["PATH"], "CORTEXT_SECRET": "no"}
 
     done = run([str(path)], environ, cwd=str(tmp_path), seconds=60, env={"MORE": "yes"})
 
     assert (done.code, done.out, done.err) == (5, "yes \n", f"{os.path.realpath(tmp_path)}\n")
-    os.set_blocking(held, True)
-    assert os.read(held, 1) == b"", "nobody has it open any more"
-    os.close(held)
+    os.set_blocking(read_end, True)
+    assert os.read(read_end, 1) == b"", "no process has it open any more"
+    os.close(read_end)
 
 
-def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     path = script(tmp_path / "tool", "exec sleep 600")
     with pytest.raises(subprocess.TimeoutExpired):
         run([str(path)], dict(os.environ), cwd=str(tmp_path), seconds=0.2)
 
 
-def test_a_prompt_that_no_command_line_takes_is_refused() -> None:
+def test_a_prompt_that_is_too_long_for_a_command_line_is_refused() -> None:
     check_argument("x" * (128 * 1024 - 1))
     with pytest.raises(UsageError, match="70,000 characters is too long"):
         check_argument("ü" * 70_000)
