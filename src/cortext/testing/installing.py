@@ -55,6 +55,20 @@ class InstallerConformance(Conformance):
         assert sorted(installer.remove_settings(str(project), dry_run=True)) == sorted(named)
         assert files_in(project) == once
 
+    def test_without_the_mcp_server_only_the_rest_is_added_and_an_entry_stays(
+        self, installer: Installer, project: Path
+    ) -> None:
+        installer.install_settings(str(project), PROGRAM, server=False)
+        assert "cortext" not in installer.mcp_servers(str(project))
+
+        installer.install_settings(str(project), PROGRAM)
+        once = files_in(project)
+        assert "cortext" in installer.mcp_servers(str(project))
+        assert installer.install_settings(str(project), PROGRAM, server=False) == []
+        assert files_in(project) == once
+        installer.remove_settings(str(project))
+        assert list(project.iterdir()) == []
+
     def test_removing_restores_the_users_settings_byte_by_byte(self, installer: Installer, project: Path) -> None:
         for number, files in enumerate(self.samples.settings):
             folder = project / str(number)

@@ -243,12 +243,15 @@ class Installer(TranscriptSource, Protocol):
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """Return the files that belong to cortext alone (commands, skills, a plugin): relative path and contents."""
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
         """Add hooks and the MCP entry to the tool's settings in this project; return the files that changed.
 
         `program` is how to call cortext (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP server
-        `program + ["mcp"]`. The user's own settings stay. Installing twice changes nothing. With `dry_run` nothing is
-        written, and the files that would change are returned.
+        `program + ["mcp"]`. The user's own settings stay. Installing twice changes nothing. Without `server`, the MCP
+        entry is not added, but an existing one stays. With `dry_run` nothing is written, and the files that would
+        change are returned.
         """
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:

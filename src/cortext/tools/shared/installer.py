@@ -19,7 +19,7 @@ import msgspec
 from cortext.errors import ConfigError
 from cortext.io import files as fsio
 from cortext.io.inside import inside
-from cortext.tools.shared.entries import NAME, Entry, Json
+from cortext.tools.shared.entries import NAME, Entry, Json, Server
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
 
 _FILE = "file"  # stands for the file itself among the containers to keep
@@ -43,9 +43,17 @@ class Config(Protocol):
     def removed(self, project: str) -> list[Change]:
         """Return the changes that remove them."""
 
+    def without_server(self) -> Config | None:
+        """Return the same without our MCP server; None if that is the only entry."""
 
-def install(project: str, configs: Sequence[Config], *, dry_run: bool = False) -> list[str]:
-    """Add our entries to the project's config files; return the files that changed or, with `dry_run`, would."""
+
+def install(project: str, configs: Sequence[Config], *, server: bool = True, dry_run: bool = False) -> list[str]:
+    """Add our entries to the project's config files; return the files that changed or, with `dry_run`, would.
+
+    Without `server`, our MCP server is not added; an existing one stays.
+    """
+    if not server:
+        configs = [rest for config in configs if (rest := config.without_server()) is not None]
     return _apply(project, [change for config in configs for change in config.installed(project)], dry_run=dry_run)
 
 
@@ -156,6 +164,10 @@ class JsonConfig(msgspec.Struct, frozen=True):
                     changes.append(Change(path, old, self._without(old, note)))
         return [*changes, Change(note_path, note_text, None)]
 
+    def without_server(self) -> JsonConfig | None:
+        entries = [entry for entry in self.entries if not isinstance(entry, Server)]
+        return msgspec.structs.replace(self, entries=entries) if entries else None
+
     def _without(self, text: str, note: Json) -> str | None:
         document = self._document(text)
         before = document.text
@@ -247,6 +259,9 @@ class TomlConfig(msgspec.Struct, frozen=True):
         rest = old[: found.start()] + old[found.end() :]
         # A block without a line break before it is the start of a file that we created.
         return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
+
+    def without_server(self) -> None:
+        return None
 
     def _block(self) -> re.Pattern[str]:
         return re.compile(rf"\n?{re.escape(self.begin)}\n.*?{re.escape(self.end)}\n?", re.DOTALL)
