@@ -38,7 +38,7 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
         values[name] = parse(SETTINGS[name], value, path)
     if workspace:
         path = workspace_file(workspace)
-        for name, value in written(workspace).items():
+        for name, value in workspace_values(workspace).items():
             if name not in SETTINGS:
                 unknown[name] = path
             elif trusted or SETTINGS[name].untrusted_ok:
@@ -88,7 +88,7 @@ def server_address(settings: Settings) -> str:
     return address
 
 
-def written(workspace: str) -> dict[str, Any]:
+def workspace_values(workspace: str) -> dict[str, Any]:
     """Return the values in the settings file of a workspace, by dotted name."""
     return dict(by_dotted_name(_read(checked_workspace_file(workspace))))
 

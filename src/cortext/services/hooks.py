@@ -33,7 +33,7 @@ from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, Transcri
 # The tool waits for every hook, so modules that an ordinary turn does not need are imported where they are used.
 
 PREFIX = "workspace."
-TOLD = "cortext: the failure is recorded"  # a note on an error that needs no second record
+FAILURE_RECORDED = "cortext: the failure is recorded"  # a note on an error that needs no second record
 
 
 class World(Protocol):
@@ -71,7 +71,7 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         from cortext.services.capture.intake import reason_of
 
         uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
-        error.add_note(TOLD)
+        error.add_note(FAILURE_RECORDED)
         raise
     return tool.hook_answer(fields, context) if context else ""
 

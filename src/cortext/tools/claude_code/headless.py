@@ -73,8 +73,8 @@ class ClaudeReader(Reader):
             if thought := word(delta, "thinking"):
                 yield Thinking(thought)
             if text := with_file_names(word(delta, "text")):
-                yield Text(f"\n\n{text}" if self._fresh and self._said else text)
-                self._said, self._fresh, self._open = True, False, True
+                yield Text(f"\n\n{text}" if self._fresh and self._has_text else text)
+                self._has_text, self._fresh, self._open = True, False, True
         elif kind == "message_stop":
             if abandoned and self._open:
                 # It asks again by itself; the words that were handed out already would be said twice.

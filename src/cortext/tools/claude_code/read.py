@@ -21,7 +21,7 @@ from cortext.tools.claude_code.records import ATTACHED, BOOKKEEPING, SYSTEM_NOTE
 from cortext.tools.claude_code.summary import said_in
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
-    ODD,
+    RECORD_ERRORS,
     WITHOUT_CONTENT,
     ForeignLines,
     derived_id,
@@ -126,7 +126,7 @@ class ClaudeReading:
         """The messages of one record; one that cannot be understood costs the others nothing."""
         try:
             return self._record(record, maker, line)
-        except ODD:
+        except RECORD_ERRORS:
             note(self.counts.damaged, NOT_UNDERSTOOD)
             place(self.counts, self._transcript.path, lines.end)
             return ()

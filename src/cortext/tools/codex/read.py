@@ -16,7 +16,7 @@ from cortext.model.message import Message
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.pages import COMPRESSED, Page, Segment, head_of, segments
 from cortext.tools.codex.talk import Talk
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, ODD, ForeignLines, note, place
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
 
 _ENDS = 1024  # how much of a page's beginning, and before the place we stopped, is compared
 
@@ -107,7 +107,7 @@ def _read_segment(talk: Talk, segment: Segment, start: int, *, for_good: bool) -
             break
         try:
             ready = take(line, begin)
-        except ODD:
+        except RECORD_ERRORS:
             note(talk.counts.damaged, NOT_UNDERSTOOD)
             place(talk.counts, page.path, begin)
             ready = ()

@@ -19,7 +19,7 @@ from cortext.tools.gemini_cli.records import Record, document_decoder, record_de
 from cortext.tools.gemini_cli.talk import PastNeeded, Talk
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
-    ODD,
+    RECORD_ERRORS,
     ForeignLines,
     concatenated_values,
     is_whole,
@@ -90,7 +90,7 @@ class _File:
             for record in documented(self.path, self.counts):
                 try:
                     talk.take(record, out)
-                except ODD:
+                except RECORD_ERRORS:
                     self._not_understood(0)
                 yield from out
                 out.clear()
@@ -107,7 +107,7 @@ class _File:
                 talk = self._replayed(lines.begin, lines.beside)
                 lines.is_copy = talk.is_copy
                 talk.take(record, out)
-            except ODD:
+            except RECORD_ERRORS:
                 self._not_understood(lines.begin)
             if out:
                 yield from out
@@ -147,7 +147,7 @@ class _File:
                 break
             try:
                 talk.take(record, out)
-            except ODD:
+            except RECORD_ERRORS:
                 pass  # it was counted when it was read first
             out.clear()
         for record in more:

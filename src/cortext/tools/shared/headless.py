@@ -22,7 +22,7 @@ class Reader:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._said = False
+        self._has_text = False
         self._model = ""
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
@@ -32,8 +32,8 @@ class Reader:
     def _piece(self, text: str) -> Iterator[Said]:
         """Yield a complete message of the answer; a blank line separates it from the previous one."""
         if text.strip():
-            yield Text(f"\n\n{text}" if self._said else text)
-            self._said = True
+            yield Text(f"\n\n{text}" if self._has_text else text)
+            self._has_text = True
 
     def _done(self, usage: Usage, stop: str = "end") -> Done:
         return Done(stop, usage, self._model)

@@ -22,7 +22,7 @@ from cortext.tools.base import Counts
 T = TypeVar("T")
 
 # The errors that a record with an unexpected structure may cause in code that expects the usual one.
-ODD = (
+RECORD_ERRORS = (
     msgspec.MsgspecError,
     ArithmeticError,
     AssertionError,
