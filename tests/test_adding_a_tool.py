@@ -1,4 +1,4 @@
-"""Follows docs/adding-a-tool.md: writes its files, installs them as a package, tests and uses it."""
+"""Runs docs/adding-a-tool.md: creates its files, installs them as a package, runs its tests and its commands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ BLOCK = re.compile(r'^```(\w+)(?: title="([^"]*)")?\n(.*?)^```$', re.MULTILINE |
 BLOCKS = [(found[1], found[2] or "", found[3]) for found in BLOCK.finditer(PAGE)]
 
 
-def session(text: str) -> list[tuple[list[str], list[str]]]:
+def commands_in(text: str) -> list[tuple[list[str], list[str]]]:
     """Return the commands of a block, each with lines that its output must contain."""
     commands: list[tuple[list[str], list[str]]] = []
     for line in text.splitlines():
@@ -55,17 +55,17 @@ def test_the_package_passes_the_suite(package: Path) -> None:
 
 
 @pytest.mark.req("LIB-02")
-def test_every_command_of_the_page_does_what_it_says(package: Path, tmp_path: Path) -> None:
-    played = 0
+def test_every_command_prints_what_the_page_shows(package: Path, tmp_path: Path) -> None:
+    count = 0
     for kind, title, text in BLOCKS:
-        for words, expected in session(text) if kind == "console" else ():
-            assert words[0] == "cortext"
-            done = cortext(*words[1:], cwd=tmp_path)
-            assert (done.code == 0) is (title != "refused"), (words, done.err)
+        for command, expected in commands_in(text) if kind == "console" else ():
+            assert command[0] == "cortext"
+            done = cortext(*command[1:], cwd=tmp_path)
+            assert (done.code == 0) is (title != "refused"), (command, done.err)
             for line in expected:
-                assert line in done.out + done.err, words
-            played += 1
-    assert played == 7
+                assert line in done.out + done.err, command
+            count += 1
+    assert count == 7
 
 
 @pytest.mark.req("LIB-02")

@@ -136,7 +136,7 @@ def test_a_wrong_type_is_reported_with_its_file(user_file: Path, text: str, said
         load()
     assert caught.value.message == f"{user_file}: {said}"
     assert caught.value.kept == "nothing was changed"
-    assert "built in: " in caught.value.hint
+    assert "default: " in caught.value.hint
 
 
 @pytest.mark.req("SAFE-04", "LOOK-01")

@@ -110,7 +110,7 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     assert "How many herons?" in cortext("resume", "herons", "--print").out
     refused = cortext("resume", "herons", "--ai", "notes")
     assert refused.code == 2
-    assert "can read conversations of Notes, but not continue one there" in refused.err
+    assert "can read conversations of Notes, but not resume one there" in refused.err
     assert "--ai (claude, gemini, opencode, codex)" in refused.err
     assert "--print" in refused.err
     # Without --ai it is as if it had been held nowhere: any tool that is installed will do, here none.
@@ -121,6 +121,19 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     assert not (home / "notes" / ".workspace").exists()
     refused = cortext("export", "herons", "--format", "native", "--ai", "notes")
     assert refused.code == 2
+
+
+def test_a_tool_without_a_version_is_listed_as_installed(site: Path, home: Path) -> None:
+    install(site, "notes", "cortext_notes:Notes", NOTES.replace('version="1", tested=True', 'version="", tested=False'))
+    assert "not installed" in _line_of("notes")
+    (home / "notes").mkdir()
+    assert _line_of("notes").split() == ["notes", "Notes", "unknown", "no", "(1", "is)", "0"]
+    listed = {row["name"]: row for row in cortext("tools", "--json").json}
+    assert (listed["notes"]["version"], listed["notes"]["tested"]) == ("unknown", False)
+
+
+def _line_of(tool: str) -> str:
+    return next(line for line in cortext("tools").out.splitlines() if line.split()[0] == tool)
 
 
 def test_a_conversation_of_a_read_only_tool_resumes_in_another_tool(site: Path, home: Path) -> None:
@@ -182,7 +195,7 @@ def test_an_adapter_that_fails_when_it_is_asked_stops_nothing(site: Path, home: 
 def test_a_built_in_adapter_wins_over_one_of_the_same_name(site: Path) -> None:
     install(site, "claude", "cortext_notes:Notes", NOTES)
     done = cortext("tools", "--json")
-    assert "'claude' (cortext_notes:Notes) is left out" in done.err
+    assert "'claude' (cortext_notes:Notes) is ignored" in done.err
     assert len(done.err.splitlines()) == 1
     assert [row["title"] for row in done.json if row["name"] == "claude"] == ["Claude Code"]
 

@@ -65,7 +65,7 @@ def test_every_command_works_on_sessions_copied_to_a_server_and_back(url: str, h
     files = ChatStore(str(home / ".local" / "share" / "alfred" / "sessions"))
     files.create(Session(id="sess_tea", title="About tea"))
     files.append("sess_tea", Message(role="user", content="the unmistakable taste of lapsang"))
-    assert "copies them" in ran("store", "status").out
+    assert "copy them with `cortext store copy files server`" in ran("store", "status").out
     assert "1 sessions" in ran("store", "copy", "files", "server").out
     assert "0 messages copied, 1 found" in ran("store", "copy", "files", "server").out
     rows = ran("list", "--json").json
@@ -109,9 +109,9 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("stores", "message"),
     [
-        (("nowhere", "home"), "no store is called"),
-        (("home", "home"), "one and the same"),
-        (("files", "server"), "no server is set"),
+        (("nowhere", "home"), "unknown store 'nowhere'"),
+        (("home", "home"), "the same store"),
+        (("files", "server"), "no server is configured"),
         (("chat:/nowhere/at/all", "home"), "there is no store at"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A file that the user gives the model to read (`@note.txt`): kept, shown, counted, and carried to another program."""
+"""A file that the user attaches to a prompt (`@note.txt`) is stored, shown, counted, and carried to another tool."""
 
 from __future__ import annotations
 
@@ -48,13 +48,12 @@ def test_attached_files_of_claude_code_reach_the_model_in_codex(desk: Desk, monk
     assert attached["pixel.png"]["parts"][0]["media_type"] == "image/png"
     assert messages[0]["content"].startswith("What do @note.txt"), "the title is the question, not the file"
     assert desk.cortext("search", "heron", cwd=folder).out.count("heron") >= 1
-    told = desk.cortext("resume", session, "--ai", "codex", "--dry-run", cwd=folder)
-    assert told.code == 0 and "3 attached files" in told.out + told.err, told.out + told.err
+    planned = desk.cortext("resume", session, "--ai", "codex", "--dry-run", cwd=folder)
+    assert planned.code == 0 and "3 attached files" in planned.out + planned.err, planned.out + planned.err
 
-    world = Stores(str(folder))
-    found = next(place for place in world.all() if place.kind == "home")
-    words = [plain(message) for message in found.store.read(session)]
-    written = tools.native_writer("codex").write(words, project=str(folder), title="Herons")
+    home_store = next(named.store for named in Stores(str(folder)).all() if named.kind == "home")
+    to_write = [plain(message) for message in home_store.read(session)]
+    written = tools.native_writer("codex").write(to_write, project=str(folder), title="Herons")
     desk.server.push("Still there.")
     assert desk.tools["codex"].run("And now?", cwd=folder, resume=written.key).returncode == 0
     body = str(desk.server.turns[-1].body)

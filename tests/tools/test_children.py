@@ -1,4 +1,4 @@
-"""What the programs that we start can see: not our variables, and in their arguments nothing of a conversation."""
+"""Programs that cortext starts see none of its variables, and their arguments contain nothing of a conversation."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ SECRETS = {
     "CORTEXT_RESUME_TOKENS": "54321",
     "CORTEXT_TELEGRAM_ALLOWED_USERS": "4711",
 }
-# What the tools themselves use.
-THEIRS = {"ANTHROPIC_API_KEY": "key-of-the-tool", "OPENAI_API_KEY": "another-key", "DATABASE_URL": "postgres://project"}
+# Variables that the tools themselves use.
+TOOL_VARIABLES = {
+    "ANTHROPIC_API_KEY": "key-of-the-tool",
+    "OPENAI_API_KEY": "another-key",
+    "DATABASE_URL": "postgres://project",
+}
 
-SYSTEM = "a careful, friendly assistant"  # of the agent that answers by default
+SYSTEM = "a careful, friendly assistant"  # from the system prompt of the default agent
 
 
 @pytest.fixture
@@ -34,7 +38,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Record
     folder = committed_workspace(tmp_path / "w", monkeypatch)
     path = os.pathsep.join([str(recording.bin), str(SCRIPTS), os.environ["PATH"]])
     monkeypatch.setenv("PATH", path)
-    for name, value in {**SECRETS, **THEIRS}.items():
+    for name, value in {**SECRETS, **TOOL_VARIABLES}.items():
         monkeypatch.setenv(name, value)
     talk = ClaudeTalk(folder, real_time=True)
     talk.say("/workspace.plan Herons in the reeds", "Begin.", "We count them at dawn.", "Counted: seventeen.")
@@ -42,61 +46,61 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recording: Record
     return folder
 
 
-def _check(env: dict[str, str]) -> None:
+def _check_environment(env: dict[str, str]) -> None:
     for name, value in SECRETS.items():
         assert name not in env
         assert not any(value in text for text in env.values()), name
-    for name, value in THEIRS.items():
+    for name, value in TOOL_VARIABLES.items():
         assert env[name] == value
 
 
-def _ran(*words: str, cwd: Path) -> None:
-    done = run([str(SCRIPTS / "cortext"), *words], cwd=cwd)
+def _run_cortext(*arguments: str, cwd: Path) -> None:
+    done = run([str(SCRIPTS / "cortext"), *arguments], cwd=cwd)
     assert done.code == 0, done.err
 
 
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("name", list(VERSIONS))
-def test_a_tool_gets_none_of_our_variables_and_our_hooks_get_them_all(
+def test_our_variables_are_held_back_from_a_tool_but_reach_our_hooks(
     workspace: Path, recording: Recording, name: str
 ) -> None:
-    _ran("resume", "001", "--ai", name, cwd=workspace)
+    _run_cortext("resume", "001", "--ai", name, cwd=workspace)
     env = recording.started(name).env
-    _check(env)
-    # A process of ours that the tool starts finds what was held back, in a file that is the user's alone.
+    _check_environment(env)
+    # A cortext process that the tool starts reads them from a file that only the user can read.
     held = Path(env["CORTEXT_ENVIRONMENT"])
     assert stat.S_IMODE(held.stat().st_mode) == 0o600
     assert stat.S_IMODE(held.parent.stat().st_mode) == 0o700
-    seen = "from cortext.faces.cortext.main import run; import os; run(['--version']); print(dict(os.environ))"
-    done = run([str(SCRIPTS / "python"), "-c", seen], cwd=workspace, env={"CORTEXT_ENVIRONMENT": str(held)})
+    script = "from cortext.faces.cortext.main import run; import os; run(['--version']); print(dict(os.environ))"
+    done = run([str(SCRIPTS / "python"), "-c", script], cwd=workspace, env={"CORTEXT_ENVIRONMENT": str(held)})
     assert "password-of-our-server" in done.out and "54321" in done.out, done.err
-    # The next launch takes away what belonged to a tool that ended.
-    _ran("resume", "001", "--ai", name, cwd=workspace)
+    # The next launch removes the file of a tool that has ended.
+    _run_cortext("resume", "001", "--ai", name, cwd=workspace)
     assert not held.exists()
     assert len(list(held.parent.iterdir())) == 1
 
 
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("name", list(VERSIONS))
-def test_the_arguments_of_a_tool_tell_nothing_of_the_conversation(
+def test_the_arguments_of_a_tool_contain_nothing_of_the_conversation(
     workspace: Path, recording: Recording, name: str
 ) -> None:
-    """A new native session, the tool's own, and a conversation in which nothing was said yet."""
-    _ran("title", "001", "Herons in the reeds", cwd=workspace)
-    _ran("new", "plan", "Storks on the roof", cwd=workspace)
+    """Covers the tool's own session, a new native session, and a conversation without messages."""
+    _run_cortext("title", "001", "Herons in the reeds", cwd=workspace)
+    _run_cortext("new", "plan", "Storks on the roof", cwd=workspace)
     commands = workspace / ".workspace" / "commands" / "plan.md"
     commands.write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
     private = ("Herons", "reeds", "dawn", "seventeen", "Storks", "roof")
-    for words in (["001", "--ai", name], ["001", "--ai", name, "--rewrite"], ["002", "--ai", name]):
-        _ran("resume", *words, cwd=workspace)
+    for options in (["001", "--ai", name], ["001", "--ai", name, "--rewrite"], ["002", "--ai", name]):
+        _run_cortext("resume", *options, cwd=workspace)
         started = recording.started(name)
-        told = " ".join(started.argv).replace(str(workspace), "")
-        assert not [word for word in private if word.lower() in told.lower()], (words, started.argv)
-        if name == "opencode":  # in its environment, which only the user can read
+        arguments = " ".join(started.argv).replace(str(workspace), "")
+        assert not [word for word in private if word.lower() in arguments.lower()], (options, started.argv)
+        if name == "opencode":  # the prompt is in its environment, which only the user can read
             assert "RESUMED CONVERSATION" in started.env["CORTEXT_PROMPT_0"]
         else:
-            assert "[RESUMED CONVERSATION]" in told
-    if name != "opencode":  # what was begun stands in the tool's own store, readable by the user alone
+            assert "[RESUMED CONVERSATION]" in arguments
+    if name != "opencode":  # the prompt is in the tool's own store, which only the user can read
         stores = {"claude": ".claude/projects", "gemini": ".gemini/tmp", "codex": ".codex/sessions"}
         written = [
             path for path in (Path.home() / stores[name]).rglob("*.jsonl") if "Topic: Storks" in path.read_text("utf-8")
@@ -106,35 +110,35 @@ def test_the_arguments_of_a_tool_tell_nothing_of_the_conversation(
 
 @pytest.mark.req("SAFE-09")
 def test_a_git_hook_gets_none_of_our_variables(workspace: Path, tmp_path: Path) -> None:
-    record = tmp_path / "seen.txt"
+    environment = tmp_path / "environment.txt"
     hook = workspace / ".git" / "hooks" / "pre-commit"
     ps = tmp_path / "ps.txt"
-    hook.write_text(f'#!/bin/sh\nenv > "{record}"\ncat /proc/$PPID/cmdline > "{ps}"\n', encoding="utf-8")
+    hook.write_text(f'#!/bin/sh\nenv > "{environment}"\ncat /proc/$PPID/cmdline > "{ps}"\n', encoding="utf-8")
     hook.chmod(0o755)
     talk = ClaudeTalk(workspace, real_time=True)
     talk.say("/workspace.plan Ducks on ice", "Begin.", "How many?", "Four.")
-    _ran("stop", "002", cwd=workspace)
+    _run_cortext("stop", "002", cwd=workspace)
     assert git(workspace, "log", "-1", "--format=%s").startswith("plan: Ducks on ice (session state saved")
     arguments = ps.read_bytes().decode().split("\0")
-    assert "commit" in arguments and not any("Ducks on ice" in word for word in arguments)
-    _check(dict(line.partition("=")[::2] for line in record.read_text(encoding="utf-8").splitlines()))
+    assert "commit" in arguments and not any("Ducks on ice" in argument for argument in arguments)
+    _check_environment(dict(line.partition("=")[::2] for line in environment.read_text(encoding="utf-8").splitlines()))
 
 
 @pytest.mark.req("SAFE-09")
 @pytest.mark.parametrize("name", list(VERSIONS))
-def test_a_program_that_answers_for_us_gets_none_of_our_variables(
+def test_a_program_that_is_used_as_a_model_gets_none_of_our_variables(
     workspace: Path, recording: Recording, name: str
 ) -> None:
-    # It says nothing, so this fails; how it was started is what counts.
+    # The recording program prints no answer, so the command fails; the test is about how the program was started.
     run([str(SCRIPTS / "aur"), "spawn", "--model", f"cli/{name}", "Where do the herons sleep?"], cwd=workspace)
     started = recording.started(name)
-    _check(started.env)
-    told = "\n".join(started.argv)
-    assert "herons" not in told and SYSTEM not in told
+    _check_environment(started.env)
+    arguments = "\n".join(started.argv)
+    assert "herons" not in arguments and SYSTEM not in arguments
 
 
 @pytest.mark.req("SAFE-09")
-def test_a_file_of_somebody_else_is_not_taken_for_ours(workspace: Path, tmp_path: Path) -> None:
+def test_a_forged_file_of_variables_is_not_adopted(workspace: Path, tmp_path: Path) -> None:
     forged = tmp_path / "1.json"
     forged.write_text(json.dumps({"CORTEXT_STORE": "postgresql://nowhere"}), encoding="utf-8")
     for path in (str(forged), "/dev/zero", str(tmp_path)):

@@ -1,4 +1,4 @@
-"""Our four adapters pass the suite that every adapter passes. What is peculiar to one is in its own folder."""
+"""The built-in adapters pass the conformance suite. Tests of a single adapter are in its own folder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode import corpus as opencode
 from tests.tools.opencode import stand_in
 
-from cortext.testing import LineSamples, Samples, ToolConformance
+from cortext.testing import LineSamples, LineToolConformance, Samples, ToolConformance
 from cortext.tools.base import Headless, Hooks, Installer, NativeWriter
 from cortext.tools.claude_code.adapter import ClaudeCode, folder_name
 from cortext.tools.codex.adapter import Codex
@@ -63,14 +63,14 @@ NO_OBJECT = ("{", "[]", '"text"', "[" * 100_000)
 
 
 class FullTool(NativeWriter, Installer, Hooks, Headless, Protocol):
-    """Everything that an adapter can do: the type checker looks whether ours do."""
+    """Everything that an adapter can do, so that mypy checks that ours do it."""
 
 
 class ClaudeSamples(LineSamples):
     project = claude.PROJECT
-    wrong_cursors = ({"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"})
+    invalid_cursors = ({"offset": 10**9, "seen": ""}, {"offset": 5, "seen": "x"})
     lines = claude.full_conversation().lines
-    said = tuple((role, "" if text in ("~", "Bash!", "Read!") else text) for role, text in claude.FULL_CONVERSATION)
+    messages = tuple((role, "" if text in ("~", "Bash!", "Read!") else text) for role, text in claude.FULL_CONVERSATION)
     unknown = (
         b'{"type":"dream-journal","sessionId":"x"}',
         b'{"no": "type"}',
@@ -129,9 +129,9 @@ class ClaudeSamples(LineSamples):
 
 class CodexSamples(LineSamples):
     project = "/work/boats"
-    wrong_cursors = ({"pages": 3}, {"pages": {"x": [1]}}, {"pages": {codex.THREAD: ["a", "b", "c"]}})
+    invalid_cursors = ({"pages": 3}, {"pages": {"x": [1]}}, {"pages": {codex.THREAD: ["a", "b", "c"]}})
     lines = codex.everyday().lines
-    said = codex.EVERYDAY
+    messages = codex.EVERYDAY
     unknown = (
         b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"hologram","payload":{"type":"x"}}',
         b'{"timestamp":"2026-11-15T02:34:00.000Z","type":"event_msg","payload":{"type":"event_from_the_future"}}',
@@ -193,9 +193,9 @@ class CodexSamples(LineSamples):
 
 class GeminiSamples(LineSamples):
     project = "/work/boats"
-    wrong_cursors = ({"offset": 300, "head": 1},)
+    invalid_cursors = ({"offset": 300, "head": 1},)
     lines = gemini.everyday().lines
-    said = gemini.EVERYDAY
+    messages = gemini.EVERYDAY
     unknown = (b'{"id":"u1","type":"hologram","content":"?"}', b"{}")
     settings = tuple(
         {".gemini/settings.json": text}
@@ -252,9 +252,11 @@ class GeminiSamples(LineSamples):
 
 class OpenCodeSamples(Samples):
     project = "/work/place"
-    wrong_cursors = ({"sessions": None}, {"sessions": {"ses_one": ["x"]}}, {"sessions": {"no": [1, "a", 1]}})
+    invalid_cursors = ({"sessions": None}, {"sessions": {"ses_one": ["x"]}}, {"sessions": {"no": [1, "a", 1]}})
     records = 5
-    said = (
+    unknown = (b'{"role":"robot"}',)
+    broken = (b'{"role":"user","time":{"crea',)
+    messages = (
         ("user", "Read note.txt, Ünïcode: 答え"),
         ("assistant", "Let me look."),
         ("tool", "the heron\n"),
@@ -282,6 +284,16 @@ class OpenCodeSamples(Samples):
         return OpenCode(str(home), {"PATH": f"{home / 'bin'}:{os.environ['PATH']}"})
 
     def save(self, home: Path, records: int | None = None) -> None:
+        self._fill(home, records).close()
+
+    def save_with(self, home: Path, index: int, record: bytes) -> None:
+        corpus = self._fill(home)
+        # The corpus stores a message each second, so this one comes between two of them.
+        message = corpus.message("", created=opencode.START + 1000 * index + 500)
+        corpus.change("message", message, data=record)
+        corpus.close()
+
+    def _fill(self, home: Path, records: int | None = None) -> opencode.Corpus:
         path = home / ".local/share/opencode/opencode.db"
         for name in ("", "-wal", "-shm"):
             path.with_name(path.name + name).unlink(missing_ok=True)
@@ -298,7 +310,7 @@ class OpenCodeSamples(Samples):
         )
         for step in steps[:records]:
             step()
-        corpus.close()
+        return corpus
 
     def payloads(self, home: Path, project: Path) -> Payloads:
         common = {"session_id": "ses_one", "cwd": str(project)}
@@ -312,15 +324,15 @@ class OpenCodeSamples(Samples):
         return [(kind, {**common, **fields}) for kind, fields in events]
 
 
-class TestClaudeCode(ToolConformance):
+class TestClaudeCode(LineToolConformance):
     samples = ClaudeSamples()
 
 
-class TestCodex(ToolConformance):
+class TestCodex(LineToolConformance):
     samples = CodexSamples()
 
 
-class TestGeminiCli(ToolConformance):
+class TestGeminiCli(LineToolConformance):
     samples = GeminiSamples()
 
 

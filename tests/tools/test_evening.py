@@ -1,4 +1,4 @@
-"""A full evening with the real programs: begun in one, resumed in another, completed, cloned and resumed there."""
+"""One conversation through three real programs: started, resumed in another, completed, cloned and resumed again."""
 
 from __future__ import annotations
 
@@ -28,7 +28,9 @@ def _subjects(folder: Path) -> list[str]:
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-001a", "SESS-001d", "SESS-002a", "SESS-004d", "SESS-006a", "SESS-007", "TOOL-02", "TOOL-05")
-def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_conversation_moves_through_three_tools_and_a_clone(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name, value in desk.env.items():
         monkeypatch.setenv(name, value)
     folder = desk.project("w")
@@ -36,12 +38,12 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
     git(folder, "add", ".")
     git(folder, "commit", "-qm", "workspace")
 
-    # In the evening, in Claude Code: the hook makes the conversation before the model is asked.
+    # In Claude Code: the hook creates the conversation before the model receives the prompt.
     claude = desk.tools["claude"]
     desk.server.push("What is the core problem?")
     assert claude.run("/workspace.brainstorm API design", cwd=folder).returncode == 0
     request = desk.server.turns[-1]
-    assert "conversations/" in str(request.body), "the model was told where its notes are"
+    assert "conversations/" in str(request.body), "the prompt says where the notes are"
     session = next(folder.glob("conversations/*/001-brainstorm-api-design/.session/session.json"))
     assert (session.parent.parent / "brainstorm.md").exists()
     key = claude.sessions()[-1]
@@ -49,51 +51,50 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
     assert claude.run("REST or GraphQL?", cwd=folder, resume=key).returncode == 0
     desk.server.push("Saved.")
     assert claude.run("/workspace.stop-conversation", cwd=folder, resume=key).returncode == 0
-    assert "Session saved." in str(desk.server.turns[-1].body), "the model passes on what the hook did"
+    assert "Session saved." in str(desk.server.turns[-1].body), "the model receives the result of the hook"
     assert any("API design" in line and "session state saved" in line for line in _subjects(folder))
 
-    # The next day, in Gemini CLI: every word crosses.
-    world = Stores(str(folder))
-    found = exact(world.all(), "001-brainstorm-api-design")[0]
+    # In Gemini CLI: every message is carried over.
+    found = exact(Stores(str(folder)).all(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
-    words = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
-    assert words[:4] == [
+    texts = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
+    assert texts[:4] == [
         "/workspace.brainstorm API design",
         "What is the core problem?",
         "REST or GraphQL?",
         "We decided to go with REST because it is simple.",
     ]
     desk.server.push("REST it is: pagination next.")
-    with _resumed(desk, tmp_path, folder, "gemini") as screen:
+    with _resume(desk, tmp_path, folder, "gemini") as screen:
         body = str(desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 170).body)
         screen.wait_for("pagination next", timeout=120)
     assert (
         body.index("REST or GraphQL?") < body.index("We decided to go with REST") < body.index("[RESUMED CONVERSATION]")
     )
 
-    # Completed from the shell: the words of the second tool are in the same conversation, in git.
+    # Completed from the shell: the messages of the second tool are in the same conversation, in git.
     done = desk.cortext("complete", "001", cwd=folder)
     assert done.code == 0, done.err
     assert "REST it is: pagination next." in (session.parent / "messages.jsonl").read_text(encoding="utf-8")
     assert "completed" in _subjects(folder)[0]
     assert git(folder, "status", "--porcelain", "--", "conversations") == ""
 
-    # A clone on a second machine resumes it in a third tool: the words of both tools cross as real turns.
+    # A clone on a second machine resumes it in a third tool: the messages of both tools are real turns there.
     second = Desk(tmp_path / "second", desk.server)
     for name, value in second.env.items():
         monkeypatch.setenv(name, value)
     clone = second.project("w")
     git(tmp_path, "clone", "-q", str(folder), str(clone))
     desk.server.push("Picked up on the second machine.")
-    with _resumed(second, tmp_path, clone, "opencode", "--force") as screen:
+    with _resume(second, tmp_path, clone, "opencode", "--force") as screen:
         turn = desk.server.wait_for(lambda turn: "REST it is: pagination next." in str(turn.body), 170)
         screen.wait_for("on the second machine", timeout=120)
-    said = "\n".join(piece.text for piece in turn.conversation if piece.kind == "text")
-    places = [said.index(text) for text in [*words[1:4], "REST it is: pagination next.", "[RESUMED CONVERSATION]"]]
-    assert places == sorted(places)
+    sent = "\n".join(part.text for part in turn.conversation if part.kind == "text")
+    offsets = [sent.index(text) for text in [*texts[1:4], "REST it is: pagination next.", "[RESUMED CONVERSATION]"]]
+    assert offsets == sorted(offsets)
 
 
-def _resumed(desk: Desk, tmp_path: Path, folder: Path, tool: str, *more: str) -> Screen:
-    """`cortext resume` at a terminal of this desk: the tool's own screen."""
+def _resume(desk: Desk, tmp_path: Path, folder: Path, tool: str, *more: str) -> Screen:
+    """Run `cortext resume` in a terminal of this desk, which opens the tool's own screen."""
     command = [str(SCRIPTS / "cortext"), "resume", "api", "--ai", tool, *more]
     return Screen(tmp_path, command, desk.env, folder, "150x70")

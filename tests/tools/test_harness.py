@@ -1,4 +1,4 @@
-"""The harness itself: the real programs reach our model, and only it, and store what was said."""
+"""The harness itself: the real programs reach the model server, and nothing else, and store their conversations."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ import pytest
 from tests.support.model_server import ModelServer, Reply
 from tests.support.runners import TOOLS, Tool, make_tool
 
-# How each program marks a tool call in what it stores.
+# How each program stores a tool call.
 STORED_CALL = {
     "claude-code": '"type": "tool_use"',
     "gemini-cli": '"toolCalls": [',
@@ -51,22 +51,22 @@ def stored(tool: Tool) -> str:
 
 
 @pytest.mark.real_tool
-def test_plain_turn_reaches_the_model_and_is_stored(tool: Tool, server: ModelServer, project: Path) -> None:
+def test_a_plain_turn_reaches_the_model_and_is_stored(tool: Tool, server: ModelServer, project: Path) -> None:
     server.push("The answer is forty-two, naïvely.")
 
     done = tool.run("What is the answer? Ünïcode: 答え", cwd=project)
 
     assert done.returncode == 0, done.stderr
     assert "forty-two, naïvely" in done.stdout
-    (asked,) = server.turns
-    assert asked.texts("user")[-1] == "What is the answer? Ünïcode: 答え"
+    (request,) = server.turns
+    assert request.texts("user")[-1] == "What is the answer? Ünïcode: 答え"
     assert len(tool.sessions()) == 1
     assert "What is the answer? Ünïcode: 答え" in stored(tool)
     assert "The answer is forty-two, naïvely." in stored(tool)
 
 
 @pytest.mark.real_tool
-def test_tool_call_is_run_by_the_real_program(tool: Tool, server: ModelServer, project: Path) -> None:
+def test_a_tool_call_is_run_by_the_real_program(tool: Tool, server: ModelServer, project: Path) -> None:
     (project / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
     server.push(tool.shell("cat note.txt"), "I have read the note.")
 
@@ -76,17 +76,17 @@ def test_tool_call_is_run_by_the_real_program(tool: Tool, server: ModelServer, p
     assert "I have read the note." in done.stdout
     assert server.pending == 0
     _, after = server.turns
-    called, answered = [turn for turn in after.conversation if turn.kind in ("tool_call", "tool_result")]
-    assert (called.name, called.kind) == (tool.shell_tool, "tool_call")
-    assert called.arguments[tool.shell_argument] == "cat note.txt"
-    assert "the heron stands still" in answered.text
-    assert answered.call_id == called.call_id
+    call, result = [turn for turn in after.conversation if turn.kind in ("tool_call", "tool_result")]
+    assert (call.name, call.kind) == (tool.shell_tool, "tool_call")
+    assert call.arguments[tool.shell_argument] == "cat note.txt"
+    assert "the heron stands still" in result.text
+    assert result.call_id == call.call_id
     for text in (STORED_CALL[tool.name], "cat note.txt", "the heron stands still", "I have read the note."):
         assert text in stored(tool)
 
 
 @pytest.mark.real_tool
-def test_resumed_turn_carries_the_first_one(tool: Tool, server: ModelServer, project: Path) -> None:
+def test_a_resumed_turn_includes_the_first_one(tool: Tool, server: ModelServer, project: Path) -> None:
     server.push("Noted: the boat is green.", "It is green.")
     tool.run("The boat is green.", cwd=project)
     (session,) = tool.sessions()
@@ -95,12 +95,12 @@ def test_resumed_turn_carries_the_first_one(tool: Tool, server: ModelServer, pro
 
     assert done.returncode == 0, done.stderr
     texts = [turn.text for turn in server.turns[-1].conversation if turn.kind == "text"]
-    places = [texts.index(said) for said in ("The boat is green.", "Noted: the boat is green.", "Which colour?")]
-    assert places == sorted(places)
+    order = [texts.index(text) for text in ("The boat is green.", "Noted: the boat is green.", "Which colour?")]
+    assert order == sorted(order)
 
 
 @pytest.mark.real_tool
-def test_all_programs_run_at_once(server: ModelServer, project: Path, tmp_path: Path) -> None:
+def test_all_programs_can_run_at_the_same_time(server: ModelServer, project: Path, tmp_path: Path) -> None:
     tools = [make_tool(name, tmp_path / name, server.url) for name in TOOLS]
 
     with ThreadPoolExecutor(len(tools)) as pool:
@@ -115,7 +115,7 @@ def test_all_programs_run_at_once(server: ModelServer, project: Path, tmp_path: 
 
 
 @pytest.mark.real_tool
-def test_nothing_of_our_own_environment_is_inherited(
+def test_a_program_inherits_nothing_of_our_environment(
     tool: Tool, server: ModelServer, project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CORTEXT_TEST_LEAK", "leaked")
@@ -123,11 +123,11 @@ def test_nothing_of_our_own_environment_is_inherited(
 
     tool.run("Show the environment.", cwd=project)
 
-    (answered,) = [turn for turn in server.turns[-1].conversation if turn.kind == "tool_result"]
-    assert f"leak= home={tool.home}" in answered.text
+    (result,) = [turn for turn in server.turns[-1].conversation if turn.kind == "tool_result"]
+    assert f"leak= home={tool.home}" in result.text
 
 
-def test_late_program_is_killed_with_its_children(tmp_path: Path, server: ModelServer) -> None:
+def test_a_program_that_takes_too_long_is_killed_with_its_children(tmp_path: Path, server: ModelServer) -> None:
     tool = make_tool("codex", tmp_path / "home", server.url)
     script = "sleep 600 & echo $! > child; wait"
 
@@ -150,8 +150,8 @@ def _is_alive(process: int) -> bool:
 
 # --- the model server by itself -----------------------------------------------------------------------------
 
-# A path and a smallest body of each protocol, as a streamed question where the protocol says so in the body.
-QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
+# The path and a minimal body for each protocol; the body asks for streaming if the protocol has a field for it.
+REQUESTS: dict[str, tuple[str, dict[str, Any]]] = {
     "anthropic": ("/v1/messages", {"messages": [{"role": "user", "content": "hi"}], "stream": True}),
     "chat": ("/v1/chat/completions", {"messages": [{"role": "user", "content": "hi"}], "stream": True}),
     "responses": ("/v1/responses", {"input": "hi", "stream": True}),
@@ -169,19 +169,19 @@ def ask(server: ModelServer, path: str, body: dict[str, Any]) -> str:
         return str(answer.read().decode())
 
 
-@pytest.mark.parametrize("protocol", sorted(QUESTIONS))
-def test_server_tells_the_turns_apart(server: ModelServer, protocol: str) -> None:
-    path, body = QUESTIONS[protocol]
+@pytest.mark.parametrize("protocol", sorted(REQUESTS))
+def test_the_server_recognises_the_turns_of_each_protocol(server: ModelServer, protocol: str) -> None:
+    path, body = REQUESTS[protocol]
 
     assert "(#1)" in ask(server, path, body).replace('"}', "")
 
-    (asked,) = server.turns
-    assert (asked.protocol, asked.texts("user")) == (protocol, ["hi"])
+    (request,) = server.turns
+    assert (request.protocol, request.texts("user")) == (protocol, ["hi"])
 
 
-@pytest.mark.parametrize("protocol", sorted(QUESTIONS))
-def test_scripted_error_and_broken_stream(server: ModelServer, protocol: str) -> None:
-    path, body = QUESTIONS[protocol]
+@pytest.mark.parametrize("protocol", sorted(REQUESTS))
+def test_the_server_can_fail_and_break_a_stream_as_scripted(server: ModelServer, protocol: str) -> None:
+    path, body = REQUESTS[protocol]
     server.push(Reply.error(503, "try later"), Reply.cut("one two three four", after=1))
 
     with pytest.raises(urllib.error.HTTPError) as failed:
@@ -193,22 +193,22 @@ def test_scripted_error_and_broken_stream(server: ModelServer, protocol: str) ->
     assert b"four" not in broken.value.partial
 
 
-def test_errand_leaves_the_script_alone(server: ModelServer) -> None:
+def test_an_auxiliary_request_uses_no_scripted_reply(server: ModelServer) -> None:
     server.push("for the turn")
-    path, body = QUESTIONS["gemini"]
+    path, body = REQUESTS["gemini"]
     schema = {"type": "OBJECT", "properties": {"complexity_score": {"type": "INTEGER"}}}
 
-    errand = ask(server, path, {**body, "generationConfig": {"responseSchema": schema}})
+    auxiliary = ask(server, path, {**body, "generationConfig": {"responseSchema": schema}})
     ask(server, "/v1/messages/count_tokens", {"messages": []})
 
-    assert "complexity_score" in errand
+    assert "complexity_score" in auxiliary
     assert (server.pending, server.turns) == (1, [])
 
 
-def test_held_reply_waits_for_the_test(server: ModelServer) -> None:
+def test_a_held_reply_waits_for_the_test(server: ModelServer) -> None:
     go = threading.Event()
     server.push(Reply(text="slow words", hold=go))
-    path, body = QUESTIONS["chat"]
+    path, body = REQUESTS["chat"]
 
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(ask, server, path, body)
@@ -218,8 +218,8 @@ def test_held_reply_waits_for_the_test(server: ModelServer) -> None:
         assert "words" in answer.result(10)
 
 
-def test_prompt_may_ask_for_a_tool_call(server: ModelServer) -> None:
-    path, _ = QUESTIONS["anthropic"]
+def test_a_prompt_can_request_a_tool_call(server: ModelServer) -> None:
+    path, _ = REQUESTS["anthropic"]
     prompt = 'do TOOLCALL:Bash:{"command": "ls"}:END please'
 
     answer = json.loads(ask(server, path, {"messages": [{"role": "user", "content": prompt}]}))
@@ -229,12 +229,12 @@ def test_prompt_may_ask_for_a_tool_call(server: ModelServer) -> None:
     ]
 
 
-def test_waiting_for_a_request_that_never_comes_ends(server: ModelServer) -> None:
+def test_waiting_for_a_request_that_never_comes_times_out(server: ModelServer) -> None:
     with pytest.raises(TimeoutError, match="no matching request"):
         server.wait_for(lambda request: True, timeout=0.05)
 
 
-def test_proxy_use_is_refused_and_written_down(server: ModelServer) -> None:
+def test_a_proxy_request_is_refused_and_recorded(server: ModelServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
     connection.set_tunnel("example.invalid", 443)
 
@@ -245,7 +245,7 @@ def test_proxy_use_is_refused_and_written_down(server: ModelServer) -> None:
     assert server.refused == ["example.invalid:443"]
 
 
-def test_path_is_all_that_a_tool_gets(tmp_path: Path, server: ModelServer) -> None:
+def test_a_tool_gets_only_path_from_our_environment(tmp_path: Path, server: ModelServer) -> None:
     tool = make_tool("claude-code", tmp_path / "home", server.url)
 
     assert tool.env["PATH"] == os.environ["PATH"]

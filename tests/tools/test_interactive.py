@@ -1,4 +1,4 @@
-"""`cortext resume` in a real terminal: the tool's own screen opens, with the conversation in it."""
+"""`cortext resume` in a real terminal opens the tool's own screen with the conversation in it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
-SAID = "The heron answers: I have picked it up where we stood."
+ANSWER = "The heron answers: I have picked it up where we stood."
 
 
 @pytest.fixture
@@ -22,7 +22,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 
 def _workspace(desk: Desk) -> Path:
-    """A workspace with one conversation that was never held in any tool here."""
+    """Create a workspace with one conversation that no tool here knows."""
     folder = desk.project("w")
     done = desk.cortext("init", "--ai", "claude", cwd=folder)
     assert done.code == 0, done.err
@@ -33,14 +33,14 @@ def _workspace(desk: Desk) -> Path:
         '{"role": "assistant", "content": "I counted seventeen herons.", "timestamp": "2026-11-14T10:00:05Z"}\n'
     )
     log.write_text(lines, encoding="utf-8")
-    # A short command, so that the earlier turns are still on the screen when the answer comes.
+    # A short command, so that the earlier turns are still on the screen when the answer arrives.
     (folder / ".workspace" / "commands" / "plan.md").write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
-    for name in (".mcp.json", ".claude/settings.json"):  # the tool would ask for consent first: not what we test here
+    for name in (".mcp.json", ".claude/settings.json"):  # the tool would first ask the user to approve these
         (folder / name).unlink()
     return folder
 
 
-def _until_taken_in(desk: Desk, name: str, folder: Path) -> None:
+def _sync_until_captured(desk: Desk, name: str, folder: Path) -> None:
     log = next(folder.glob("conversations/*/*/.session/messages.jsonl"))
     deadline = time.monotonic() + 120
     while "Thank you very much." not in log.read_text(encoding="utf-8"):
@@ -58,22 +58,22 @@ def test_the_tools_own_screen_opens_with_the_conversation_in_it(
     folder = _workspace(desk)
     if home == "used":
         desk.use(name, folder)
-    # Twice: in a used home Gemini CLI first has the model name its earlier talk.
-    desk.server.push(SAID, SAID)
+    # Twice, because in a used home Gemini CLI first asks the model for a title of its earlier session.
+    desk.server.push(ANSWER, ANSWER)
     command = [str(SCRIPTS / "cortext"), "resume", "herons", "--ai", name]
     with Screen(tmp_path, command, desk.env, folder, "150x70") as screen:
         desk.server.wait_for(lambda request: "How many herons are at the pond?" in str(request.body), 170)
         screen.wait_for("where we stood", timeout=120)
         request = next(turn for turn in desk.server.turns if "How many herons" in str(turn.body))
         texts = [turn.text for turn in request.conversation if turn.kind == "text"]
-        whole = "\n".join(texts)
-        assert whole.index("How many herons are at the pond?") < whole.index("I counted seventeen herons.")
-        assert "[RESUMED CONVERSATION]" in whole
+        sent = "\n".join(texts)
+        assert sent.index("How many herons are at the pond?") < sent.index("I counted seventeen herons.")
+        assert "[RESUMED CONVERSATION]" in sent
         shown = screen.wait_for("seventeen herons", timeout=20)
         assert "herons" in shown
-        # No hook of ours runs here: that it goes on in this tool is known from the next words that the user says.
+        # No hook runs here: the conversation becomes active in this tool when the user's next message is captured.
         desk.say(screen, "Thank you very much.")
-        _until_taken_in(desk, name, folder)
+        _sync_until_captured(desk, name, folder)
     row = desk.cortext("list", "--here", "--json", cwd=folder).json[0]
     assert row["status"] == "active"
     assert row["tool"] == name

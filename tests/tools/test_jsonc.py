@@ -1,4 +1,4 @@
-"""The editor for JSON with comments: what is not edited keeps every byte."""
+"""The editor for JSON with comments changes no byte outside the edited value."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_comments_trailing_commas_and_a_byte_order_mark_are_read(text: str, valu
 @pytest.mark.parametrize(
     "text", ["", "{", '{"a" 1}', '{"a": }', "{1: 2}", "[1 2]", "{} {}", "{a: 1}", "[,]", '{"a": 1,,}', '"\n"', "/* {}"]
 )
-def test_what_is_not_json_is_an_error(text: str) -> None:
+def test_invalid_json_is_an_error(text: str) -> None:
     with pytest.raises(JsonError):
         parse(text)
 
@@ -52,7 +52,7 @@ def test_an_error_names_its_line() -> None:
         parse('{\n  "a": 1\n  "b": 2\n}')
 
 
-def test_plain_json_can_be_demanded() -> None:
+def test_plain_json_can_be_required() -> None:
     with pytest.raises(JsonError, match="comment"):
         JsonText("{} // mine", comments=False)
     with pytest.raises(JsonError, match="line 2: a trailing comma"):
@@ -99,7 +99,7 @@ def test_a_new_member_follows_the_style_of_the_text() -> None:
     )
 
 
-def test_a_value_is_replaced_in_its_place() -> None:
+def test_a_value_is_replaced_in_place() -> None:
     document = JsonText('{\n  "a": {"b": true}, // why\n  "c": 1.50\n}')
     document.set(("a", "b"), 1)
     assert document.text == '{\n  "a": {"b": 1}, // why\n  "c": 1.50\n}'
@@ -111,14 +111,14 @@ def test_a_value_is_replaced_in_its_place() -> None:
     ("text", "path"),
     [("[]", ("a",)), ('{"a": 1}', ("a", "b")), ('{"a": []}', ("a", "b")), ('{"a": {}, "a": {}}', ("a", "b"))],
 )
-def test_an_edit_through_the_wrong_kind_is_an_error(text: str, path: tuple[str, ...]) -> None:
+def test_an_edit_through_the_wrong_type_is_an_error(text: str, path: tuple[str, ...]) -> None:
     document = JsonText(text)
     with pytest.raises(JsonError):
         document.set(path, 1)
     assert document.text == text
 
 
-def test_appending_to_what_is_not_a_list_is_an_error() -> None:
+def test_appending_to_a_value_that_is_no_list_is_an_error() -> None:
     with pytest.raises(JsonError, match=r"a\.b is not a list"):
         JsonText('{"a": {"b": {}}}').append(("a", "b"), 1)
 
@@ -135,7 +135,7 @@ _blanks = st.sampled_from(["", "", "", " ", "\n", "\r\n  ", "\n\t", "/* a, [b] *
 
 @st.composite
 def texts(draw: st.DrawFn, value: Any) -> str:
-    """A JSON text of a value with white space, comments and trailing commas anywhere."""
+    """Draw a JSON text of a value with white space, comments and trailing commas anywhere."""
     if not isinstance(value, dict | list):
         return json.dumps(value, ensure_ascii=draw(st.booleans()))
     items: list[str] = []
@@ -164,15 +164,17 @@ def containers(value: Any, path: tuple[str | int, ...] = ()) -> list[tuple[str |
 
 
 @given(documents(), _values, st.data())
-def test_what_is_added_is_removed_to_the_byte(document: tuple[str, Any], value: Any, data: st.DataObject) -> None:
+def test_removing_an_added_value_restores_every_byte(
+    document: tuple[str, Any], value: Any, data: st.DataObject
+) -> None:
     text, before = document
     edited = JsonText(text)
     assert edited.value == before
     holder = data.draw(st.sampled_from(containers(before)))
-    there = edited.get(holder)
-    key: str | int = len(there) if isinstance(there, list) else "added"
+    container = edited.get(holder)
+    key: str | int = len(container) if isinstance(container, list) else "added"
 
-    if isinstance(there, list):
+    if isinstance(container, list):
         edited.append(holder, value)
     else:
         edited.set((*holder, key), value)
@@ -190,9 +192,10 @@ def test_removing_changes_no_other_value(document: tuple[str, Any], data: st.Dat
     text, value = document
     edited = JsonText(text)
     holder = data.draw(st.sampled_from(containers(value)))
-    there = edited.get(holder)
-    if there:
-        key = data.draw(st.sampled_from(list(there) if isinstance(there, dict) else list(range(len(there)))))
+    container = edited.get(holder)
+    if container:
+        keys = list(container) if isinstance(container, dict) else list(range(len(container)))
+        key = data.draw(st.sampled_from(keys))
         edited.remove((*holder, key))
         expected = parse(text)
         found = expected

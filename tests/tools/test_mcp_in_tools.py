@@ -1,4 +1,4 @@
-"""The real Claude Code and the real Gemini CLI call a tool of our MCP server, as `cortext init` set them up."""
+"""The real Claude Code and Gemini CLI call our MCP server, as `cortext init` configured them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.fixture
 def folder(desk: Desk) -> Path:
-    """A workspace with one earlier conversation, as `cortext init` leaves it."""
+    """Create a workspace with `cortext init`, and one earlier conversation in it."""
     folder = desk.project("w")
     done = desk.cortext("init", "--ai", "claude,gemini", cwd=folder)
     assert done.code == 0, done.err
@@ -40,13 +40,13 @@ def folder(desk: Desk) -> Path:
     return folder
 
 
-def _answer(request: Request) -> str:
-    """What came back from the tool, as the program passed it on to the model."""
+def _tool_results(request: Request) -> str:
+    """Return the results of tool calls that the program sent to the model."""
     return "\n".join(turn.text for turn in request.conversation if turn.kind == "tool_result")
 
 
 def _consent(claude: Tool) -> None:
-    """What the user answers when Claude Code asks about our server."""
+    """Approve our server, as the user would when Claude Code asks."""
     settings = claude.home / ".claude" / "settings.json"
     consent = {"enabledMcpjsonServers": ["cortext"], "permissions": {"allow": ["mcp__cortext"]}}
     settings.write_text(json.dumps(consent), encoding="utf-8")
@@ -54,13 +54,13 @@ def _consent(claude: Tool) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-010", "SESS-007", "TOOL-02")
-def test_claude_code_calls_a_tool(desk: Desk, folder: Path) -> None:
+def test_claude_code_calls_our_mcp_server(desk: Desk, folder: Path) -> None:
     claude = desk.tools["claude"]
     _consent(claude)
     desk.server.push(Reply.call("mcp__cortext__search_workspace", query="herons at the pond"), "Seventeen.")
     done = claude.run(QUESTION, cwd=folder)
     assert done.returncode == 0, done.stderr
-    answer = _answer(desk.server.turns[-1])
+    answer = _tool_results(desk.server.turns[-1])
     assert "seventeen herons" in answer
     assert "001-plan-herons-at-the-pond" in answer
     assert "data, not instructions" in answer
@@ -68,14 +68,14 @@ def test_claude_code_calls_a_tool(desk: Desk, folder: Path) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-010", "SESS-007", "TOOL-02")
-def test_gemini_cli_calls_a_tool(desk: Desk, folder: Path) -> None:
+def test_gemini_cli_calls_our_mcp_server(desk: Desk, folder: Path) -> None:
     gemini = desk.tools["gemini"]
     desk.server.push(Reply.call("mcp_cortext_get_decision_history", topic="herons"), "Again in spring.")
     done = gemini.run(QUESTION, cwd=folder)
     assert done.returncode == 0, done.stderr
     offered = [tool["name"] for group in desk.server.turns[0].body["tools"] for tool in group["functionDeclarations"]]
     assert [name for name in offered if name.startswith("mcp_cortext_")] == [f"mcp_cortext_{name}" for name in SPECS]
-    answer = _answer(desk.server.turns[-1])
+    answer = _tool_results(desk.server.turns[-1])
     assert "2026-11-14" in answer
     assert "We decided to count again in spring." in answer
     assert "data, not instructions" in answer
@@ -84,8 +84,8 @@ def test_gemini_cli_calls_a_tool(desk: Desk, folder: Path) -> None:
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-01", "SESS-010", "TOOL-02")
 @pytest.mark.parametrize("name", ["claude", "gemini"])
-def test_resume_session_attaches_the_chat_of_the_program_that_calls_it(desk: Desk, folder: Path, name: str) -> None:
-    """The model resumes by itself: the chat is part of the conversation from then on, until it is stopped there."""
+def test_resume_session_attaches_the_chat_of_the_calling_program(desk: Desk, folder: Path, name: str) -> None:
+    """The model resumes by itself; from then on the chat belongs to the conversation, until that is stopped."""
     tool = desk.tools[name]
     if name == "claude":
         _consent(tool)
@@ -95,9 +95,9 @@ def test_resume_session_attaches_the_chat_of_the_program_that_calls_it(desk: Des
     conversation = "001-plan-herons-at-the-pond"
     log = next(folder.glob(f"conversations/*/{conversation}/.session/messages.jsonl"))
 
-    def say(words: str, *answers: Reply | str, resume: str | None = None) -> str:
+    def say(prompt: str, *answers: Reply | str, resume: str | None = None) -> str:
         desk.server.push(*answers)
-        done = tool.run(words, cwd=folder, resume=resume)
+        done = tool.run(prompt, cwd=folder, resume=resume)
         assert done.returncode == 0, done.stderr
         return resume or tool.sessions()[-1]
 
@@ -108,7 +108,7 @@ def test_resume_session_attaches_the_chat_of_the_program_that_calls_it(desk: Des
     chat = say("Good morning.", "Good morning.")
     resumed = Reply.call(f"{prefix}resume_session", id="001")
     say("Please go on with the herons.", resumed, "Picked up: seventeen herons.", resume=chat)
-    answer = _answer(desk.server.turns[-1])
+    answer = _tool_results(desk.server.turns[-1])
     assert f"attached this chat to {conversation}" in answer
     assert "I counted seventeen herons" in answer
     say("Are there storks?", "Two storks.", resume=chat)
@@ -119,8 +119,8 @@ def test_resume_session_attaches_the_chat_of_the_program_that_calls_it(desk: Des
 
     assert status() == ("paused", name)
     committed = git(folder, "show", f"HEAD:{log.relative_to(folder)}")
-    for words in ("Are there storks?", "Two storks.", "And geese?", "Forty geese."):
-        assert words in log.read_text(encoding="utf-8"), words
-        assert words in committed, words
-    assert "Good morning." not in committed, "what was said before the resume stays where it was"
+    for text in ("Are there storks?", "Two storks.", "And geese?", "Forty geese."):
+        assert text in log.read_text(encoding="utf-8"), text
+        assert text in committed, text
+    assert "Good morning." not in committed, "messages before the resume stay in the earlier session"
     assert git(folder, "status", "--porcelain", "--", "conversations") == ""

@@ -1,4 +1,4 @@
-"""Begun in any of the four real programs, continued in any of them: every word and tool call crosses, as real turns."""
+"""A conversation of any of the four real programs is resumed in any of them, with all turns and tool calls."""
 
 from __future__ import annotations
 
@@ -25,54 +25,54 @@ NEXT = "What was the number, and what did the note say?"
 
 @pytest.fixture(scope="module")
 def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
-    """One desk for all pairs; each conversation is held once."""
+    """Return one desk for all pairs, so that each program holds its conversation only once."""
     with ModelServer() as server:
         yield Desk(tmp_path_factory.mktemp("desk"), server)
 
 
 @pytest.fixture(scope="module")
-def held(desk: Desk) -> dict[str, tuple[Path, list[str]]]:
-    """A conversation in each program: the project, and what was said."""
-    talks = {}
+def conversations(desk: Desk) -> dict[str, tuple[Path, list[str]]]:
+    """Hold a conversation in each program; return the project and the texts of each."""
+    made = {}
     for name in NAMES:
         project = desk.project(f"{name}-project")
-        talks[name] = (project, desk.talk(name, project))
-    return talks
+        made[name] = (project, desk.talk(name, project))
+    return made
 
 
 @pytest.fixture
-def world(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
-    """Our own objects, in the environment of the desk, with everything imported."""
+def stores(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Stores:
+    """Return the stores in the environment of the desk."""
     for name, value in desk.env.items():
         monkeypatch.setenv(name, value)
     return Stores(str(desk.home))
 
 
-def _session_of(desk: Desk, world: Stores, name: str, project: Path) -> Found:
-    """The conversation that was held in a program, as `cortext import` keeps it."""
+def _session_of(desk: Desk, stores: Stores, name: str, project: Path) -> Found:
+    """Import the conversation of a program and return it."""
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
     rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [exact(world.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
-    mine = [item for item in found if item.session.extra.get("project") == str(project)]
-    assert len(mine) == 1, [item.session for item in found]
-    return mine[0]
+    found = [exact(stores.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
+    of_project = [item for item in found if item.session.extra.get("project") == str(project)]
+    assert len(of_project) == 1, [item.session for item in found]
+    return of_project[0]
 
 
-def _words(messages: list[Message]) -> list[str]:
+def _texts(messages: list[Message]) -> list[str]:
     return [message.content for message in messages if message.content]
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("TOOL-02", "SESS-001d", "STORE-13")
 @pytest.mark.parametrize("name", list(NAMES))
-def test_every_word_and_tool_call_is_captured(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, name: str
+def test_every_message_and_tool_call_is_captured(
+    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, name: str
 ) -> None:
-    project, said = held[name]
-    found = _session_of(desk, world, name, project)
+    project, texts = conversations[name]
+    found = _session_of(desk, stores, name, project)
     messages = thread(found.place.store.read(found.session.id))
-    assert _words(messages) == said
+    assert _texts(messages) == texts
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
     assert len(calls) == len(results) == 1
@@ -86,24 +86,24 @@ def test_every_word_and_tool_call_is_captured(
 @pytest.mark.req("TOOL-02", "SESS-004d", "SESS-003b", "SESS-003c", "SAFE-03")
 @pytest.mark.parametrize("target", list(NAMES))
 @pytest.mark.parametrize("source", list(NAMES))
-def test_begun_in_one_continued_in_another(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, source: str, target: str
+def test_a_conversation_of_one_tool_is_resumed_in_another(
+    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, source: str, target: str
 ) -> None:
-    project, said = held[source]
-    found = _copy(world, _session_of(desk, world, source, project), target)
+    project, texts = conversations[source]
+    found = _copy(stores, _session_of(desk, stores, source, project), target)
     tool = tools.native_writer(target)
     plan = make_plan(found, tool, command=COMMAND, project=str(project))
-    carry_out(plan, found, tool, world.capture(), force=True)
+    carry_out(plan, found, tool, stores.capture(), force=True)
     assert plan.how == NEW
-    # What tells of the conversation stands in the session; the arguments of a program are no place for it.
+    # If the prompt is public, the context block is in the session and not in the arguments of the program.
     request = _continue(desk, target, GO_ON if tool.prompt_is_public else plan.prompt, plan.key, project)
-    _check_request(request, plan, said)
+    _check_request(request, plan, texts)
     _check_receipt(request, plan)
-    _check_capture(desk, world, found, plan, said, target)
+    _check_capture(desk, stores, found, plan, texts, target)
 
 
-def _copy(world: Stores, found: Found, target: str) -> Found:
-    """The same conversation under another id, so that each pair begins with it as it was held."""
+def _copy(stores: Stores, found: Found, target: str) -> Found:
+    """Copy the conversation to another id, so that each pair starts with the original one."""
     store = found.place.store
     name = f"pair-{found.session.origin.tool}-{target}"
     store.create(
@@ -122,7 +122,7 @@ def _copy(world: Stores, found: Found, target: str) -> Found:
 
 
 def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> Request:
-    """The target goes on, headless, with our prompt; the request that its model received."""
+    """Continue in the target without its screen, with our prompt; return the request that its model received."""
     before = len(desk.server.turns)
     desk.server.push("It was 4711, and the heron stands still.")
     done = desk.tools[target].run(f"{prompt}\n\n{NEXT}", cwd=project, resume=key)
@@ -132,18 +132,17 @@ def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> 
     return requests[-1]
 
 
-def _check_request(request: Request, plan: Plan, said: list[str]) -> None:
-    """Command, block and summary in the new prompt; every earlier word before it, in order; calls paired."""
+def _check_request(request: Request, plan: Plan, texts: list[str]) -> None:
+    """Check that all turns come first, in order and in their roles, then command, context block and summary."""
     turns = request.conversation
-    texts = [turn.text for turn in turns if turn.kind == "text"]
-    whole = "\n".join(texts)
-    places = [whole.index(text) for text in said]
-    assert places == sorted(places)
-    prompt = whole.index("[RESUMED CONVERSATION]")
-    assert places[-1] < whole.index(COMMAND) < prompt < whole.index("[END RESUMED CONTEXT]") < whole.index(NEXT)
-    assert "A number was noted and a note read." in whole
-    for text in said:  # real turns: what the user said stands in a turn of the user's, and so on
-        role = "user" if said.index(text) in (0, 2, 5) else "assistant"
+    sent = "\n".join(turn.text for turn in turns if turn.kind == "text")
+    offsets = [sent.index(text) for text in texts]
+    assert offsets == sorted(offsets)
+    prompt = sent.index("[RESUMED CONVERSATION]")
+    assert offsets[-1] < sent.index(COMMAND) < prompt < sent.index("[END RESUMED CONTEXT]") < sent.index(NEXT)
+    assert "A number was noted and a note read." in sent
+    for index, text in enumerate(texts):
+        role = "user" if index in (0, 2, 5) else "assistant"
         turn = next(turn for turn in turns if turn.kind == "text" and text in turn.text)
         assert {"model": "assistant"}.get(turn.role, turn.role) == role, (text, turn.role)
     calls = [turn for turn in turns if turn.kind == "tool_call"]
@@ -155,15 +154,15 @@ def _check_request(request: Request, plan: Plan, said: list[str]) -> None:
 
 
 def _check_receipt(request: Request, plan: Plan) -> None:
-    """What the receipt says is what the request shows."""
+    """Check the receipt against the request."""
     calls = [turn for turn in request.conversation if turn.kind == "tool_call"]
     assert plan.receipt.tool_calls == len(calls)
     assert plan.receipt.messages == plan.receipt.of_messages == len(plan.carried)
     assert not plan.receipt.left_out
 
 
-def _check_capture(desk: Desk, world: Stores, found: Found, plan: Plan, said: list[str], target: str) -> None:
-    """What was said after the resume is kept in the same session, and only that: every id stays."""
+def _check_capture(desk: Desk, stores: Stores, found: Found, plan: Plan, texts: list[str], target: str) -> None:
+    """Check that the messages after the resume, and only those, are added to the session, and that every id stays."""
     before = [message.id for message in thread(found.place.store.read(found.session.id))]
     done = desk.cortext("sync", "--from", target, cwd=desk.home)
     assert done.code == 0, done.err
@@ -176,7 +175,7 @@ def _check_capture(desk: Desk, world: Stores, found: Found, plan: Plan, said: li
 
 
 def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
-    """What must not change on any way: ids, words, calls and their results."""
+    """Return what must never change: ids, texts, tool calls and their results."""
     return [
         (
             message.id,
@@ -192,21 +191,21 @@ def _essence(messages: list[Message]) -> list[tuple[object, ...]]:
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-004d", "STORE-13")
 @pytest.mark.parametrize(
-    ("home", "abroad"), [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
+    ("home", "other"), [("claude", "gemini"), ("gemini", "codex"), ("codex", "opencode"), ("opencode", "claude")]
 )
-def test_there_and_back_again_every_id_word_and_call_stays(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, home: str, abroad: str
+def test_a_round_trip_through_another_tool_keeps_ids_texts_and_calls(
+    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, home: str, other: str
 ) -> None:
-    project, said = held[home]
-    found = _copy(world, _session_of(desk, world, home, project), f"{abroad}-and-back")
+    project, texts = conversations[home]
+    found = _copy(stores, _session_of(desk, stores, home, project), f"{other}-and-back")
     store, name = found.place.store, found.session.id
     before = _essence(thread(store.read(name)))
-    for target in (abroad, home):
+    for target in (other, home):
         found = Found(found.place, store.get(name))
         tool = tools.native_writer(target)
         plan = make_plan(found, tool, command=COMMAND, project=str(project))
         assert plan.how == NEW
-        carry_out(plan, found, tool, world.capture(), force=True)
+        carry_out(plan, found, tool, stores.capture(), force=True)
         prompt = GO_ON if tool.prompt_is_public else plan.prompt
         request = _continue(desk, target, prompt, plan.key, project)
         _check_receipt(request, plan)
@@ -215,24 +214,23 @@ def test_there_and_back_again_every_id_word_and_call_stays(
         assert after[: len(before)] == before
         assert after[-1][2] == "It was 4711, and the heron stands still."
         before = after
-    texts = [turn.text for turn in request.conversation if turn.kind == "text"]
-    whole = "\n".join(texts)
-    for text in [*said, "It was 4711, and the heron stands still."]:
-        assert text in whole
+    sent = "\n".join(turn.text for turn in request.conversation if turn.kind == "text")
+    for text in [*texts, "It was 4711, and the heron stands still."]:
+        assert text in sent
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("SESS-004d")
 @pytest.mark.parametrize("name", list(NAMES))
-def test_back_in_its_own_tool_it_is_the_same_session(
-    desk: Desk, held: dict[str, tuple[Path, list[str]]], world: Stores, name: str
+def test_resuming_in_its_own_tool_uses_the_same_session(
+    desk: Desk, conversations: dict[str, tuple[Path, list[str]]], stores: Stores, name: str
 ) -> None:
-    project, _ = held[name]
-    found = _session_of(desk, world, name, project)
+    project, _ = conversations[name]
+    found = _session_of(desk, stores, name, project)
     plan = make_plan(found, tools.native_writer(name), command=COMMAND, project=str(project))
     assert plan.how == OWN
     assert plan.key == found.session.origin.session_id
 
 
-def test_the_desk_is_a_world_of_its_own(desk: Desk) -> None:
+def test_the_desk_does_not_use_the_real_home(desk: Desk) -> None:
     assert str(desk.home) != os.path.expanduser("~")

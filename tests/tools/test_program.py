@@ -1,4 +1,4 @@
-"""The program of a tool: found, asked for its version, run with a limit."""
+"""Finding the program of a tool, asking for its version, and running it with a time limit."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import UsageError
+from cortext.services.workspace.installed_tools import untested
+from cortext.tools.base import Detected
+from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.shared.program import Program, check_argument, run
 
 
@@ -20,17 +23,17 @@ def script(path: Path, text: str) -> Path:
 
 
 @pytest.mark.req("TOOL-01")
-def test_it_is_found_on_the_path_and_else_where_its_installer_puts_it(tmp_path: Path) -> None:
+def test_it_is_found_on_the_path_else_where_its_installer_puts_it(tmp_path: Path) -> None:
     own = script(tmp_path / "home/tool", "echo 1.0.0")
     environ = {"PATH": str(tmp_path / "bin")}
     assert Program("tool", environ).path() == ""
     assert Program("tool", environ).detect("1.0.0") is None
     assert Program("tool", environ, elsewhere=str(own)).path() == str(own)
     (tmp_path / "bin/tool").mkdir(parents=True)
-    assert Program("tool", environ).path() == "", "a folder is no program"
+    assert Program("tool", environ).path() == "", "a folder is not a program"
     (tmp_path / "bin/tool").rmdir()
-    there = script(tmp_path / "bin/tool", "echo 1.0.0")
-    assert Program("tool", environ, elsewhere=str(own)).path() == str(there)
+    on_path = script(tmp_path / "bin/tool", "echo 1.0.0")
+    assert Program("tool", environ, elsewhere=str(own)).path() == str(on_path)
 
 
 @pytest.mark.req("TOOL-01")
@@ -45,33 +48,49 @@ def test_an_upgrade_is_noticed(tmp_path: Path) -> None:
     assert again is not None and (again.version, again.tested) == ("1.2.4", True)
 
 
-def test_a_program_that_does_not_say_its_version_is_there_all_the_same(tmp_path: Path) -> None:
+def test_a_program_that_reports_no_version_counts_as_installed(tmp_path: Path) -> None:
     script(tmp_path / "tool", "exit 3")
     found = Program("tool", {"PATH": str(tmp_path)}).detect("1.0.0")
-    assert found is not None and (found.version, found.tested) == ("unknown", False)
+    assert found is not None
+    assert (found.version, found.tested) == ("", False)
 
 
-def test_what_a_program_prints_and_leaves_running(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "held")
-    held = os.open(tmp_path / "held", os.O_RDONLY | os.O_NONBLOCK)
-    path = script(tmp_path / "tool", 'echo "$MORE $CORTEXT_SECRET"; pwd >&2; exec 3> held; sleep 600 & exit 5')
+@pytest.mark.parametrize(
+    ("version", "note"),
+    [
+        ("9.9.9", "Claude Code 9.9.9 was not tested with cortext; 1.0.0 was"),
+        ("", "the installed version of Claude Code is unknown; cortext is tested with 1.0.0"),
+    ],
+)
+def test_the_note_about_an_untested_version_names_the_version(version: str, note: str) -> None:
+    tool = ClaudeCode()
+    tool.tested_version = "1.0.0"
+    assert untested(tool, Detected(program="/bin/claude", version=version, tested=False)) == note
+    assert untested(tool, Detected(program="/bin/claude", version=version, tested=True)) == ""
+    assert untested(tool, None) == ""
+
+
+def test_run_returns_the_output_and_kills_what_is_left_running(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    read_end = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    path = script(tmp_path / "tool", 'echo "$MORE $CORTEXT_SECRET"; pwd >&2; exec 3> pipe; sleep 600 & exit 5')
     environ = {"PATH": os.environ["PATH"], "CORTEXT_SECRET": "no"}
 
     done = run([str(path)], environ, cwd=str(tmp_path), seconds=60, env={"MORE": "yes"})
 
     assert (done.code, done.out, done.err) == (5, "yes \n", f"{os.path.realpath(tmp_path)}\n")
-    os.set_blocking(held, True)
-    assert os.read(held, 1) == b"", "nobody has it open any more"
-    os.close(held)
+    os.set_blocking(read_end, True)
+    assert os.read(read_end, 1) == b"", "no process has it open any more"
+    os.close(read_end)
 
 
-def test_a_program_that_does_not_end_is_stopped(tmp_path: Path) -> None:
+def test_a_program_that_does_not_end_is_killed(tmp_path: Path) -> None:
     path = script(tmp_path / "tool", "exec sleep 600")
     with pytest.raises(subprocess.TimeoutExpired):
         run([str(path)], dict(os.environ), cwd=str(tmp_path), seconds=0.2)
 
 
-def test_a_prompt_that_no_command_line_takes_is_refused() -> None:
+def test_a_prompt_that_is_too_long_for_a_command_line_is_refused() -> None:
     check_argument("x" * (128 * 1024 - 1))
     with pytest.raises(UsageError, match="70,000 characters is too long"):
         check_argument("ü" * 70_000)

@@ -1,4 +1,4 @@
-"""`cortext resume` played from the shell, with the real programs: what was only begun, what was moved, what fails."""
+"""`cortext resume` from the shell with the real programs: empty, moved and compacted conversations, and failures."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ from tests.support.runners import MODEL, Tool
 from tests.support.screen import Screen
 from tests.tools.codex.test_real import ask
 
-OFTEN = 6  # in a used home Gemini CLI first has the model name its earlier talk: more answers than turns do no harm
+# In a used home, Gemini CLI first asks the model for a title of its earlier session. Unused answers do no harm.
+ENOUGH = 6
 
 
 @pytest.fixture
@@ -29,9 +30,9 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield Desk(tmp_path, server)
 
 
-def _resumed(desk: Desk, folder: Path, *words: str) -> Screen:
-    """`cortext resume` at a terminal of this desk: the tool's own screen."""
-    return Screen(desk.home.parent, [str(SCRIPTS / "cortext"), "resume", *words], desk.env, folder, "150x70")
+def _resume(desk: Desk, folder: Path, *arguments: str) -> Screen:
+    """Run `cortext resume` in a terminal of this desk, which opens the tool's own screen."""
+    return Screen(desk.home.parent, [str(SCRIPTS / "cortext"), "resume", *arguments], desk.env, folder, "150x70")
 
 
 def _row(desk: Desk, folder: Path, number: int = 0) -> dict[str, Any]:
@@ -39,22 +40,22 @@ def _row(desk: Desk, folder: Path, number: int = 0) -> dict[str, Any]:
     return row
 
 
-def _until(what: Callable[[], bool], seconds: float = 60.0) -> None:
+def _wait_until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
     deadline = time.monotonic() + seconds
-    while not what():
+    while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.1)  # the pause between two looks
+        time.sleep(0.1)  # the interval of polling
 
 
 def _arguments_in(folder: Path) -> str:
-    """The arguments of every process that works in this folder, as `ps` shows them to everybody."""
+    """Return the arguments of every process whose working directory is this folder, as every user can read them."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
             if (process / "cwd").readlink() == folder:
                 found.append((process / "cmdline").read_bytes().decode("utf-8", "replace"))
         except OSError:
-            continue  # it ended, or is not ours
+            continue  # it has ended, or belongs to another user
     return "\n".join(found)
 
 
@@ -62,8 +63,8 @@ def _log(folder: Path) -> str:
     return next(folder.glob("conversations/*/*/.session/messages.jsonl")).read_text(encoding="utf-8")
 
 
-def _quiet(folder: Path) -> None:
-    """A short command, and none of the questions that a program asks about a project's servers and hooks."""
+def _simplify(folder: Path) -> None:
+    """Shorten the command, and remove the servers and hooks that a program would ask the user to approve."""
     (folder / ".workspace" / "commands" / "plan.md").write_text("# Plan\n\nTopic: {arguments}\n", encoding="utf-8")
     for name in (".mcp.json", ".claude/settings.json"):
         (folder / name).unlink(missing_ok=True)
@@ -72,39 +73,41 @@ def _quiet(folder: Path) -> None:
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-02", "FLOW-09", "SESS-004d", "SAFE-09")
 @pytest.mark.parametrize("name", list(NAMES))
-def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, name: str) -> None:
+def test_an_empty_conversation_is_opened_captured_and_moved(desk: Desk, name: str) -> None:
     folder = desk.project("w")
     assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
     assert desk.cortext("new", "plan", "Herons at the pond", cwd=folder).code == 0
-    _quiet(folder)
+    _simplify(folder)
     desk.use(name, folder)
-    promised = desk.cortext("resume", "001", "--ai", name, "--dry-run", cwd=folder)
-    assert promised.code == 0, promised.err
-    assert "begins with the command and the context block" in promised.out
-    desk.server.push(*["The heron is listening."] * OFTEN)
-    with _resumed(desk, folder, "001", "--ai", name) as screen:
+    planned = desk.cortext("resume", "001", "--ai", name, "--dry-run", cwd=folder)
+    assert planned.code == 0, planned.err
+    assert "begins with the command and the context block" in planned.out
+    desk.server.push(*["The heron is listening."] * ENOUGH)
+    with _resume(desk, folder, "001", "--ai", name) as screen:
         request = desk.server.wait_for(lambda turn: "nothing has been said in it yet" in str(turn.body), 170)
-        assert "Topic: Herons at the pond" in str(request.body), "the command's own text"
+        assert "Topic: Herons at the pond" in str(request.body), "the text of the command"
         screen.wait_for("heron is listening", timeout=120)
-        assert _arguments_in(folder), "the program, and what it started"
-        assert "Herons at the pond" not in _arguments_in(folder), "everybody can read those"
+        assert _arguments_in(folder), "the program and its child processes"
+        assert "Herons at the pond" not in _arguments_in(folder), "every user can read the arguments"
         desk.say(screen, "Count the herons, please.")
-        _until(lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3)
+        _wait_until(
+            lambda: desk.cortext("sync", "--from", name, cwd=folder).code == 0 and _log(folder).count("\n") >= 3
+        )
     row = _row(desk, folder)
     assert (row["status"], row["tool"]) == ("active", name)
-    assert "nothing has been said" not in _log(folder), "our own block is none of the user's words"
+    assert "nothing has been said" not in _log(folder), "the context block is not a message of the user"
     assert "The heron is listening." in _log(folder)
     assert "Count the herons" in _log(folder)
 
-    # Its folder is renamed: the tool finds a session only in the folder that it was held in.
+    # After its folder is renamed, the tool does not find its own session any more.
     assert "its own session" in desk.cortext("resume", "001", "--dry-run", cwd=folder).out
     moved = desk.project("moved")
     moved.rmdir()
     folder.rename(moved)
     assert "a new native session" in desk.cortext("resume", "001", "--dry-run", cwd=moved).out
     desk.server.forget()
-    desk.server.push(*["Still here, after the move."] * OFTEN)
-    with _resumed(desk, moved, "001") as screen:
+    desk.server.push(*["Still here, after the move."] * ENOUGH)
+    with _resume(desk, moved, "001") as screen:
         desk.server.wait_for(lambda turn: "Count the herons" in str(turn.body) and "[RESUMED" in str(turn.body), 170)
         screen.wait_for("after the move", timeout=120)
         assert "Herons at the pond" not in _arguments_in(moved)
@@ -112,7 +115,7 @@ def test_what_was_only_begun_is_opened_and_kept_and_may_be_moved(desk: Desk, nam
 
 @pytest.mark.req("FLOW-03", "SESS-005c")
 def test_a_tool_that_does_not_start_changes_nothing(desk: Desk) -> None:
-    """A program that ends at once, and one that cannot be run at all, for a paused and a completed conversation."""
+    """Covers a program that exits at once and one that cannot be run, for a paused and a completed conversation."""
     folder = desk.project("w")
     assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
     for title in ("Herons at the pond", "Storks on the roof"):
@@ -132,12 +135,12 @@ def test_a_tool_that_does_not_start_changes_nothing(desk: Desk) -> None:
     assert desk.cortext("list", "--here", "--json", cwd=folder).json == rows
     assert {path: path.read_bytes() for path in folder.rglob("session.json")} == files
     projects = desk.home / ".claude/projects"
-    there = sorted(projects.rglob("*.jsonl"))
+    sessions = sorted(projects.rglob("*.jsonl"))
     claude.write_text("#!/nonexistent/interpreter\n")
     done = desk.cortext("resume", "001", "--ai", "claude", cwd=folder)
     assert done.code != 0 and "could not be started" in done.err, done.err
     assert "Traceback" not in done.err
-    assert sorted(projects.rglob("*.jsonl")) == there, "what was written for it is taken away again"
+    assert sorted(projects.rglob("*.jsonl")) == sessions, "the session that was written for it is removed again"
     assert desk.cortext("list", "--here", "--json", cwd=folder).json == rows
     assert {path: path.read_bytes() for path in folder.rglob("session.json")} == files
 
@@ -145,30 +148,28 @@ def test_a_tool_that_does_not_start_changes_nothing(desk: Desk) -> None:
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-03", "SESS-005b")
 def test_resuming_an_old_conversation_counts_as_activity(desk: Desk) -> None:
-    """The tool's own start makes it active, and the next `cortext list` does not pause it again."""
+    """The start of the tool makes it active, and the next `cortext list` does not pause it again."""
     folder = desk.project("w")
     assert desk.cortext("init", "--ai", "claude", cwd=folder).code == 0
     assert desk.cortext("new", "plan", "Herons at the pond", cwd=folder).code == 0
     log = next(folder.glob("conversations/*/*/.session/messages.jsonl"))
     log.write_text('{"role": "user", "content": "Hm?", "timestamp": "2026-01-14T10:00:00Z"}\n', encoding="utf-8")
     meta = log.with_name("session.json")
-    _long_ago(meta)
+    _backdate(meta)
     assert desk.cortext("stop", "001", cwd=folder).code == 0
     assert _row(desk, folder)["status"] == "paused"
-    (folder / ".mcp.json").unlink()  # the program would ask for consent first
-    desk.server.push(*["Picked up."] * OFTEN)
-    with _resumed(desk, folder, "001", "--ai", "claude") as screen:
+    (folder / ".mcp.json").unlink()  # the program would first ask the user to approve it
+    desk.server.push(*["Picked up."] * ENOUGH)
+    with _resume(desk, folder, "001", "--ai", "claude") as screen:
         screen.wait_for("Picked up.", timeout=120)
         row = _row(desk, folder)
-        assert row["status"] == "active", "the tool's own start made it so"
+        assert row["status"] == "active", "the start of the tool activated it"
         assert row["tool"] == "claude"
-        assert _row(desk, folder)["status"] == "active", "a second look pauses nothing"
+        assert _row(desk, folder)["status"] == "active", "a second `cortext list` does not pause it"
 
 
-def _long_ago(meta: Path) -> None:
-    """The conversation as it was left in January."""
-    import json
-
+def _backdate(meta: Path) -> None:
+    """Set the conversation's times to January."""
     fields = json.loads(meta.read_text(encoding="utf-8"))
     for name in ("created_at", "last_active"):
         fields[name] = "2026-01-14T10:00:00.000Z"
@@ -188,80 +189,79 @@ def _receipt(desk: Desk, folder: Path, *more: str) -> dict[str, Any]:
 def test_the_receipt_of_a_compacted_session_says_what_the_model_gets(desk: Desk) -> None:
     folder = desk.project("p")
     claude = desk.tools["claude"]
-    said = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
-    desk.server.push(said[1])
-    assert claude.run(said[0], cwd=folder).returncode == 0
+    texts = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
+    desk.server.push(texts[1])
+    assert claude.run(texts[0], cwd=folder).returncode == 0
     key = claude.sessions()[-1]
     desk.server.push("<summary>Birds were talked about.</summary>")
     assert claude.run("/compact", cwd=folder, resume=key).returncode == 0
-    desk.server.push(said[3])
-    assert claude.run(said[2], cwd=folder, resume=key).returncode == 0
+    desk.server.push(texts[3])
+    assert claude.run(texts[2], cwd=folder, resume=key).returncode == 0
     assert desk.cortext("import", "--from", "claude", cwd=folder).code == 0
 
-    told = _receipt(desk, folder)
+    planned = _receipt(desk, folder)
     desk.server.push("Fine.")
     assert claude.run("Go on.", cwd=folder, resume=key).returncode == 0
     sent = str(desk.server.turns[-1].body)
-    assert told["how"] == "its own session, as it is"
-    assert told["receipt"]["messages"] == sum(words in sent for words in said) == 2
-    assert told["receipt"]["of_messages"] == 4
-    assert any("compaction" in kind and count == 2 for kind, count in told["receipt"]["left_out"].items())
-    assert any("--rewrite" in note for note in told["warnings"])
+    assert planned["how"] == "its own session, as it is"
+    assert planned["receipt"]["messages"] == sum(text in sent for text in texts) == 2
+    assert planned["receipt"]["of_messages"] == 4
+    assert any("compaction" in kind and count == 2 for kind, count in planned["receipt"]["left_out"].items())
+    assert any("--rewrite" in note for note in planned["warnings"])
 
     assert desk.cortext("sync", "--from", "claude", cwd=folder).code == 0
-    whole = _receipt(desk, folder, "--rewrite")
-    assert (whole["receipt"]["messages"], whole["receipt"]["left_out"]) == (6, {})
-    desk.server.push(*["Picked up whole."] * OFTEN)
-    with _resumed(desk, folder, "1", "--rewrite") as screen:
+    rewritten = _receipt(desk, folder, "--rewrite")
+    assert (rewritten["receipt"]["messages"], rewritten["receipt"]["left_out"]) == (6, {})
+    desk.server.push(*["Picked up whole."] * ENOUGH)
+    with _resume(desk, folder, "1", "--rewrite") as screen:
         screen.wait_for("Picked up whole.", timeout=120)
     request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
-    assert all(words in str(request.body) for words in said), "every word arrives"
+    assert all(text in str(request.body) for text in texts), "every message is sent"
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-06", "SESS-004d")
 @pytest.mark.parametrize("name", ["codex", "opencode"])
-def test_a_session_that_codex_or_opencode_compacted_is_carried_whole_and_the_receipt_says_so(
-    desk: Desk, name: str
-) -> None:
+def test_a_session_that_codex_or_opencode_compacted_is_carried_over_in_full(desk: Desk, name: str) -> None:
     folder = desk.project("p")
     tool = desk.tools[name]
-    said = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
-    desk.server.push(said[1])
-    assert tool.run(said[0], cwd=folder).returncode == 0
+    texts = ["Where do herons nest?", "In tall trees.", "And storks?", "On roofs."]
+    desk.server.push(texts[1])
+    assert tool.run(texts[0], cwd=folder).returncode == 0
     key = tool.sessions()[-1]
     desk.server.push("Birds were talked about.")
     (_compact_codex if name == "codex" else _compact_opencode)(tool, folder, key)
-    desk.server.push(said[3])
-    assert tool.run(said[2], cwd=folder, resume=key).returncode == 0
-    assert said[1] not in str(desk.server.turns[-1].body), "the program itself does not send it any more"
+    desk.server.push(texts[3])
+    assert tool.run(texts[2], cwd=folder, resume=key).returncode == 0
+    assert texts[1] not in str(desk.server.turns[-1].body), "the program itself no longer sends it"
     assert desk.cortext("import", "--from", name, cwd=folder).code == 0
 
-    told = _receipt(desk, folder)
-    assert (told["how"], told["receipt"]["messages"], told["receipt"]["of_messages"]) == ("a new native session", 4, 4)
-    assert any("compacted its own session" in note for note in told["warnings"])
-    desk.server.push(*["Picked up whole."] * OFTEN)
-    with _resumed(desk, folder, "1") as screen:
+    planned = _receipt(desk, folder)
+    receipt = planned["receipt"]
+    assert (planned["how"], receipt["messages"], receipt["of_messages"]) == ("a new native session", 4, 4)
+    assert any("compacted its own session" in note for note in planned["warnings"])
+    desk.server.push(*["Picked up whole."] * ENOUGH)
+    with _resume(desk, folder, "1") as screen:
         screen.wait_for("Picked up whole.", timeout=120)
     request = desk.server.wait_for(lambda turn: "[RESUMED CONVERSATION]" in str(turn.body), 60)
-    assert all(words in str(request.body) for words in said), "every word arrives"
+    assert all(text in str(request.body) for text in texts), "every message is sent"
 
 
 def _compact_codex(tool: Tool, folder: Path, key: str) -> None:
-    """What `/compact` does on its screen."""
+    """Do what `/compact` does on its screen."""
     resumed = {"method": "thread/resume", "params": {"threadId": key}}
     compact = {"method": "thread/compact/start", "params": {"threadId": key}}
     ask(tool, folder, resumed, compact, until="turn/completed")
 
 
 def _compact_opencode(tool: Tool, folder: Path, key: str) -> None:
-    """What `/compact` does on its screen, asked of its own server."""
+    """Do what `/compact` does on its screen, through its own server."""
     command = [tool.program, "serve", "--port", "0", "--hostname", "127.0.0.1"]
     process = subprocess.Popen(
         command, cwd=folder, env=tool.env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     )
-    late = threading.Timer(120, process.kill)
-    late.start()
+    watchdog = threading.Timer(120, process.kill)
+    watchdog.start()
     try:
         assert process.stdout is not None
         address = next(line.split()[-1] for line in process.stdout if "http://127.0.0.1" in line)
@@ -274,7 +274,7 @@ def _compact_opencode(tool: Tool, folder: Path, key: str) -> None:
         with direct.open(request, timeout=90) as answer:
             assert answer.read() == b"true"
     finally:
-        late.cancel()
+        watchdog.cancel()
         process.kill()
         process.wait()
         if process.stdout is not None:
@@ -283,7 +283,7 @@ def _compact_opencode(tool: Tool, folder: Path, key: str) -> None:
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-06", "SESS-004d")
-def test_the_receipt_of_gemini_cli_says_what_it_drops_and_doubles(desk: Desk) -> None:
+def test_the_receipt_of_gemini_cli_counts_what_it_omits_and_repeats(desk: Desk) -> None:
     folder = desk.project("p")
     gemini = desk.tools["gemini"]
     (folder / "note.txt").write_text("the heron stands still\n", encoding="utf-8")
@@ -295,13 +295,13 @@ def test_the_receipt_of_gemini_cli_says_what_it_drops_and_doubles(desk: Desk) ->
     assert gemini.run("? what is this", cwd=folder, resume=key).returncode == 0
     assert desk.cortext("import", "--from", "gemini", cwd=folder).code == 0
 
-    told = _receipt(desk, folder)
+    planned = _receipt(desk, folder)
     desk.server.push("Fine.")
     assert gemini.run("Go on.", cwd=folder, resume=key).returncode == 0
     turns = desk.server.turns[-1].conversation
     texts = "\n".join(turn.text for turn in turns if turn.kind == "text")
     results = sum(turn.kind == "tool_result" for turn in turns)
-    receipt = told["receipt"]
+    receipt = planned["receipt"]
     assert "? what is this" not in texts and "A question mark." in texts
     assert receipt["of_messages"] - receipt["messages"] == 1
     assert any("begin with /" in kind and count == 1 for kind, count in receipt["left_out"].items())
@@ -310,14 +310,14 @@ def test_the_receipt_of_gemini_cli_says_what_it_drops_and_doubles(desk: Desk) ->
     assert results == 3 + doubled
 
     assert desk.cortext("sync", "--from", "gemini", cwd=folder).code == 0
-    whole = _receipt(desk, folder, "--rewrite")["receipt"]
-    assert whole["messages"] == whole["of_messages"]
-    assert not whole["left_out"]
+    rewritten = _receipt(desk, folder, "--rewrite")["receipt"]
+    assert rewritten["messages"] == rewritten["of_messages"]
+    assert not rewritten["left_out"]
 
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-06", "STORE-13")
-def test_what_is_exported_natively_is_not_a_second_conversation(desk: Desk) -> None:
+def test_a_native_export_is_not_imported_as_a_second_conversation(desk: Desk) -> None:
     folder = desk.project("p")
     desk.use("codex", folder)
     assert desk.cortext("import", cwd=folder).code == 0
@@ -333,7 +333,7 @@ def test_what_is_exported_natively_is_not_a_second_conversation(desk: Desk) -> N
 
 
 @pytest.mark.req("FLOW-09")
-def test_an_untested_version_is_mentioned_and_a_typing_error_asks_again(desk: Desk) -> None:
+def test_an_untested_version_is_noted_and_a_typing_error_asks_again(desk: Desk) -> None:
     folder = desk.project("w")
     for name in NAMES:
         (desk.bin / name).unlink()
@@ -342,7 +342,7 @@ def test_an_untested_version_is_mentioned_and_a_typing_error_asks_again(desk: De
     assert "Claude Code 9.9.9 was not tested" in desk.cortext("init", "--ai", "claude", cwd=folder).out
     assert desk.cortext("new", "plan", "Herons", cwd=folder).code == 0
     assert "Codex 9.9.9 was not tested" in desk.cortext("doctor", cwd=folder).out
-    with _resumed(desk, folder, "001") as screen:
+    with _resume(desk, folder, "001") as screen:
         screen.wait_for("Continue in which tool?")
         screen.type("cluade")
         screen.press("Enter")

@@ -1,4 +1,4 @@
-"""`/workspace.resume` inside the four real programs: the chat becomes part of the conversation that it resumed."""
+"""`/workspace.resume` in the four real programs attaches the chat to the conversation that it resumes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
         yield Desk(tmp_path, server)
 
 
-class Place:
+class Chats:
     """A workspace, and one program that is used in it without its screen."""
 
     def __init__(self, desk: Desk, name: str) -> None:
@@ -38,23 +38,23 @@ class Place:
         git(self.folder, "commit", "-qm", "workspace")
 
     def say(self, text: str, answer: str = "Noted.", resume: str | None = None) -> str:
-        """One turn; the chat that it was in. `/workspace.x` is spelled as the program wants it."""
+        """Send one prompt; return the id of the chat. `/workspace.x` is spelled as the program expects it."""
         if self.name == "codex" and text.startswith("/workspace.resume"):
-            self.desk.server.push("Looking it up.")  # the record comes after this answer
+            self.desk.server.push("Looking it up.")  # the record follows this answer
         self.desk.server.push(answer)
         extra: list[str] = []
         if text.startswith("/") and self.name == "codex":
             text = f"$workspace-{text.removeprefix('/workspace.')}"
         elif text.startswith("/") and self.name == "opencode":
-            command, *words = text[1:].split(" ")
-            extra, text = ["--command", command, *words], ""
+            command, *arguments = text[1:].split(" ")
+            extra, text = ["--command", command, *arguments], ""
         done = self.tool.run(text, cwd=self.folder, resume=resume, extra_args=extra)
         assert done.returncode == 0, done.stderr
         return resume or self.tool.sessions()[-1]
 
     def received(self) -> str:
-        """What the model received last, but for what a system or a developer says."""
-        return "\n".join(piece.text for piece in self.desk.server.turns[-1].conversation if piece.kind == "text")
+        """Return the text that the model received last, without system and developer messages."""
+        return "\n".join(part.text for part in self.desk.server.turns[-1].conversation if part.kind == "text")
 
     def session(self) -> dict[str, Any]:
         done = self.desk.cortext("list", "--here", "--json", cwd=self.folder)
@@ -68,7 +68,7 @@ class Place:
 
 
 def _listed(text: str) -> list[str]:
-    """The lines of the list that have a number."""
+    """Return the numbered lines of the list."""
     _, found, rest = text.rpartition("Here are your resumable conversations:")
     assert found, text[-3000:]
     rest = rest.partition("Which conversation")[0]
@@ -78,36 +78,36 @@ def _listed(text: str) -> list[str]:
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-01", "FLOW-09", "SAFE-03")
 @pytest.mark.parametrize("name", list(NAMES))
-def test_the_chat_becomes_part_of_the_conversation_that_it_resumed(desk: Desk, name: str) -> None:
-    place = Place(desk, name)
-    place.say("An older chat about geese")  # the program was used here before
-    held = place.say("/workspace.brainstorm API design", "What is the core problem?")
-    place.say("REST or GraphQL?", "REST, because it is simple.", resume=held)
+def test_the_chat_is_attached_to_the_conversation_that_it_resumes(desk: Desk, name: str) -> None:
+    chats = Chats(desk, name)
+    chats.say("An older chat about geese")  # the program was used here before
+    first = chats.say("/workspace.brainstorm API design", "What is the core problem?")
+    chats.say("REST or GraphQL?", "REST, because it is simple.", resume=first)
 
-    # A new chat is shown both, and not itself.
-    asking = place.say("/workspace.resume", "Which one?")
-    lines = _listed(place.received())
+    # A new chat lists both, but not itself.
+    asking = chats.say("/workspace.resume", "Which one?")
+    lines = _listed(chats.received())
     assert [line.split("]")[0] for line in lines] == ["1. [brainstorm", "2. [home"], lines
 
-    # The number goes on here: the packet is data, the conversation active.
-    place.say("/workspace.resume 1", "Picked up: REST.", resume=asking)
-    text = place.received()
+    # A number resumes that conversation in this chat, with the packet as data.
+    chats.say("/workspace.resume 1", "Picked up: REST.", resume=asking)
+    text = chats.received()
     assert "[RESUMED CONVERSATION]" in text
     assert "REST, because it is simple." in text
-    place.say("What about pagination?", "Cursors, not pages.", resume=asking)
-    place.say("And versioning?", "In the path.", resume=asking)
-    place.say("/workspace.stop-conversation", "Saved.", resume=asking)
+    chats.say("What about pagination?", "Cursors, not pages.", resume=asking)
+    chats.say("And versioning?", "In the path.", resume=asking)
+    chats.say("/workspace.stop-conversation", "Saved.", resume=asking)
     assert "Session saved." in str(desk.server.turns[-1].body)
 
-    row = place.session()
+    row = chats.session()
     assert (row["status"], row["tool"]) == ("paused", name)
-    for words in ("What about pagination?", "Cursors, not pages.", "And versioning?", "In the path."):
-        assert words in place.log(), words
-        assert words in place.log("HEAD"), words
-    assert "[RESUMED CONVERSATION]" not in place.log()
+    for text in ("What about pagination?", "Cursors, not pages.", "And versioning?", "In the path."):
+        assert text in chats.log(), text
+        assert text in chats.log("HEAD"), text
+    assert "[RESUMED CONVERSATION]" not in chats.log()
 
-    # A third chat sees neither of the asking ones.
-    place.say("/workspace.resume", "Which one?")
-    lines = _listed(place.received())
+    # A third chat lists neither of the chats that asked for the list.
+    chats.say("/workspace.resume", "Which one?")
+    lines = _listed(chats.received())
     assert [line.split("]")[0] for line in lines] == ["1. [brainstorm", "2. [home"], lines
     assert "API design" in lines[0]

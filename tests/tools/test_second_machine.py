@@ -1,4 +1,4 @@
-"""Two machines with the real Claude Code: both go on with one conversation, and git brings it together."""
+"""Two machines with the real Claude Code continue the same conversation, and git merges it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
 
 @pytest.mark.real_tool
 @pytest.mark.req("FLOW-05", "STORE-12")
-def test_both_go_on_and_a_pull_brings_it_together(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    _sit_down(desk, monkeypatch)
+def test_a_pull_merges_what_two_machines_added(desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _use_desk(desk, monkeypatch)
     folder, remote = desk.project("w"), tmp_path / "remote.git"
     git(tmp_path, "init", "-q", "--bare", "-b", "main", str(remote))
     git(folder, "init", "-q", "-b", "main")
@@ -33,19 +33,19 @@ def test_both_go_on_and_a_pull_brings_it_together(desk: Desk, tmp_path: Path, mo
     claude = desk.tools["claude"]
     desk.server.push("What is the core problem?", "Saved.")
     assert claude.run("/workspace.brainstorm API design", cwd=folder).returncode == 0
-    assert _changed(folder) == "", "the program ended, and its hook saved"
+    assert _uncommitted(folder) == "", "the hook saved when the program ended"
     key = claude.sessions()[-1]
     assert claude.run("/workspace.stop-conversation", cwd=folder, resume=key).returncode == 0
-    assert _changed(folder) == "", "the answer to the stop is in the commit too"
+    assert _uncommitted(folder) == "", "the answer to the stop is in the commit too"
     git(folder, "push", "-q", "-u", "origin", "main")
 
-    # The second machine: a clone, and a resume in the program's own screen.
+    # On the second machine: a clone, and a resume in the program's own screen.
     second = Desk(tmp_path / "second", desk.server)
-    _sit_down(second, monkeypatch)
+    _use_desk(second, monkeypatch)
     clone = second.project("w")
     git(tmp_path, "clone", "-q", str(remote), str(clone))
     assert "API design" in second.cortext("list", cwd=clone).out
-    consent = second.tools["claude"].home / ".claude" / "settings.json"  # what the user answers when it asks
+    consent = second.tools["claude"].home / ".claude" / "settings.json"  # approve our server, as the user would
     consent.write_text(json.dumps({"enabledMcpjsonServers": ["cortext"]}), encoding="utf-8")
     desk.server.push("Picked up on the second machine.")
     command = [str(SCRIPTS / "cortext"), "resume", "001", "--ai", "claude"]
@@ -53,35 +53,35 @@ def test_both_go_on_and_a_pull_brings_it_together(desk: Desk, tmp_path: Path, mo
         screen.wait_for("on the second machine", timeout=120)
     stopped = second.cortext("stop", "001", cwd=clone)
     assert stopped.code == 0, stopped.err
-    assert _changed(clone) == ""
-    assert "Picked up on the second machine." in _said(clone)
+    assert _uncommitted(clone) == ""
+    assert "Picked up on the second machine." in _texts(clone)
     git(clone, "push", "-q")
 
-    # Meanwhile the first machine went on by itself; the pull merges.
-    _sit_down(desk, monkeypatch)
+    # Meanwhile the first machine continues too; the pull merges.
+    _use_desk(desk, monkeypatch)
     desk.server.push("Versions go into the path.")
     assert claude.run("And versions?", cwd=folder, resume=key).returncode == 0
-    assert _changed(folder) == ""
+    assert _uncommitted(folder) == ""
     pulled = run(["git", "-C", str(folder), "pull", "-q", "--no-rebase", "--no-edit"])
     assert pulled.code == 0, pulled.out + pulled.err
-    said = _said(folder)
-    assert {"What is the core problem?", "Versions go into the path.", "Picked up on the second machine."} <= set(said)
+    texts = _texts(folder)
+    assert {"What is the core problem?", "Versions go into the path.", "Picked up on the second machine."} <= set(texts)
     fields = json.loads(next(folder.glob("conversations/*/001-*/.session/session.json")).read_text(encoding="utf-8"))
     assert (fields["title"], fields["conversation_type"]) == ("API design", "brainstorm")
-    assert fields["message_count"] == len(said) and fields["status"] == "paused"
+    assert fields["message_count"] == len(texts) and fields["status"] == "paused"
     assert git(folder, "status", "--porcelain") == ""
     assert desk.cortext("doctor", cwd=folder).code == 0
 
 
-def _sit_down(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def _use_desk(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in desk.env.items():
         monkeypatch.setenv(name, value)
 
 
-def _changed(folder: Path) -> str:
+def _uncommitted(folder: Path) -> str:
     return git(folder, "status", "--porcelain", "--", "conversations")
 
 
-def _said(folder: Path) -> list[str]:
+def _texts(folder: Path) -> list[str]:
     log = next(folder.glob("conversations/*/001-*/.session/messages.jsonl"))
     return [json.loads(line)["content"] for line in log.read_text(encoding="utf-8").splitlines()]

@@ -1,4 +1,4 @@
-"""Reading back what was written, and our marks in it."""
+"""Verifying a native session, and the marks in its records."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ TWO = Message(role="assistant", content="Hi", id="m2")
         [ONE, Message(role="assistant", content="Hi", id="m2", parent="m0")],
     ],
 )
-def test_what_came_back_otherwise_is_an_error(found: list[Message]) -> None:
-    with pytest.raises(DamagedData, match="the session for A Tool was not read back as it was written"):
+def test_a_session_that_reads_back_differently_is_an_error(found: list[Message]) -> None:
+    with pytest.raises(DamagedData, match="the new session for A Tool could not be verified"):
         verify("A Tool", [ONE, TWO], found, Counts(), same_message)
 
 
-def test_records_that_cannot_be_read_are_an_error() -> None:
+def test_unreadable_records_are_an_error() -> None:
     verify("A Tool", [ONE, TWO], iter([ONE, TWO]), Counts(skipped={"title": 1}), same_message)
     for counts in (Counts(damaged={"not JSON": 1}), Counts(unknown={"dream": 1})):
         with pytest.raises(DamagedData, match="cannot be read"):
             verify("A Tool", [ONE, TWO], [ONE, TWO], counts, same_message)
 
 
-def test_a_message_without_an_id_may_come_back_with_one() -> None:
+def test_a_message_without_an_id_may_get_one() -> None:
     without = Message(role="user", content="Hello \ud800")
     assert same_message(without, msgspec.structs.replace(without, id="new", parts=None))
 
 
-def test_a_session_that_fails_its_check_is_removed(tmp_path: Path) -> None:
+def test_a_session_that_fails_verification_is_removed(tmp_path: Path) -> None:
     path = tmp_path / "session"
     path.write_text("x", encoding="utf-8")
     with removed_unless_verified(str(path)):
@@ -57,7 +57,7 @@ def test_a_session_that_fails_its_check_is_removed(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_marks_of_earlier_versions_are_understood() -> None:
+def test_marks_of_earlier_versions_are_recognised() -> None:
     assert msgspec.json.decode(b'{"added": "yes"}', type=Mark).added
     assert msgspec.json.decode(b'{"made": true}', type=gemini_mark.Mark).added
     assert msgspec.json.encode(gemini_mark.Mark(added=True)) == b'{"made":true}'

@@ -1,4 +1,4 @@
-"""Where the files of this user are: the settings, the data, the logs, the cache, and the sessions of aur and alfred."""
+"""The paths of this user's files: settings, data, logs, cache, and the sessions of aur and alfred."""
 
 from __future__ import annotations
 
@@ -9,51 +9,51 @@ from cortext.io.inside import inside
 
 
 def user_file() -> str:
-    """The user's settings file."""
+    """Return the path of the user's settings file."""
     return os.environ.get("CORTEXT_CONFIG") or os.path.join(
         _xdg("XDG_CONFIG_HOME", ".config"), "cortext", "config.toml"
     )
 
 
 def workspace_file(workspace: str) -> str:
-    """The settings file of a workspace."""
+    """Return the path of a workspace's settings file."""
     return os.path.join(workspace, ".workspace", "config.toml")
 
 
 def checked_workspace_file(workspace: str) -> str:
-    """The real path of the same; UnsafePath if a link in the workspace leads out of it."""
+    """Return its real path; raise UnsafePath if a link in the workspace leads out of it."""
     path = workspace_file(workspace)
     return inside(workspace, path) if os.path.lexists(path) else path
 
 
 def data() -> str:
-    """What the user must not lose: the home store, the list of workspaces."""
+    """Return the folder of what the user must not lose: the home store, the list of workspaces."""
     return os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "cortext")
 
 
 def state() -> str:
-    """Logs, and marks of what is going on."""
+    """Return the folder of logs and of the state of running chats."""
     return os.path.join(_xdg("XDG_STATE_HOME", ".local", "state"), "cortext")
 
 
 def cache() -> str:
-    """What can be deleted and is made again."""
+    """Return the folder of what can be deleted and is rebuilt."""
     return os.path.join(_xdg("XDG_CACHE_HOME", ".cache"), "cortext")
 
 
 def spawn_sessions(settings: Settings) -> str:
-    """The sessions of `aur spawn`."""
+    """Return the folder of the sessions of `aur spawn`."""
     return os.path.expanduser(settings.spawner.sessions_dir) or _home(".aurora", "spawn", "sessions")
 
 
 def chat_sessions(settings: Settings) -> str:
-    """The sessions of `alfred`."""
+    """Return the folder of the sessions of `alfred`."""
     chosen = os.path.expanduser(settings.session.sessions_dir)
     return chosen or os.path.join(_xdg("XDG_DATA_HOME", ".local", "share"), "alfred", "sessions")
 
 
 def assistant(settings: Settings) -> str:
-    """What alfred keeps beside its sessions: memory, chats, the journals of its bots."""
+    """Return the folder of what alfred keeps beside its sessions: memory, chats, the journals of its bots."""
     return os.path.dirname(os.path.abspath(chat_sessions(settings)))
 
 

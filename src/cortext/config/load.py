@@ -1,9 +1,9 @@
-"""Read the settings of every source.
+"""Reading the settings from every source.
 
-Precedence, the later wins: built in, the user's `config.toml`, the workspace's `.workspace/config.toml`, the
-environment, the command line. A workspace comes from git, so from strangers: until the user trusts it, only the
-settings marked `untrusted_ok` count in its file (they change how things look and how long they take, never what is run,
-where data goes or who is asked).
+Later sources override earlier ones: the defaults, the user's `config.toml`, the workspace's `.workspace/config.toml`,
+the environment, the command line. A workspace comes from git, and so possibly from strangers: until the user trusts it,
+only those settings in its file that are marked `untrusted_ok` are used. They change presentation and time limits, never
+which program is run, where data is sent or which model is asked.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from cortext.safety.addresses import is_address
 
 Table = TypeVar("Table", bound=msgspec.Struct)
 
-LARGEST = 1 << 53  # larger numbers are no count and no time
+LARGEST = 1 << 53  # a larger number is not a plausible count or time
 _BOOLEANS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _EXPECTED = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 
 
 def load(workspace: str = "", *, trusted: bool = False) -> Settings:
-    """Read every source that is there."""
+    """Return the settings from all sources; raise ConfigError if one of them is invalid."""
     values: dict[str, Value] = {}
     ignored: dict[str, str] = {}
     unknown: dict[str, str] = {}
     path = user_file()
     for name, value in by_dotted_name(_read(path)):
         if name not in SETTINGS:
-            raise ConfigError(f"{path}: unknown setting {name}", hint=f"known are: {', '.join(sorted(SETTINGS))}")
+            raise ConfigError(f"{path}: unknown setting {name}", hint=f"use one of {', '.join(sorted(SETTINGS))}")
         values[name] = parse(SETTINGS[name], value, path)
     if workspace:
         path = workspace_file(workspace)
-        for name, value in written(workspace).items():
+        for name, value in workspace_values(workspace).items():
             if name not in SETTINGS:
                 unknown[name] = path
             elif trusted or SETTINGS[name].untrusted_ok:
@@ -52,7 +52,7 @@ def load(workspace: str = "", *, trusted: bool = False) -> Settings:
 
 
 def parse(setting: Setting, value: Any, source: str) -> Value:
-    """The value in the type of the setting; ConfigError if it has another one."""
+    """Return the value in the type of the setting; raise ConfigError if it cannot be converted."""
     kind = type(setting.default)
     try:
         if kind is bool:
@@ -60,19 +60,22 @@ def parse(setting: Setting, value: Any, source: str) -> Value:
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise TypeError
         parsed = kind(value)
-        if not isinstance(parsed, str) and not abs(parsed) <= LARGEST:  # NaN is not either
+        if not isinstance(parsed, str) and not abs(parsed) <= LARGEST:  # written so that NaN is refused too
             raise ValueError
         return parsed
     except (KeyError, ValueError, TypeError, OverflowError):
         raise ConfigError(
             f"{source}: {setting.name} = {ascii(value)[:80]} is not {_EXPECTED[kind]}",
             kept="nothing was changed",
-            hint=f"{setting.help}; built in: {setting.default!r}",
+            hint=f"{setting.help}; default: {setting.default!r}",
         ) from None
 
 
 def server_address(settings: Settings) -> str:
-    """The address of the server that keeps the sessions; empty if files do. It holds a password: never show it."""
+    """Return the address of the server that keeps the sessions; empty if they are in files.
+
+    It may contain a password: never show it.
+    """
     address = settings.store.url
     if address in ("", "files"):
         return ""
@@ -80,18 +83,18 @@ def server_address(settings: Settings) -> str:
         raise ConfigError(
             "the setting `store` is neither the address of a PostgreSQL server nor `files`",
             kept="nothing was changed",
-            hint="it looks like postgresql://user@host/database; from the environment it is CORTEXT_STORE",
+            hint="use an address like postgresql://user@host/database, in config.toml or in CORTEXT_STORE",
         )
     return address
 
 
-def written(workspace: str) -> dict[str, Any]:
-    """What the settings file of a workspace says, by dotted name."""
+def workspace_values(workspace: str) -> dict[str, Any]:
+    """Return the values in the settings file of a workspace, by dotted name."""
     return dict(by_dotted_name(_read(checked_workspace_file(workspace))))
 
 
 def _with(settings: Settings, values: dict[str, Value]) -> Settings:
-    """The settings with these values, given by dotted name."""
+    """Return the settings with these values, which are given by dotted name."""
     for name, value in values.items():
         settings = _replaced(settings, name.split("."), value)
     return settings
@@ -103,7 +106,7 @@ def _replaced(table: Table, path: list[str], value: Value) -> Table:
 
 
 def by_dotted_name(table: dict[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    """The values of a table and of the tables in it, by dotted name."""
+    """Return the values of a table and of its nested tables, by dotted name."""
     pairs: list[tuple[str, Any]] = []
     for name, value in table.items():
         if isinstance(value, dict):
@@ -123,17 +126,21 @@ def _read(path: str) -> dict[str, Any]:
         return {}
     except OSError as error:
         raise ConfigError(
-            f"cannot read {path}: {error.strerror}", kept="it is unchanged", hint="put a file there, or remove it"
+            f"cannot read {path}: {error.strerror}",
+            kept="it is unchanged",
+            hint="make it a readable file, or remove it",
         ) from error
     import tomllib
 
     try:
         found = tomllib.loads(raw.decode("utf-8"))
-        by_dotted_name(found)  # no deeper than we can follow
+        by_dotted_name(found)  # raises RecursionError here rather than in a caller
         return found
     except RecursionError as error:
         raise ConfigError(
-            f"{path} is nested too deeply", kept="nothing was changed", hint="a setting has a name and a plain value"
+            f"{path} is nested too deeply",
+            kept="nothing was changed",
+            hint="give each setting a name and a plain value",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ConfigError(

@@ -1,7 +1,7 @@
-"""Every setting, by table: its type, its default, what it means, and whether a workspace may set it untrusted.
+"""Every setting, by table: its type, default and meaning, and whether an untrusted workspace may set it.
 
-`settings.store.lock_timeout` is `lock_timeout` of the table `[store]`. `SETTINGS` has the same by dotted name, for the
-loader, the reference and the messages.
+`settings.store.lock_timeout` is `lock_timeout` in the table `[store]`. `SETTINGS` lists the same settings by dotted
+name, for the loader, the reference and the messages.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Value = str | int | float | bool
 
 
 class About(NamedTuple):
-    """What a setting means; whether a workspace may set it before the user trusts it; its own variable, if any."""
+    """What a setting means, whether an untrusted workspace may set it, and its environment variable if irregular."""
 
     help: str
     untrusted_ok: bool = False
@@ -27,7 +27,9 @@ class Store(msgspec.Struct, frozen=True):
 
     url: Annotated[str, About("a PostgreSQL server that keeps the sessions, postgresql://…", env="CORTEXT_STORE")] = ""
     lock_timeout: Annotated[float, About("seconds to wait for another writer", untrusted_ok=True)] = 5.0
-    lease_seconds: Annotated[float, About("seconds until the session of a silent writer on a server is free")] = 10.0
+    lease_seconds: Annotated[float, About("seconds after which a server releases the session of a silent writer")] = (
+        10.0
+    )
 
 
 class Session(msgspec.Struct, frozen=True):
@@ -40,22 +42,22 @@ class Session(msgspec.Struct, frozen=True):
 class Chat(msgspec.Struct, frozen=True):
     """`[chat]`"""
 
-    model: Annotated[str, About("the model of alfred, where it is not that of model.name")] = ""
+    model: Annotated[str, About("the model of alfred, if not model.name")] = ""
     prompt_file: Annotated[str, About("a file with your own system prompt for alfred")] = ""
-    auto_create: Annotated[bool, About("begin a session with the first words (else ask for /new)")] = True
-    context_tokens: Annotated[int, About("how much of a session the model may see")] = 60_000
-    facts_tokens: Annotated[int, About("how much of what is remembered is always in the prompt")] = 1_500
-    compact_tokens: Annotated[int, About("a session larger than this is summed up and shortened")] = 40_000
-    keep_messages: Annotated[int, About("messages that stay when a session is shortened")] = 20
+    auto_create: Annotated[bool, About("start a session with the first message (else ask for /new)")] = True
+    context_tokens: Annotated[int, About("tokens of a session that are sent to the model at most")] = 60_000
+    facts_tokens: Annotated[int, About("tokens of remembered facts that are always in the prompt")] = 1_500
+    compact_tokens: Annotated[int, About("tokens above which a session is summarised and shortened")] = 40_000
+    keep_messages: Annotated[int, About("messages that are kept when a session is shortened")] = 20
 
 
 class Telegram(msgspec.Struct, frozen=True):
     """`[telegram]`"""
 
-    allowed_users: Annotated[str, About("numeric ids of the users that are served, separated by commas")] = ""
+    allowed_users: Annotated[str, About("numeric ids of the users that may use the bot, separated by commas")] = ""
     api_url: Annotated[str, About("your own Bot API server", env="TELEGRAM_API_URL")] = "https://api.telegram.org"
     parallel: Annotated[int, About("chats that are answered at the same time")] = 32
-    longest_message: Annotated[int, About("characters of a message that is still taken")] = 20_000
+    longest_message: Annotated[int, About("longest message that is accepted, in characters")] = 20_000
 
 
 class Workspace(msgspec.Struct, frozen=True):
@@ -63,62 +65,70 @@ class Workspace(msgspec.Struct, frozen=True):
 
     pause_minutes: Annotated[int, About("minutes until a quiet conversation is paused", untrusted_ok=True)] = 5
     commit: Annotated[bool, About("commit a conversation when it is paused or completed", untrusted_ok=True)] = True
-    mask: Annotated[bool, About("mask secrets in what is kept in a workspace, and so in git")] = True
-    keep_unmasked: Annotated[bool, About("keep the unmasked words too, in the home store")] = False
+    mask: Annotated[bool, About("mask secrets in what is stored in a workspace, and so in git")] = True
+    keep_unmasked: Annotated[bool, About("keep the unmasked text too, in the home store")] = False
     safe_folders: Annotated[str, About("workspaces of other users that may be used, separated by commas; *: all")] = ""
-    pause_words: Annotated[str, About("more words that mean a pause, separated by commas", untrusted_ok=True)] = ""
-    offer_after: Annotated[int, About("messages without a save until one is offered", untrusted_ok=True)] = 40
+    pause_words: Annotated[str, About("additional words that mean a pause, separated by commas", untrusted_ok=True)] = (
+        ""
+    )
+    offer_after: Annotated[int, About("unsaved messages after which a save is offered", untrusted_ok=True)] = 40
 
 
 class Interactive(msgspec.Struct, frozen=True):
     """`[spawner.interactive]`"""
 
-    session_expiry_days: Annotated[int, About("days after which quiet sessions go to the trash; 0: never")] = 0
-    context_tokens: Annotated[int, About("how much of a session the model is sent at most")] = 100_000
+    session_expiry_days: Annotated[
+        int, About("days after which inactive sessions are moved to the trash; 0: never")
+    ] = 0
+    context_tokens: Annotated[int, About("tokens of a session that are sent to the model at most")] = 100_000
 
 
 class Spawner(msgspec.Struct, frozen=True):
     """`[spawner]`"""
 
     sessions_dir: Annotated[str, About("where aur keeps its sessions", env="AUR_SESSIONS_DIR")] = ""
-    agent: Annotated[str, About("the agent that aur talks to where none is named")] = "assistant"
+    agent: Annotated[str, About("the agent that aur uses if none is named")] = "assistant"
     interactive: Interactive = Interactive()
 
 
 class Search(msgspec.Struct, frozen=True):
     """`[search]`"""
 
-    model: Annotated[str, About("what reads meaning: built-in, openai/…, sentence-transformers/… or none")] = "built-in"
-    address: Annotated[str, About("where an openai/… model for search is asked, instead of OPENAI_BASE_URL")] = ""
+    model: Annotated[str, About("model for search by meaning: built-in, openai/…, sentence-transformers/… or none")] = (
+        "built-in"
+    )
+    address: Annotated[str, About("address of an openai/… model for search, instead of OPENAI_BASE_URL")] = ""
 
 
 class Resume(msgspec.Struct, frozen=True):
     """`[resume]`"""
 
-    tokens: Annotated[int, About("how large a resume packet may be", untrusted_ok=True)] = 60_000
-    native_tokens: Annotated[int, About("how much history a native resume may carry", untrusted_ok=True)] = 120_000
-    tool: Annotated[str, About("the AI tool to resume in, where the conversation names none", untrusted_ok=True)] = ""
+    tokens: Annotated[int, About("largest size of a resume packet, in tokens", untrusted_ok=True)] = 60_000
+    native_tokens: Annotated[
+        int, About("tokens of history that a native resume carries at most", untrusted_ok=True)
+    ] = 120_000
+    tool: Annotated[str, About("the AI tool to resume in, if the conversation names none", untrusted_ok=True)] = ""
 
 
 class Model(msgspec.Struct, frozen=True):
     """`[model]`"""
 
-    name: Annotated[str, About("the model to ask, as provider/name", env="CORTEXT_MODEL")] = ""
+    name: Annotated[str, About("the model to use, as provider/name", env="CORTEXT_MODEL")] = ""
     mask: Annotated[bool, About("mask secrets in what is sent to a model")] = True
-    stream: Annotated[bool, About("show answers as they come (some endpoints can only give them whole)")] = True
+    stream: Annotated[bool, About("stream answers (turn off for endpoints that cannot)")] = True
     connect_seconds: Annotated[float, About("seconds to wait for a connection to a model")] = 10.0
-    silence_seconds: Annotated[float, About("seconds to wait for the next words of a model")] = 120.0
-    retries: Annotated[int, About("how often to ask again after a rate limit")] = 3
+    silence_seconds: Annotated[float, About("seconds to wait for more output of a model")] = 120.0
+    retries: Annotated[int, About("how often to retry after a rate limit")] = 3
 
 
 class Mcp(msgspec.Struct, frozen=True):
     """`[mcp]`"""
 
-    tokens: Annotated[int, About("how large an answer of the MCP server may be")] = 6_000
+    tokens: Annotated[int, About("largest answer of the MCP server, in tokens")] = 6_000
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """The settings in force, and what was not taken from the file of a workspace (by name, with that file)."""
+    """The effective settings, and what was ignored in the settings file of a workspace (name → that file)."""
 
     store: Store = Store()
     session: Session = Session()
@@ -130,11 +140,11 @@ class Settings(msgspec.Struct, frozen=True):
     resume: Resume = Resume()
     model: Model = Model()
     mcp: Mcp = Mcp()
-    ignored: dict[str, str] = {}  # the workspace is not trusted with these
-    unknown: dict[str, str] = {}  # no such settings here; perhaps of another version
+    ignored: dict[str, str] = {}  # settings that only a trusted workspace may set
+    unknown: dict[str, str] = {}  # unknown settings, perhaps of another version
 
     def warnings(self) -> list[str]:
-        """What to tell the user about the files."""
+        """Return warnings about the settings files for the user."""
         return [f"{source}: unknown setting {name}; it was ignored" for name, source in sorted(self.unknown.items())]
 
 
@@ -145,7 +155,7 @@ class Setting(NamedTuple):
     default: Value
     help: str
     untrusted_ok: bool
-    variable: str  # of the environment
+    variable: str  # the environment variable
 
 
 def _settings_in(table: type[msgspec.Struct], prefix: str = "") -> Iterator[Setting]:

@@ -1,6 +1,6 @@
-"""Which workspaces the user trusts, and so which of their settings count.
+"""Which workspaces the user trusts, and so which of their settings are used.
 
-What is remembered is a mark for the folder and its settings as they were when the user said so.
+Trust is stored as a fingerprint of the folder and its settings file, so a change of the file revokes it.
 """
 
 from __future__ import annotations
@@ -15,27 +15,27 @@ from cortext.io import files as fsio
 
 
 def settings_of(workspace: str) -> Settings:
-    """The settings that count in a workspace, or outside any if this is empty."""
+    """Return the settings for a workspace, or for no workspace if this is empty."""
     return load(workspace, trusted=bool(workspace) and is_trusted(workspace))
 
 
 def is_trusted(workspace: str) -> bool:
-    """Whether the user said that the settings of this workspace, as they are now, may do everything."""
+    """Whether the user trusts the settings of this workspace as they are now."""
     try:
-        marks = fsio.read_text(_trusted_file(), "surrogateescape").split("\n")
-        return _mark(workspace) in marks
+        fingerprints = fsio.read_text(_trusted_file(), "surrogateescape").split("\n")
+        return _fingerprint(workspace) in fingerprints
     except OSError:
         return False
 
 
 def trust(workspace: str) -> None:
-    """Remember that the user trusts the settings of this workspace."""
+    """Store that the user trusts the settings of this workspace as they are now."""
     fsio.ensure_folder(folders.data())
-    fsio.append_once(_trusted_file(), _mark(workspace).encode("utf-8", "surrogateescape") + b"\n")
+    fsio.append_once(_trusted_file(), _fingerprint(workspace).encode("utf-8", "surrogateescape") + b"\n")
 
 
-def _mark(workspace: str) -> str:
-    """The hash of the settings with the folder: after a change of the file the user is asked again."""
+def _fingerprint(workspace: str) -> str:
+    """Return the hash of the settings file and the folder, as one line."""
     try:
         digest = hashlib.sha256(fsio.read_file(folders.checked_workspace_file(workspace))).hexdigest()
     except OSError:

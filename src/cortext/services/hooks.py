@@ -1,9 +1,9 @@
-"""What happens when an AI tool calls us. Everything that must happen, happens here and not in the model.
+"""Handling the hook events of an AI tool. Nothing that must happen is left to the model.
 
-A command begins, resumes or stops a conversation; a start or a prompt in a chat that is part of one makes it active,
-and a prompt may say that the user wants to stop; an answer and an end capture what was said. Safe to be called twice,
-out of order, for several sessions at once, or never: the transcript is the truth, and the next call (or `cortext
-sync`) takes in what is missing.
+A command starts, resumes or stops a conversation. When the tool starts, or the user sends a prompt, in a chat that
+belongs to a conversation, that conversation becomes active; a prompt may also say that the user wants to stop. An
+answer and the end of the chat capture the new messages. Events may come twice, out of order, for several sessions at
+once, or never: the transcript is authoritative, and the next event (or `cortext sync`) captures what is missing.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from cortext.services.library.stores import Found, NamedStore
 from cortext.services.workspace.running_chats import Chat
 from cortext.tools.base import HookEvent, Hooks, Installer, Transcript, TranscriptSource
 
-# The tool waits for us at every turn. What a quiet turn does not need is imported where it is used.
+# The tool waits for every hook, so modules that an ordinary turn does not need are imported where they are used.
 
 PREFIX = "workspace."
-TOLD = "cortext: a mark was left"  # on an error that needs none any more
+FAILURE_RECORDED = "cortext: the failure is recorded"  # a note on an error that needs no second record
 
 
 class World(Protocol):
-    """What a hook works on: the stores seen from the folder of the chat."""
+    """The stores that a hook uses in the folder of the chat."""
 
     workspace: str
     settings: Settings
@@ -52,13 +52,13 @@ class World(Protocol):
 
 
 def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str:
-    """Take one event; what to print for the tool, if anything."""
+    """Handle one event; return what to print for the tool, or nothing. Raise UsageError if the payload is invalid."""
     try:
         fields = msgspec.json.decode(payload)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise UsageError(f"the event of {tool.name} is not JSON: {error}") from error
+        raise UsageError(f"the hook payload of {tool.name} is not JSON: {error}") from error
     if not isinstance(fields, dict):
-        raise UsageError(f"the event of {tool.name} is not an object")
+        raise UsageError(f"the hook payload of {tool.name} is not an object")
     project = fields.get("cwd")
     world = world_at(project if isinstance(project, str) and os.path.isdir(project) else "")
     event = tool.hook_event(fields)
@@ -71,35 +71,35 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         from cortext.services.capture.intake import reason_of
 
         uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
-        error.add_note(TOLD)
+        error.add_note(FAILURE_RECORDED)
         raise
     return tool.hook_answer(fields, context) if context else ""
 
 
 class Hook:
-    """One event on its way through."""
+    """The handling of one event."""
 
     def __init__(self, world: World, tool: Hooks, event: HookEvent) -> None:
         self.world, self.tool, self.event = world, tool, event
         self.capture = world.capture()
 
     def run(self) -> str:
-        """Do what the event asks for; the words that the model is to hear."""
+        """Do what the event requires; return the text for the model."""
         command, kind = self.event.command, self.event.kind
         if kind in ("prompt", "command"):
-            self._at_work(time.time())
+            self._set_working_since(time.time())
             if command.startswith(PREFIX) and self.world.workspace:
                 name = command.removeprefix(PREFIX)
-                return self._resume_here() if name == "resume" else _told(self._command(name))
+                return self._resume_if_needed() if name == "resume" else _safe_text(self._command(name))
         if kind == "prompt":
-            return _told(self._prompt())
+            return _safe_text(self._prompt())
         if kind == "started":
             self._started()
         elif kind in ("answered", "compacted", "ended"):
-            added = self._take_in()
+            added = self._capture_new()
             if kind != "compacted":
                 self._after_answer(ended=kind == "ended", added=added)
-                return self._at_work(0.0)
+                return self._set_working_since(0.0)
         return ""
 
     def _chat(self) -> Chat:
@@ -107,8 +107,8 @@ class Hook:
 
         return chats.load(self.tool.name, self.event.key, self.world.workspace)
 
-    def _at_work(self, since: float) -> str:
-        """Note that the model is at work, or (0) has answered; then what it still is to receive, if anything."""
+    def _set_working_since(self, since: float) -> str:
+        """Store since when the model is working (0: it has answered); then return the text that it is still owed."""
         if not self.world.workspace:
             return ""
         from cortext.services.workspace import running_chats as chats
@@ -119,16 +119,16 @@ class Hook:
         chat.stopped = chat.stopped and bool(since)
         if owed:
             chat.owed = ""
-            chat.working_since = time.time()  # it goes on with that
+            chat.working_since = time.time()  # the model continues with that text
         chats.save(chat)
         return owed
 
-    def _take_in(self) -> int:
-        """Take in what was said since; how many messages that were."""
+    def _capture_new(self) -> int:
+        """Capture the new messages of the chat; return how many there were."""
         transcript = find_transcript(self.tool, self.event)
         if transcript is None:
             if self.event.path and os.path.lexists(self.event.path):
-                os.close(fsio.plain_file(self.event.path))  # one that cannot be opened is told, not passed over
+                os.close(fsio.plain_file(self.event.path))  # raises an error if the file cannot be opened
             return 0
         added = self.capture.capture(self.tool, transcript).added
         from cortext.services.capture import uncaptured
@@ -140,7 +140,7 @@ class Hook:
         return self.capture.catalogue.get(self.tool.name, self.event.key)
 
     def _current(self) -> Found | None:
-        """The conversation that this tool's session is part of, if any: of this workspace, or one kept elsewhere."""
+        """Return the conversation that this chat belongs to; None if there is none, or it is in another workspace."""
         entry = self._entry()
         place = self.capture.place_at(entry.root) if entry is not None else None
         if entry is None or place is None or (place.kind == "workspace" and place.root != self.world.workspace):
@@ -150,25 +150,25 @@ class Hook:
             last = place.store.tail(entry.session_id, 1)
         except CortextError:
             return None
-        # A chat that nobody resumed is kept in the home store by itself: nothing is to be woken or stopped there.
+        # A chat that was captured by itself and never resumed has no status to change.
         if self.capture.is_own(entry) and not entry.fresh and session.status != ACTIVE:
             return None
-        # The number of the last message tells how many there are, without reading them.
+        # The sequence number of the last message gives the count without reading the others.
         session.message_count = last[0].seq + 1 if last else 0
         return Found(place, session)
 
-    def _resume_here(self) -> str:
-        return "" if self.tool.commands_run else self._resume()  # some command files ask us themselves
+    def _resume_if_needed(self) -> str:
+        return "" if self.tool.commands_run else self._resume()  # otherwise the command file has run `cortext resume`
 
     def _command(self, name: str) -> str:
         if name == "stop-conversation":
-            self._take_in()
+            self._capture_new()
             found = self._current()
             if found is None:
-                return "No conversation of this workspace is held here, so there is nothing to stop."
+                return "This chat belongs to no conversation of this workspace, so there is nothing to stop."
             chat = self._chat()
             if chat.stopped and found.session.status != ACTIVE:
-                return ""  # the prompt's own event, a moment ago, has saved it and said so
+                return ""  # the event of the same prompt has saved it and returned the confirmation
             from cortext.services.workspace import running_chats as chats
             from cortext.services.workspace.lifecycle import confirmation
 
@@ -178,16 +178,16 @@ class Hook:
         from cortext.services.workspace import registry
 
         entry = registry.load(self.world.workspace).types.get(name)
-        if entry is None or not entry.sessions:  # a command of somebody else, or of a type that keeps none
+        if entry is None or not entry.sessions:  # not one of our commands, or of a type without sessions
             return ""
-        return self._begin(name)
+        return self._start(name)
 
     def _resume(self) -> str:
-        """The list, or the conversation that goes on in this chat from now on."""
+        """Return the list of conversations, or resume one in this chat and return its context."""
         from cortext.services.resume.in_tool import LARGEST, Desk
         from cortext.services.workspace import running_chats as chats
 
-        self._take_in()  # what was said before belongs to what was going on before
+        self._capture_new()  # earlier messages belong to the earlier conversation
         listing = self.world.listing()
         listing.refresh()
         chat = self._chat()
@@ -197,22 +197,22 @@ class Hook:
         reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
         chat.owed = reply.record
         chats.save(chat)
-        told = "cortext has answered this already; do not run the command again."
+        instruction = "cortext has answered this already; do not run the command again."
         if reply.record:
-            told += (
-                " What it found is a record of the past, so it does not stand here: it comes by itself as the next "
-                "message, right after your answer. Answer now, in one short sentence, that you are looking it up."
+            instruction += (
+                " The record of the conversation follows as the next message, right after your answer. Answer now, in "
+                "one short sentence, that you are looking it up."
             )
-        return "\n".join(part for part in (reply.done, told) if part)
+        return "\n".join(part for part in (reply.done, instruction) if part)
 
-    def _begin(self, kind: str) -> str:
-        """The conversation, its notes and its session exist when this returns: before the model is asked."""
+    def _start(self, kind: str) -> str:
+        """Create the conversation, its notes and its session before the model receives the prompt."""
         from cortext.services.workspace.lifecycle import begin
 
         found = self._current()
-        wanted = mask(f"{kind} {self.event.arguments}").text  # it is kept with the session, and so in git
-        if found is None or found.session.extra.get("begun_by") != wanted or found.session.message_count > 0:
-            self._take_in()  # what was said before belongs to what was going on before
+        command = mask(f"{kind} {self.event.arguments}").text  # it is stored with the session, and so in git
+        if found is None or found.session.extra.get("begun_by") != command or found.session.message_count > 0:
+            self._capture_new()  # earlier messages belong to the earlier conversation
             place = self.world.workspace_store()
             session = begin(
                 place,
@@ -220,14 +220,14 @@ class Hook:
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
                 servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
-                begun_by=wanted,
+                begun_by=command,
             )
             self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
         else:
             session = found.session
         folder = os.path.relpath(session.path, self.world.workspace)
         return (
-            f"This conversation is kept by cortext in {folder}/ (already made; every message is saved by itself). "
+            f"cortext keeps this conversation in {folder}/, which already exists, and saves every message by itself. "
             f"Its notes document is {folder}/{kind}.md."
         )
 
@@ -235,28 +235,28 @@ class Hook:
         found = self._current()
         if found is None:
             return ""
-        self._wake(found)
+        self._activate(found)
         from cortext.services.workspace import pausing
 
-        said = pausing.look(self.event.text, found.session, self.world.settings)
-        if said.change is not None:
-            found.place.store.update(found.session.id, said.change)
-        return said.context
+        result = pausing.look(self.event.text, found.session, self.world.settings)
+        if result.change is not None:
+            found.place.store.update(found.session.id, result.change)
+        return result.context
 
     def _started(self) -> None:
-        """A tool that opens a conversation makes it active; one that was completed only if it was handed over so."""
+        """Activate the conversation that the tool opened; a completed one only if it was just resumed."""
         entry = self._entry()
         found = self._current()
-        self._take_in()
+        self._capture_new()
         if found is not None and (found.session.status != COMPLETED or (entry is not None and entry.fresh)):
-            self._wake(found, opened=True)
+            self._activate(found, opened=True)
 
-    def _wake(self, found: Found, *, opened: bool = False) -> None:
-        """The conversation is active, here, as of now; opening it counts as activity also where it was active."""
-        here = Origin(tool=self.tool.name, session_id=self.event.key)
-        if found.session.status == ACTIVE and found.session.origin == here and not opened:
+    def _activate(self, found: Found, *, opened: bool = False) -> None:
+        """Make the conversation active in this chat. Opening it counts as activity even if it is already active."""
+        this_chat = Origin(tool=self.tool.name, session_id=self.event.key)
+        if found.session.status == ACTIVE and found.session.origin == this_chat and not opened:
             return
-        change = Change(origin=here, last_active=clock.now())
+        change = Change(origin=this_chat, last_active=clock.now())
         if found.session.status != ACTIVE:
             change.status, change.force = ACTIVE, True
         found.place.store.update(found.session.id, change)
@@ -266,7 +266,7 @@ class Hook:
         if found is None:
             return
         if found.session.status != ACTIVE:
-            if added and found.place.kind == "workspace":  # the answer to the command that stopped it is saved with it
+            if added and found.place.kind == "workspace":  # commit the answer to the command that stopped it too
                 self._save(found, found.session.status)
             return
         origin = found.session.origin
@@ -286,16 +286,13 @@ class Hook:
         return saved
 
 
-def _told(text: str) -> str:
-    """Words of ours about a session, which quote what was stored: without secrets and markers."""
-    if not text:
-        return text
-
-    return disarmed(mask(text).text)
+def _safe_text(text: str) -> str:
+    """Return a text for the model, which may quote stored messages, without secrets and our own markers."""
+    return disarmed(mask(text).text) if text else ""
 
 
 def find_transcript(tool: TranscriptSource, event: HookEvent) -> Transcript | None:
-    """The transcript that an event is about: where it says, else where the tool keeps it."""
+    """Return the transcript of an event: the file that it names, else the one with its key in the tool's store."""
     if event.path:
         found = tool.transcript_at(event.path)
         if found is not None:

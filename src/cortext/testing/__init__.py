@@ -1,29 +1,39 @@
-"""The suite that every adapter of an AI tool passes, for adapters of other packages too. It needs pytest.
+"""The conformance suite that every adapter of an AI tool passes, for adapters of other packages too. It needs pytest.
 
-    class TestMyTool(ToolConformance):
+    class TestMyTool(LineToolConformance):
         samples = MySamples()
 
-`samples` holds conversations and settings as the tool writes them; see `Samples` and docs/adding-a-tool.md. What a tool
-cannot do (`isinstance` of `NativeWriter`, `Installer`, `Hooks`, `Headless`) is not asked of it. Nothing but tests
-imports this package.
+`samples` provides conversations and settings in the tool's own format; see `Samples` and docs/adding-a-tool.md. Use
+`LineToolConformance` with `LineSamples` if the tool keeps a conversation in a file with one record per line, and
+`ToolConformance` with `Samples` otherwise. Tests of an optional protocol (`NativeWriter`, `Installer`, `Hooks`,
+`Headless`) are skipped if the adapter does not implement it. Only tests import this package.
 """
 
 import pytest
 
 pytest.register_assert_rewrite(
-    "cortext.testing.reading", "cortext.testing.writing", "cortext.testing.installing", "cortext.testing.running"
+    "cortext.testing.reading",
+    "cortext.testing.lines",
+    "cortext.testing.writing",
+    "cortext.testing.installing",
+    "cortext.testing.running",
 )
 
 from cortext.testing.installing import InstallerConformance  # noqa: E402 (after the line above)
+from cortext.testing.lines import LineConformance  # noqa: E402
 from cortext.testing.reading import ReadingConformance  # noqa: E402
 from cortext.testing.running import HeadlessConformance, HooksConformance  # noqa: E402
 from cortext.testing.samples import LineSamples, Samples  # noqa: E402
 from cortext.testing.writing import WriterConformance  # noqa: E402
 
-__all__ = ["LineSamples", "Samples", "ToolConformance"]
+__all__ = ["LineSamples", "LineToolConformance", "Samples", "ToolConformance"]
 
 
 class ToolConformance(
     ReadingConformance, WriterConformance, InstallerConformance, HooksConformance, HeadlessConformance
 ):
-    """Everything that is asked of an adapter. Subclass it under a name that begins with `Test`."""
+    """The tests for every adapter. Subclass it under a name that starts with `Test`."""
+
+
+class LineToolConformance(LineConformance, ToolConformance):
+    """The same, and the tests for a tool that keeps a conversation in a file with one record per line."""

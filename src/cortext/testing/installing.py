@@ -1,4 +1,4 @@
-"""Setting up a project: what the user has stays, twice is as once, and taking it out leaves every byte as it was."""
+"""Setting up a project: the user's settings stay, installing twice changes nothing, removing restores every byte."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cortext.errors import ConfigError, CortextError
-from cortext.testing.reading import Conformance, tree
+from cortext.testing.reading import Conformance, files_in
 from cortext.tools.base import CommandFile, Hooks, Installer, TranscriptSource
 
 PROGRAM = ("cortext",)
@@ -20,27 +20,27 @@ class InstallerConformance(Conformance):
 
     @pytest.fixture
     def installer(self, tool: TranscriptSource) -> Installer:
-        """The adapter, if it sets up projects."""
+        """Return the adapter, if it sets up projects."""
         if not isinstance(tool, Installer):
-            pytest.skip("this tool is not set up in projects")
+            pytest.skip("this adapter does not set up projects")
         return tool
 
-    def put(self, project: Path, files: Mapping[str, str]) -> dict[str, bytes]:
-        """The user's files; what is in the project then."""
+    def write_files(self, project: Path, files: Mapping[str, str]) -> dict[str, bytes]:
+        """Write the user's files; return everything that is in the project then."""
         for name, text in files.items():
             path = project / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(text.encode())
-        return tree(project)
+        return files_in(project)
 
-    def test_it_goes_in_once_and_out_without_a_trace(self, installer: Installer, project: Path) -> None:
+    def test_settings_are_installed_once_and_removed_without_a_trace(self, installer: Installer, project: Path) -> None:
         changed = installer.install_settings(str(project), PROGRAM)
 
         assert changed
-        once = tree(project)
+        once = files_in(project)
         assert "cortext" in installer.mcp_servers(str(project))
         assert installer.install_settings(str(project), PROGRAM) == []
-        assert tree(project) == once
+        assert files_in(project) == once
         assert sorted(installer.remove_settings(str(project))) == sorted(changed)
         assert list(project.iterdir()) == []
         assert installer.remove_settings(str(project)) == []
@@ -51,9 +51,9 @@ class InstallerConformance(Conformance):
         assert list(project.iterdir()) == []
 
         assert installer.install_settings(str(project), PROGRAM) == named
-        once = tree(project)
+        once = files_in(project)
         assert sorted(installer.remove_settings(str(project), dry_run=True)) == sorted(named)
-        assert tree(project) == once
+        assert files_in(project) == once
 
     def test_without_the_mcp_server_only_the_rest_is_added_and_an_entry_stays(
         self, installer: Installer, project: Path
@@ -62,42 +62,40 @@ class InstallerConformance(Conformance):
         assert "cortext" not in installer.mcp_servers(str(project))
 
         installer.install_settings(str(project), PROGRAM)
-        once = tree(project)
+        once = files_in(project)
         assert "cortext" in installer.mcp_servers(str(project))
         assert installer.install_settings(str(project), PROGRAM, server=False) == []
-        assert tree(project) == once
+        assert files_in(project) == once
         installer.remove_settings(str(project))
         assert list(project.iterdir()) == []
 
-    def test_what_the_user_has_stays_to_the_byte(self, installer: Installer, project: Path) -> None:
+    def test_removing_restores_the_users_settings_byte_by_byte(self, installer: Installer, project: Path) -> None:
         for number, files in enumerate(self.samples.settings):
             folder = project / str(number)
             folder.mkdir()
-            before = self.put(folder, files)
+            before = self.write_files(folder, files)
 
             installer.install_settings(str(folder), PROGRAM)
-            assert tree(folder) != before, files
+            assert files_in(folder) != before, files
             assert installer.install_settings(str(folder), PROGRAM) == [], files
-            # Another way to call us takes the place of the first.
+            # Another command line replaces the first.
             assert installer.install_settings(str(folder), OTHER), files
             installer.remove_settings(str(folder))
-            assert tree(folder) == before, files
+            assert files_in(folder) == before, files
 
-    def test_settings_that_cannot_be_used_are_named_and_nothing_is_touched(
-        self, installer: Installer, project: Path
-    ) -> None:
+    def test_broken_settings_are_named_and_nothing_is_changed(self, installer: Installer, project: Path) -> None:
         for number, files in enumerate(self.samples.broken_settings):
             folder = project / str(number)
             folder.mkdir()
-            before = self.put(folder, files)
+            before = self.write_files(folder, files)
 
             with pytest.raises(ConfigError) as caught:
                 installer.install_settings(str(folder), PROGRAM)
 
             assert any(name in caught.value.message for name in files), caught.value.message
-            assert tree(folder) == before, files
+            assert files_in(folder) == before, files
 
-    def test_settings_that_are_not_text_or_lead_out_of_the_project_are_left_alone(
+    def test_binary_settings_and_links_out_of_the_project_are_refused(
         self, installer: Installer, project: Path, tmp_path: Path
     ) -> None:
         outside = tmp_path / "outside"
@@ -107,7 +105,7 @@ class InstallerConformance(Conformance):
             Path(path).write_bytes(b"\xff\xfe")
             with pytest.raises(ConfigError):
                 installer.install_settings(str(project), PROGRAM)
-            assert tree(project) == {str(Path(path).relative_to(project)): b"\xff\xfe"}
+            assert files_in(project) == {str(Path(path).relative_to(project)): b"\xff\xfe"}
             Path(path).unlink()
             Path(path).symlink_to(outside)
             with pytest.raises(CortextError):
@@ -115,7 +113,7 @@ class InstallerConformance(Conformance):
             assert outside.read_text(encoding="utf-8") == "{}"
             Path(path).unlink()
 
-    def test_its_own_files_lie_in_the_project(self, installer: Installer) -> None:
+    def test_its_files_are_inside_the_project(self, installer: Installer) -> None:
         commands = [
             CommandFile(name="workspace.plan", description='Plan: "it"', text="Topic: {arguments}\n"),
             CommandFile(name="workspace.resume", description="x", text="{run}\n", run=("resume", "--in-tool")),
@@ -130,7 +128,7 @@ class InstallerConformance(Conformance):
         assert all(any(name in path for path in files) for name in ("plan", "resume"))
         assert installer.files(commands, PROGRAM) == files
 
-    def test_nothing_keeps_hooks_off_that_it_cannot_explain(self, installer: Installer, project: Path) -> None:
+    def test_disabled_hooks_come_with_a_reason_and_a_remedy(self, installer: Installer, project: Path) -> None:
         if isinstance(installer, Hooks):
-            for why, todo in installer.hooks_off(str(project)):
-                assert why and todo
+            for reason, remedy in installer.hooks_off(str(project)):
+                assert reason and remedy

@@ -1,4 +1,4 @@
-"""Finding and reading conversations: every word, only what is new, whatever is broken, and nothing is written."""
+"""Finding and reading conversations: complete, incremental, despite damaged records, and without writing anything."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cortext.model.message import ROLES, Message
 from cortext.testing.samples import LineSamples, Samples
 from cortext.tools.base import Counts, Transcript, TranscriptSource
 
-# Lines that are no record of any tool.
+# Records that no tool writes.
 GARBAGE = (b"not JSON at all", b"\xff\xfe\xfd", b'{"half": "a rec', b"[" * 5_000, b"null", b"7", b'"text"', b"[1, 2]")
-NONSENSE: tuple[dict[str, Any], ...] = (
+INVALID_CURSORS: tuple[dict[str, Any], ...] = (
     {},
     {"x": 1},
     {"offset": -1},
@@ -24,17 +24,17 @@ NONSENSE: tuple[dict[str, Any], ...] = (
     {"offset": 10**9},
 )
 
-Bare = tuple[str, str, str, Any, bool]
+Comparable = tuple[str, str, str, Any, bool]
 
 
 class Conformance:
-    """What all parts of the suite share."""
+    """The fixtures and helpers of all parts of the suite."""
 
     samples: ClassVar[Samples]
 
     @pytest.fixture
     def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A home folder in which nobody has used anything yet."""
+        """Create an empty home folder and make it the user's."""
         folder = tmp_path / "home"
         folder.mkdir()
         for name in ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME", "CORTEXT_WORKSPACE"):
@@ -44,48 +44,42 @@ class Conformance:
 
     @pytest.fixture
     def project(self, tmp_path: Path) -> Path:
-        """The folder of a project."""
+        """Create the folder of a project."""
         folder = tmp_path / "My Project"
         folder.mkdir()
         return folder
 
     @pytest.fixture
     def tool(self, home: Path) -> TranscriptSource:
-        """The adapter."""
+        """Return the adapter."""
         return self.samples.tool(home)
 
-    def only(self, tool: TranscriptSource) -> Transcript:
-        """The one conversation that there is."""
+    def only_transcript(self, tool: TranscriptSource) -> Transcript:
+        """Return the only conversation of the tool."""
         (transcript,) = tool.transcripts()
         return transcript
 
     def read(
         self, tool: TranscriptSource, cursor: dict[str, Any] | None = None
-    ) -> tuple[list[Bare], dict[str, Any] | None, Counts]:
-        """The messages of the one conversation, the next cursor (which survives JSON), and what else was met."""
-        reading = tool.read(self.only(tool), cursor)
-        messages = [bare(message) for message in reading]
+    ) -> tuple[list[Comparable], dict[str, Any] | None, Counts]:
+        """Return the messages of the only conversation, the next cursor (encoded as JSON and back), and the counts."""
+        reading = tool.read(self.only_transcript(tool), cursor)
+        messages = [comparable(message) for message in reading]
         return messages, json.loads(json.dumps(reading.cursor)), reading.counts
 
 
-def bare(message: Message) -> Bare:
-    """What makes a message the same one in two readings."""
+def comparable(message: Message) -> Comparable:
+    """Return the fields that must be equal when the same message is read twice."""
     return message.id, message.role, message.text, message.parts, message.aside
 
 
-def tree(folder: Path) -> dict[str, bytes]:
-    """Every file below a folder."""
+def files_in(folder: Path) -> dict[str, bytes]:
+    """Return the contents of every file below a folder, by relative path."""
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class ReadingConformance(Conformance):
     """`TranscriptSource`."""
-
-    def lines(self) -> LineSamples:
-        """The samples of a tool that writes lines."""
-        if not isinstance(self.samples, LineSamples):
-            pytest.skip("not a file of lines")
-        return self.samples
 
     def test_it_has_a_name_to_type_and_a_title_to_read(self, tool: TranscriptSource) -> None:
         assert isinstance(tool, TranscriptSource)
@@ -93,7 +87,7 @@ class ReadingConformance(Conformance):
         assert tool.title.strip() == tool.title != ""
         assert isinstance(tool.tested_version, str)
 
-    def test_a_home_without_the_tool_is_no_error(self, tool: TranscriptSource, tmp_path: Path) -> None:
+    def test_a_home_without_the_tool_has_no_transcripts(self, tool: TranscriptSource, tmp_path: Path) -> None:
         tool.detect()
         assert list(tool.transcripts()) == []
         assert list(tool.transcripts(str(tmp_path))) == []
@@ -101,23 +95,21 @@ class ReadingConformance(Conformance):
     def test_the_conversation_is_found_and_only_in_its_project(self, home: Path, tool: TranscriptSource) -> None:
         self.samples.save(home)
 
-        found = self.only(tool)
+        found = self.only_transcript(tool)
 
         assert found.tool == tool.name
         assert found.key and found.path and found.size > 0 and found.changed > 0
-        assert self.only(tool) == found, "nothing changed, so the signs of change are the same"
+        assert self.only_transcript(tool) == found, "nothing changed, so the fingerprint is the same"
         assert list(tool.transcripts("/somewhere/else")) == []
         if self.samples.project:
             assert [item.key for item in tool.transcripts(self.samples.project)] == [found.key]
 
-    def test_every_word_is_read_and_every_message_has_an_id_that_stays(
-        self, home: Path, tool: TranscriptSource
-    ) -> None:
+    def test_every_message_is_read_with_a_stable_id(self, home: Path, tool: TranscriptSource) -> None:
         self.samples.save(home)
 
         messages, _, counts = self.read(tool)
 
-        assert [(role, text) for _, role, text, _, _ in messages] == list(self.samples.said)
+        assert [(role, text) for _, role, text, _, _ in messages] == list(self.samples.messages)
         assert {role for _, role, _, _, _ in messages} <= set(ROLES)
         ids = [message[0] for message in messages]
         assert all(ids) and len(set(ids)) == len(ids)
@@ -126,19 +118,21 @@ class ReadingConformance(Conformance):
 
     def test_reading_writes_nothing(self, home: Path, tool: TranscriptSource, tmp_path: Path) -> None:
         self.samples.save(home)
-        before = tree(home)
-        (tmp_path / "kept").mkdir()
+        before = files_in(home)
+        (tmp_path / "copies").mkdir()
 
         tool.detect()
         self.read(tool)
-        tool.copy(self.only(tool), str(tmp_path / "kept" / "native"))
+        tool.copy(self.only_transcript(tool), str(tmp_path / "copies" / "native"))
 
-        after = tree(home)
+        after = files_in(home)
         assert {name: after.get(name) for name in before} == before
 
-    def test_what_is_not_a_transcript_is_none(self, home: Path, tool: TranscriptSource, tmp_path: Path) -> None:
+    def test_other_files_are_not_taken_for_transcripts(
+        self, home: Path, tool: TranscriptSource, tmp_path: Path
+    ) -> None:
         self.samples.save(home)
-        found = tool.transcript_at(self.only(tool).path)
+        found = tool.transcript_at(self.only_transcript(tool).path)
         assert found is None or found.tool == tool.name
         others = {
             "empty": b"",
@@ -155,146 +149,101 @@ class ReadingConformance(Conformance):
 
     # ── cursors ──────────────────────────────────────────────────────────────────────────────────────
 
-    def test_a_conversation_that_grew_gives_only_what_is_new(self, home: Path, tool: TranscriptSource) -> None:
+    def test_a_cursor_returns_only_the_new_messages(self, home: Path, tool: TranscriptSource) -> None:
         self.samples.save(home)
-        whole, _, _ = self.read(tool)
+        complete, _, _ = self.read(tool)
         for records in range(1, self.samples.records):
             self.samples.save(home, records)
             if not list(tool.transcripts()):
-                continue  # it is one only when something was said
+                continue  # a tool may ignore a conversation that has no message yet
             before, cursor, _ = self.read(tool)
             self.samples.save(home)
             after, _, _ = self.read(tool, cursor)
-            assert (before + after if cursor is not None else after) == whole, f"after {records} records"
+            assert (before + after if cursor is not None else after) == complete, f"after {records} records"
 
-    def test_signs_of_change_change_with_it(self, home: Path, tool: TranscriptSource) -> None:
-        signs = []
+    def test_every_new_record_changes_the_fingerprint(self, home: Path, tool: TranscriptSource) -> None:
+        fingerprints = []
         for records in range(1, self.samples.records + 1):
             self.samples.save(home, records)
-            signs += [(found.size, found.changed) for found in tool.transcripts()]
+            fingerprints += [(found.size, found.changed) for found in tool.transcripts()]
 
-        assert len(set(signs)) == len(signs) > 0
+        assert len(set(fingerprints)) == len(fingerprints) > 0
 
-    def test_nothing_new_gives_nothing(self, home: Path, tool: TranscriptSource) -> None:
+    def test_a_cursor_at_the_end_returns_nothing(self, home: Path, tool: TranscriptSource) -> None:
         self.samples.save(home)
-        whole, cursor, _ = self.read(tool)
+        complete, cursor, _ = self.read(tool)
 
-        again, same, _ = self.read(tool, cursor)
+        again, next_cursor, _ = self.read(tool, cursor)
 
-        assert again == ([] if cursor is not None else whole)
-        assert same == cursor
+        assert again == ([] if cursor is not None else complete)
+        assert next_cursor == cursor
 
-    def test_a_cursor_that_makes_no_sense_reads_everything(self, home: Path, tool: TranscriptSource) -> None:
+    def test_an_invalid_cursor_reads_everything(self, home: Path, tool: TranscriptSource) -> None:
         self.samples.save(home)
-        whole, _, _ = self.read(tool)
-        for cursor in (*NONSENSE, *map(dict, self.samples.wrong_cursors)):
-            assert self.read(tool, cursor)[0] == whole, cursor
+        complete, _, _ = self.read(tool)
+        for cursor in (*INVALID_CURSORS, *map(dict, self.samples.invalid_cursors)):
+            assert self.read(tool, cursor)[0] == complete, cursor
 
-    def test_a_file_that_was_replaced_by_a_shorter_one_is_read_whole(self, home: Path, tool: TranscriptSource) -> None:
-        samples = self.lines()
-        samples.save(home)
+    def test_a_transcript_that_became_shorter_is_read_from_the_start(self, home: Path, tool: TranscriptSource) -> None:
+        self.samples.save(home)
         _, cursor, _ = self.read(tool)
-        samples.save(home, samples.records // 2)
-        whole, _, _ = self.read(tool)
+        self.samples.save(home, self.samples.records // 2)
+        complete, _, _ = self.read(tool)
 
-        assert self.read(tool, cursor)[0] == whole
-
-    def test_a_file_that_is_being_written_loses_nothing_wherever_it_is_cut(
-        self, home: Path, tool: TranscriptSource
-    ) -> None:
-        samples = self.lines()
-        data = b"".join(line + b"\n" for line in samples.lines)
-        samples.save(home)
-        whole, _, _ = self.read(tool)
-        ends = [place for place, byte in enumerate(data) if byte == 10]
-        cuts = {cut for end in ends for cut in range(end - 1, end + 3)} | set(range(1, len(data), 251))
-        for cut in sorted(cut for cut in cuts if 0 < cut < len(data)):
-            samples.save_bytes(home, data[:cut])
-            if not list(tool.transcripts()):
-                continue
-            before, cursor, _ = self.read(tool)
-            samples.save(home)
-            after, _, _ = self.read(tool, cursor)
-            assert (before + after if cursor is not None else after) == whole, f"cut at byte {cut}"
+        assert complete
+        assert self.read(tool, cursor)[0] == complete
 
     # ── damage ───────────────────────────────────────────────────────────────────────────────────────
 
-    def test_a_record_that_cannot_be_read_costs_only_itself(self, home: Path, tool: TranscriptSource) -> None:
-        samples = self.lines()
+    def test_a_damaged_record_is_counted_and_the_others_are_read(self, home: Path, tool: TranscriptSource) -> None:
+        samples = self.samples
         samples.save(home)
-        whole, _, _ = self.read(tool)
-        for line in (*GARBAGE, *samples.broken):
-            for place in (samples.records // 2, samples.records):
-                self._save_with(samples, home, place, line)
+        complete, _, _ = self.read(tool)
+        for record in (*GARBAGE, *samples.broken):
+            for index in (samples.records // 2, samples.records):
+                samples.save_with(home, index, record)
                 messages, _, counts = self.read(tool)
-                assert messages == whole, line[:40]
-                told = sum(counts.damaged.values()) + sum(counts.unknown.values())
-                # A last line that is not whole may still be being written.
-                assert told == 1 or (place == samples.records and not _is_json(line)), line[:40]
-                assert len(counts.places) == sum(counts.damaged.values()), line[:40]
+                assert messages == complete, record[:40]
+                counted = sum(counts.damaged.values()) + sum(counts.unknown.values())
+                # The last line of a file may be incomplete because the tool is still writing it.
+                may_be_incomplete = isinstance(samples, LineSamples) and index == samples.records
+                assert counted == 1 or (may_be_incomplete and not _is_json(record)), record[:40]
+                assert len(counts.places) == sum(counts.damaged.values()), record[:40]
 
-    def test_a_record_of_an_unknown_kind_is_counted_by_its_kind(self, home: Path, tool: TranscriptSource) -> None:
-        samples = self.lines()
-        samples.save(home)
-        whole, _, _ = self.read(tool)
-        for line in samples.unknown:
-            self._save_with(samples, home, samples.records, line)
+    def test_a_record_of_an_unknown_kind_is_counted(self, home: Path, tool: TranscriptSource) -> None:
+        self.samples.save(home)
+        complete, _, _ = self.read(tool)
+        for record in self.samples.unknown:
+            self.samples.save_with(home, self.samples.records, record)
             messages, _, counts = self.read(tool)
-            assert messages == whole, line[:80]
-            assert sum(counts.unknown.values()) == 1 and counts.damaged == {}, line[:80]
-
-    def test_empty_lines_and_zeros_are_passed_over(self, home: Path, tool: TranscriptSource) -> None:
-        samples = self.lines()
-        samples.save(home)
-        whole, _, _ = self.read(tool)
-
-        samples.save_bytes(home, b"".join(line + b"\n\n" for line in samples.lines))
-        assert self.read(tool)[0] == whole
-
-    def test_two_records_on_one_line_are_both_read(self, home: Path, tool: TranscriptSource) -> None:
-        samples = self.lines()
-        samples.save(home)
-        whole, _, _ = self.read(tool)
-        for place in range(1, samples.records - 1):
-            lines = [*samples.lines]
-            lines[place : place + 2] = [lines[place] + lines[place + 1]]
-            samples.save_bytes(home, b"".join(line + b"\n" for line in lines))
-            messages, _, counts = self.read(tool)
-            assert messages == whole, f"records {place} and {place + 1}"
-            assert counts.damaged == {}
-
-    def _save_with(self, samples: LineSamples, home: Path, place: int, line: bytes) -> None:
-        lines = [*samples.lines]
-        lines.insert(place, line)
-        samples.save_bytes(home, b"".join(line + b"\n" for line in lines))
+            assert messages == complete, record[:80]
+            assert sum(counts.unknown.values()) == 1 and counts.damaged == {}, record[:80]
 
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────
 
-    def test_a_copy_reads_the_same_and_follows_the_conversation(
-        self, home: Path, tool: TranscriptSource, tmp_path: Path
-    ) -> None:
-        (tmp_path / "kept").mkdir()
-        copy = str(tmp_path / "kept" / "native")
+    def test_an_updated_copy_reads_like_the_original(self, home: Path, tool: TranscriptSource, tmp_path: Path) -> None:
+        (tmp_path / "copies").mkdir()
+        path = str(tmp_path / "copies" / "native")
         self.samples.save(home, self.samples.records - 1)
         if transcripts := list(tool.transcripts()):
-            tool.copy(transcripts[0], copy)
+            tool.copy(transcripts[0], path)
         self.samples.save(home)
-        tool.copy(self.only(tool), copy)
+        tool.copy(self.only_transcript(tool), path)
 
-        kept = tool.transcript_at(copy)
+        copy = tool.transcript_at(path)
 
-        assert kept is not None
-        assert (kept.key, kept.path) == (self.only(tool).key, copy)
-        assert [bare(message) for message in tool.read(kept)] == self.read(tool)[0]
+        assert copy is not None
+        assert (copy.key, copy.path) == (self.only_transcript(tool).key, path)
+        assert [comparable(message) for message in tool.read(copy)] == self.read(tool)[0]
 
-    def test_a_copy_may_be_flushed_later(self, home: Path, tool: TranscriptSource, tmp_path: Path) -> None:
+    def test_a_copy_that_is_flushed_later_is_the_same(self, home: Path, tool: TranscriptSource, tmp_path: Path) -> None:
         self.samples.save(home)
-        tool.copy(self.only(tool), str(tmp_path / "now"))
+        tool.copy(self.only_transcript(tool), str(tmp_path / "flushed now"))
         later = Later()
-        tool.copy(self.only(tool), str(tmp_path / "aside"), later)
+        tool.copy(self.only_transcript(tool), str(tmp_path / "flushed later"), later)
         later.flush()
 
-        assert (tmp_path / "aside").read_bytes() == (tmp_path / "now").read_bytes()
+        assert (tmp_path / "flushed later").read_bytes() == (tmp_path / "flushed now").read_bytes()
 
 
 def _is_json(line: bytes) -> bool:

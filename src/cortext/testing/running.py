@@ -1,4 +1,4 @@
-"""While the tool runs: its hooks, in any order and number; and its program without a screen."""
+"""Hooks, in any order and number, and the program without its terminal interface."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cortext.tools.base import Headless, HookEvent, Hooks, TranscriptSource
 from cortext.wiring.stores import Stores
 
 KINDS = ("started", "prompt", "command", "answered", "compacted", "ended", "other")
-ODD: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})
+WRONG_VALUES: tuple[Any, ...] = (None, 7, "x", [], {}, {"type": 5})
 
 
 class HooksConformance(Conformance):
@@ -25,14 +25,14 @@ class HooksConformance(Conformance):
 
     @pytest.fixture
     def hooks(self, tool: TranscriptSource) -> Hooks:
-        """The adapter, if its tool calls us."""
+        """Return the adapter, if the tool has hooks."""
         if not isinstance(tool, Hooks):
             pytest.skip("this tool has no hooks")
         return tool
 
-    def test_events_are_understood(self, home: Path, hooks: Hooks, project: Path) -> None:
+    def test_every_payload_is_an_event_of_its_kind(self, home: Path, hooks: Hooks, project: Path) -> None:
         self.samples.save(home)
-        key = self.only(hooks).key
+        key = self.only_transcript(hooks).key
         payloads = self.samples.payloads(home, project)
 
         assert {"prompt", "answered"} <= {kind for kind, _ in payloads}
@@ -42,15 +42,15 @@ class HooksConformance(Conformance):
             assert (event.kind, event.key) == (kind, key)
             assert event.kind in KINDS
 
-    def test_payloads_of_any_shape_are_no_crash(self, home: Path, hooks: Hooks, project: Path) -> None:
+    def test_malformed_payloads_are_tolerated(self, home: Path, hooks: Hooks, project: Path) -> None:
         assert hooks.hook_event({}) is None
         for _, payload in self.samples.payloads(home, project):
-            for name, odd in itertools.product(payload, ODD):
-                event = hooks.hook_event({**payload, name: odd})
+            for name, wrong in itertools.product(payload, WRONG_VALUES):
+                event = hooks.hook_event({**payload, name: wrong})
                 if event is not None:
                     for field in HookEvent.__struct_fields__:
-                        assert isinstance(getattr(event, field), str), (name, odd)
-                hooks.hook_answer({**payload, name: odd}, "context")
+                        assert isinstance(getattr(event, field), str), (name, wrong)
+                hooks.hook_answer({**payload, name: wrong}, "context")
 
     def test_an_answer_is_one_line_of_json_or_nothing(self, home: Path, hooks: Hooks, project: Path) -> None:
         answered = []
@@ -61,32 +61,32 @@ class HooksConformance(Conformance):
                 assert "\n" not in answer
                 assert 'give\\n\\"this\\"' in answer
                 answered.append(json.loads(answer))
-        assert answered, "no event takes words to the model"
+        assert answered, "no event can give a text to the model"
 
-    @pytest.mark.parametrize("order", ["as it happened", "each twice", "backwards", "only the last", "twice over"])
+    @pytest.mark.parametrize("order", ["in order", "each twice", "backwards", "only the last", "all repeated"])
     def test_hooks_in_any_order_keep_every_message_once(
         self, home: Path, hooks: Hooks, project: Path, order: str
     ) -> None:
         payloads = [payload for _, payload in self.samples.payloads(home, project)]
-        played = {
-            "as it happened": payloads,
+        sent = {
+            "in order": payloads,
             "each twice": [payload for payload in payloads for _ in range(2)],
             "backwards": payloads[::-1],
             "only the last": payloads[-1:],
-            "twice over": payloads * 2,
+            "all repeated": payloads * 2,
         }[order]
-        for number, payload in enumerate(played):
-            # The conversation goes on while its events come in.
-            self.samples.save(home, max(1, self.samples.records * number // len(played)))
+        for number, payload in enumerate(sent):
+            # The conversation grows while its events arrive.
+            self.samples.save(home, max(1, self.samples.records * number // len(sent)))
             handle(lambda _: Stores(str(project)), hooks, json.dumps(payload).encode())
         self.samples.save(home)
         for payload in payloads:
             handle(lambda _: Stores(str(project)), hooks, json.dumps(payload).encode())
 
-        place = Stores(str(project)).home_store()
-        (session,) = place.store.sessions()
-        kept = [(message.role, message.text) for message in place.store.read(session.id)]
-        assert sorted(kept) == sorted(self.samples.said)
+        store = Stores(str(project)).home_store().store
+        (session,) = store.sessions()
+        kept = [(message.role, message.text) for message in store.read(session.id)]
+        assert sorted(kept) == sorted(self.samples.messages)
         assert session.origin.tool == hooks.name
 
 
@@ -95,31 +95,31 @@ class HeadlessConformance(Conformance):
 
     @pytest.fixture
     def headless(self, tool: TranscriptSource) -> Headless:
-        """The adapter, if its program answers without a screen."""
+        """Return the adapter, if its program can run without its terminal interface."""
         if not isinstance(tool, Headless):
-            pytest.skip("the program has a screen only")
+            pytest.skip("this program needs a terminal")
         return tool
 
     def ask(self, headless: Headless, folder: Path, system: str = "the rules") -> Any:
-        """A run."""
+        """Return the run for a question."""
         scratch = folder / "scratch"
         scratch.mkdir(exist_ok=True)
         name = f"cli/{headless.name}"
         return headless.ask(
-            Question(name=name, system=system, prompt="the words", folder=str(folder), scratch=str(scratch))
+            Question(name=name, system=system, prompt="the question", folder=str(folder), scratch=str(scratch))
         )
 
     @pytest.mark.parametrize("times", [1, 20_000])
-    def test_nothing_of_the_conversation_stands_in_the_arguments(
+    def test_the_arguments_contain_nothing_of_the_conversation(
         self, headless: Headless, tmp_path: Path, times: int
     ) -> None:
         run = self.ask(headless, tmp_path, "the rules" * times)
 
-        assert "the words" in run.stdin
-        assert not any("the rules" in word or "the words" in word for word in run.arguments)
+        assert "the question" in run.stdin
+        assert not any("the rules" in argument or "the question" in argument for argument in run.arguments)
         assert all(len(value) < 128 * 1024 for value in (*run.arguments, *run.env.values()))
 
-    def test_what_the_program_writes_is_understood(self, headless: Headless, tmp_path: Path) -> None:
+    def test_the_output_of_the_program_is_the_answer(self, headless: Headless, tmp_path: Path) -> None:
         run = self.ask(headless, tmp_path)
 
         events = [event for line in self.samples.answer_lines for event in run.read(dict(line))]
@@ -128,15 +128,15 @@ class HeadlessConformance(Conformance):
         assert isinstance(events[-1], Done)
         assert sum(isinstance(event, Done) for event in events) == 1
 
-    def test_a_failure_is_one(self, headless: Headless, tmp_path: Path) -> None:
+    def test_a_failure_is_reported_as_one(self, headless: Headless, tmp_path: Path) -> None:
         assert self.samples.failure_lines
         for line in self.samples.failure_lines:
             *_, last = self.ask(headless, tmp_path).read(dict(line))
             assert isinstance(last, Failure)
 
-    def test_lines_of_any_shape_are_no_crash(self, headless: Headless, tmp_path: Path) -> None:
+    def test_malformed_lines_are_tolerated(self, headless: Headless, tmp_path: Path) -> None:
         run = self.ask(headless, tmp_path)
         for line in (*self.samples.answer_lines, *self.samples.failure_lines):
-            for name, odd in itertools.product([*line, "more"], ODD):
-                for event in run.read({**line, name: odd}):
+            for name, wrong in itertools.product([*line, "more"], WRONG_VALUES):
+                for event in run.read({**line, name: wrong}):
                     assert isinstance(event, Text | Thinking | Note | Done | Failure)

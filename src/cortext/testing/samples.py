@@ -1,4 +1,4 @@
-"""What an adapter brings to the suite: one conversation as the tool stores it, and the files of its users."""
+"""What an adapter provides to the suite: one conversation in the tool's own format, and the settings files of users."""
 
 from __future__ import annotations
 
@@ -11,59 +11,71 @@ from cortext.tools.base import TranscriptSource
 
 
 class Samples(ABC):
-    """One conversation that holds every kind of record the tool writes, in a home folder of the suite's choosing."""
+    """One conversation with every kind of record that the tool writes. The suite chooses the home folder."""
 
-    project = ""  # the folder that it was held in, where the tool's format says
-    records: int  # how many records it has
-    wrong_cursors: Sequence[Mapping[str, Any]] = ()  # which nearly look like one of the adapter's
-    said: Sequence[tuple[str, str]]  # role and text of every message that is read, in order
+    project = ""  # the folder in which the conversation took place, if the tool's format stores it
+    records: int  # how many records the conversation has
+    messages: Sequence[tuple[str, str]]  # role and text of every message in it, in order
+    invalid_cursors: Sequence[Mapping[str, Any]] = ()  # similar to the adapter's own, but unusable
+    unknown: Sequence[bytes] = ()  # records of kinds that the adapter does not know
+    broken: Sequence[bytes] = ()  # records that cannot be read, in addition to those that the suite tries itself
 
-    # Settings files that users have, path in the project → text: each set is merged into and restored byte for byte.
+    # Settings files of users, path in the project → text. Each set gets our entries, and is then restored byte by byte.
     settings: Sequence[Mapping[str, str]] = ()
-    # Settings that the tool itself could not use: they are named in an error, and nothing is changed.
+    # Settings that the tool itself would reject. The adapter names the file in an error and changes nothing.
     broken_settings: Sequence[Mapping[str, str]] = ()
 
-    # What the program writes when it answers without a screen, a JSON object a line, and what that says.
+    # What the program prints when it runs without a terminal interface, a JSON object per line, and the answer in it.
     answer_lines: Sequence[Mapping[str, Any]] = ()
     answer = ""
     failure_lines: Sequence[Mapping[str, Any]] = ()
 
     @abstractmethod
     def tool(self, home: Path) -> TranscriptSource:
-        """The adapter, looking at this home folder and at nothing else."""
+        """Return the adapter for this home folder. It must not look anywhere else."""
 
     @abstractmethod
     def save(self, home: Path, records: int | None = None) -> None:
-        """Store the conversation as the tool would: all of it, or as it is after so many records."""
+        """Store the conversation as the tool would: all of it, or only its first records."""
+
+    @abstractmethod
+    def save_with(self, home: Path, index: int, record: bytes) -> None:
+        """Store the whole conversation with an additional record before the record of this index."""
 
     def payloads(self, home: Path, project: Path) -> Sequence[tuple[str, dict[str, Any]]]:
-        """What the tool sends to its hooks in the course of the conversation: the kind of event, and the payload."""
+        """Return what the tool sends to its hooks during the conversation: the kind of event, and the payload."""
         return ()
 
 
 class LineSamples(Samples):
-    """The same for a tool that keeps a conversation in one file, a record a line."""
+    """The samples of a tool that keeps a conversation in a file with one record per line."""
 
     lines: Sequence[bytes]
-    unknown: Sequence[bytes] = ()  # records of kinds that the adapter does not know
-    broken: Sequence[bytes] = ()  # records that cannot be read, besides those that no JSON tool could read
 
     @abstractmethod
     def path(self, home: Path) -> Path:
-        """Where the tool keeps the conversation."""
+        """Return where the tool keeps the conversation."""
 
     @property
     def records(self) -> int:  # type: ignore[override]
-        """One a line."""
+        """The number of lines."""
         return len(self.lines)
 
     def save(self, home: Path, records: int | None = None) -> None:
         """Write the file."""
-        self.save_bytes(home, b"".join(line + b"\n" for line in self.lines[:records]))
+        self.save_bytes(home, _joined(self.lines[:records]))
+
+    def save_with(self, home: Path, index: int, record: bytes) -> None:
+        """Write the file with an additional line."""
+        self.save_bytes(home, _joined([*self.lines[:index], record, *self.lines[index:]]))
 
     def save_bytes(self, home: Path, data: bytes) -> Path:
-        """Write the file with these contents."""
+        """Write the file with these contents; return its path."""
         path = self.path(home)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
         return path
+
+
+def _joined(lines: Sequence[bytes]) -> bytes:
+    return b"".join(line + b"\n" for line in lines)

@@ -1,4 +1,4 @@
-"""Writing native sessions: what goes in comes back, every change is counted, and nothing of the user's is touched."""
+"""Writing native sessions: they read back the same, every change is counted, and the user's files are not touched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from cortext.errors import CortextError, UsageError
 from cortext.model.message import ASSISTANT, SYSTEM, TOOL, USER, Message, Part
 from cortext.model.turns import Change, essence
-from cortext.testing.reading import Conformance, bare, tree
+from cortext.testing.reading import Conformance, comparable, files_in
 from cortext.testing.samples import LineSamples
 from cortext.tools.base import NativeWriter, TranscriptSource, Written
 
@@ -34,36 +34,41 @@ HOSTILE = (
 FIRST_PROMPT = "Begin.\n\n[RESUMED CONVERSATION]\nNothing was said yet."
 
 
-def talk(*messages: Message) -> list[Message]:
-    """A conversation whose messages have ids and times."""
+def conversation(*messages: Message) -> list[Message]:
+    """Return these messages with ids and times."""
     for number, message in enumerate(messages):
         message.id = message.id or f"m{number}"
         message.timestamp = f"2026-11-02T08:00:{number % 60:02d}.000Z"
     return list(messages)
 
 
-def calls(key: str, name: str = "Bash", given: Any = None) -> Part:
-    """A call of a tool."""
+def tool_call(key: str, name: str = "Bash", given: Any = None) -> Part:
+    """Return a part that is a tool call."""
     return Part("tool_call", id=key, name=name, input={"command": "ls"} if given is None else given)
 
 
-def answers(key: str, output: str = "ok", *, is_error: bool = False) -> Part:
-    """Its result."""
+def tool_result(key: str, output: str = "ok", *, is_error: bool = False) -> Part:
+    """Return a part that is the result of a tool call."""
     return Part("tool_result", call_id=key, output=output, is_error=is_error)
 
 
 def everyday() -> list[Message]:
-    """Words, thinking, calls with results, and Unicode."""
-    return talk(
+    """Return a conversation with text, thinking, tool calls with results, and Unicode."""
+    return conversation(
         Message(role=USER, content="Read note.txt, Ünïcode: 答え"),
         Message(
             role=ASSISTANT,
             content="Let me look.",
             model="some-model",
-            parts=[Part("thinking", text="hm"), Part("text", text="Let me look."), calls("c1"), calls("c2", "read")],
+            parts=[
+                Part("thinking", text="hm"),
+                Part("text", text="Let me look."),
+                tool_call("c1"),
+                tool_call("c2", "read"),
+            ],
         ),
-        Message(role=TOOL, parts=[answers("c1", "a green boat")]),
-        Message(role=TOOL, parts=[answers("c2", "no such file", is_error=True)]),
+        Message(role=TOOL, parts=[tool_result("c1", "a green boat")]),
+        Message(role=TOOL, parts=[tool_result("c2", "no such file", is_error=True)]),
         Message(role=ASSISTANT, content="It is green.\n\n\tIndeed."),
         Message(role=USER, content="Which colour?"),
         Message(role=ASSISTANT, content="Green."),
@@ -75,13 +80,13 @@ class WriterConformance(Conformance):
 
     @pytest.fixture
     def writer(self, tool: TranscriptSource) -> NativeWriter:
-        """The adapter, if it writes."""
+        """Return the adapter, if it writes native sessions."""
         if not isinstance(tool, NativeWriter):
             pytest.skip("conversations cannot be continued in this tool")
         return tool
 
-    def back(self, writer: NativeWriter, written: Written, project: Path) -> list[Message]:
-        """What the tool has of a session that was written."""
+    def read_back(self, writer: NativeWriter, written: Written, project: Path) -> list[Message]:
+        """Return the messages of a session that was written."""
         (transcript,) = (found for found in writer.transcripts(str(project)) if found.key == written.key)
         reading = writer.read(transcript)
         messages = list(reading)
@@ -91,16 +96,16 @@ class WriterConformance(Conformance):
     def round_trip(
         self, writer: NativeWriter, messages: Sequence[Message], project: Path
     ) -> tuple[Written, list[Message]]:
-        """Write and read back; the preview says the same, in the words of `Change`."""
+        """Write and read back; check that the preview reports the same, with the kinds of `Change`."""
         written = writer.write(messages, project=str(project))
         preview = writer.preview(messages)
         for field in ("messages", "tool_calls", "changed"):
             assert getattr(preview, field) == getattr(written, field), field
         assert set(written.changed) <= set(Change)
         assert (preview.key, preview.path) == ("", "")
-        return written, self.back(writer, written, project)
+        return written, self.read_back(writer, written, project)
 
-    def test_a_conversation_comes_back_with_its_ids(self, writer: NativeWriter, project: Path) -> None:
+    def test_a_conversation_is_read_back_with_its_ids(self, writer: NativeWriter, project: Path) -> None:
         messages = everyday()
 
         written, back = self.round_trip(writer, messages, project)
@@ -111,13 +116,15 @@ class WriterConformance(Conformance):
         assert set(written.changed) <= {Change.THINKING, Change.ERROR_FLAG}
         again, _ = self.round_trip(writer, back, project)
         assert again.key != written.key
-        assert [bare(message) for message in self.back(writer, again, project)] == [bare(message) for message in back]
+        assert [comparable(message) for message in self.read_back(writer, again, project)] == [
+            comparable(message) for message in back
+        ]
 
-    def test_what_the_tool_wrote_itself_can_be_written_again(
+    def test_the_tools_own_conversation_can_be_written_again(
         self, home: Path, writer: NativeWriter, project: Path
     ) -> None:
         self.samples.save(home)
-        messages = list(writer.read(self.only(writer)))
+        messages = list(writer.read(self.only_transcript(writer)))
 
         _, back = self.round_trip(writer, messages, project)
 
@@ -125,11 +132,11 @@ class WriterConformance(Conformance):
         assert back and all(message.text == by_id[message.id].text for message in back)
 
     @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
-    def test_a_text_is_just_a_text(self, writer: NativeWriter, project: Path, text: str) -> None:
-        messages = talk(
+    def test_text_with_special_meaning_stays_text(self, writer: NativeWriter, project: Path, text: str) -> None:
+        messages = conversation(
             Message(role=USER, content=text),
-            Message(role=ASSISTANT, content=text, parts=[Part("text", text=text), calls("a", given={"t": text})]),
-            Message(role=TOOL, parts=[answers("a", text)]),
+            Message(role=ASSISTANT, content=text, parts=[Part("text", text=text), tool_call("a", given={"t": text})]),
+            Message(role=TOOL, parts=[tool_result("a", text)]),
             Message(role=ASSISTANT, content=text),
         )
 
@@ -141,15 +148,15 @@ class WriterConformance(Conformance):
             assert [essence(message) for message in back] == [essence(message) for message in messages]
 
     def test_every_call_gets_a_result_and_every_result_a_call(self, writer: NativeWriter, project: Path) -> None:
-        messages = talk(
+        messages = conversation(
             Message(role=USER, content="go"),
-            Message(role=TOOL, parts=[answers("early", "too soon")]),
-            Message(role=ASSISTANT, parts=[calls("a"), calls("b"), calls("never")]),
-            Message(role=TOOL, parts=[answers("a", "first")]),
+            Message(role=TOOL, parts=[tool_result("early", "too soon")]),
+            Message(role=ASSISTANT, parts=[tool_call("a"), tool_call("b"), tool_call("never")]),
+            Message(role=TOOL, parts=[tool_result("a", "first")]),
             Message(role=USER, content="hurry"),
             Message(role=ASSISTANT, content="soon"),
-            Message(role=TOOL, parts=[answers("b", "second")]),
-            Message(role=USER, content="hm", parts=[answers("lost", "who asked?"), Part("text", text="hm")]),
+            Message(role=TOOL, parts=[tool_result("b", "second")]),
+            Message(role=USER, content="hm", parts=[tool_result("lost", "who asked?"), Part("text", text="hm")]),
         )
 
         written, back = self.round_trip(writer, messages, project)
@@ -163,19 +170,19 @@ class WriterConformance(Conformance):
         for message in messages:
             assert essence(by_id[message.id])[:2] == essence(message)[:2]
 
-    def test_ids_names_and_inputs_that_no_model_accepts_are_changed_and_come_back(
+    def test_ids_names_and_inputs_that_models_reject_are_changed_and_restored(
         self, writer: NativeWriter, project: Path
     ) -> None:
-        messages = talk(
+        messages = conversation(
             Message(role=USER, content="go"),
-            Message(role=ASSISTANT, parts=[calls("x.1/é", "mcp.files/read it", "just text")]),
-            Message(role=TOOL, parts=[answers("x.1/é", "1")]),
-            Message(role=ASSISTANT, parts=[calls("same", given={"n": 1})]),
-            Message(role=TOOL, parts=[answers("same", "2")]),
-            Message(role=ASSISTANT, parts=[calls("same", given={"n": 2})]),
-            Message(role=TOOL, parts=[answers("same", "3")]),
+            Message(role=ASSISTANT, parts=[tool_call("x.1/é", "mcp.files/read it", "just text")]),
+            Message(role=TOOL, parts=[tool_result("x.1/é", "1")]),
+            Message(role=ASSISTANT, parts=[tool_call("same", given={"n": 1})]),
+            Message(role=TOOL, parts=[tool_result("same", "2")]),
+            Message(role=ASSISTANT, parts=[tool_call("same", given={"n": 2})]),
+            Message(role=TOOL, parts=[tool_result("same", "3")]),
             Message(role=ASSISTANT, parts=[Part("tool_call", id="", name="", input=None)]),
-            Message(role=TOOL, parts=[answers("", "4")]),
+            Message(role=TOOL, parts=[tool_result("", "4")]),
         )
 
         written, back = self.round_trip(writer, messages, project)
@@ -183,10 +190,10 @@ class WriterConformance(Conformance):
         assert written.tool_calls == 4
         assert {Change.CALL_ID, Change.TOOL_NAME} <= set(written.changed)
         assert [essence(message) for message in back][:7] == [essence(message) for message in messages][:7]
-        assert len(back) == len(messages)  # a call without a name or an id may get both
+        assert len(back) == len(messages)  # a call without a name and an id may get both
 
-    def test_only_the_thread_is_written(self, writer: NativeWriter, project: Path) -> None:
-        messages = talk(
+    def test_only_the_main_thread_is_written(self, writer: NativeWriter, project: Path) -> None:
+        messages = conversation(
             Message(role=USER, content="one", id="1"),
             Message(role=ASSISTANT, content="left", id="2"),
             Message(role=ASSISTANT, content="cut o", id="3", partial=True),
@@ -199,10 +206,10 @@ class WriterConformance(Conformance):
         assert [message.id for message in back] == ["1", "5"]
         assert {Change.ASIDE: 1, Change.CUT_REPLY: 1, Change.BRANCH: 1}.items() <= written.changed.items()
 
-    def test_what_fits_no_tool_as_it_is_becomes_text_and_is_never_the_systems(
+    def test_parts_that_tools_cannot_represent_become_text_and_are_restored(
         self, writer: NativeWriter, project: Path
     ) -> None:
-        messages = talk(
+        messages = conversation(
             Message(role=SYSTEM, content="Obey me."),
             Message(role=USER, content="", parts=[Part("image", ref="session#r1/0", media_type="image/png")]),
             Message(role=ASSISTANT, content="I see."),
@@ -218,16 +225,16 @@ class WriterConformance(Conformance):
 
     @pytest.mark.parametrize("first", [USER, ASSISTANT, TOOL, SYSTEM])
     def test_any_two_messages_can_be_written(self, writer: NativeWriter, project: Path, first: str) -> None:
-        parts: tuple[list[Part], ...] = ([], [calls("a")], [answers("a")], [Part("thinking", text="hm")])
-        for second, ours, theirs in itertools.product((USER, ASSISTANT, TOOL, SYSTEM), parts, parts):
-            messages = talk(
-                Message(role=first, content="one", parts=ours or None),
-                Message(role=second, content="two", parts=theirs or None),
+        parts: tuple[list[Part], ...] = ([], [tool_call("a")], [tool_result("a")], [Part("thinking", text="hm")])
+        for second, first_parts, second_parts in itertools.product((USER, ASSISTANT, TOOL, SYSTEM), parts, parts):
+            messages = conversation(
+                Message(role=first, content="one", parts=first_parts or None),
+                Message(role=second, content="two", parts=second_parts or None),
             )
             assert set(writer.preview(messages).changed) <= set(Change)
             assert writer.preview(messages).messages == 2
 
-    def test_a_conversation_without_a_word_is_refused_or_empty(self, writer: NativeWriter, project: Path) -> None:
+    def test_a_conversation_without_messages_is_refused_or_empty(self, writer: NativeWriter, project: Path) -> None:
         try:
             written = writer.write([], project=str(project))
         except UsageError:
@@ -237,34 +244,33 @@ class WriterConformance(Conformance):
             writer.discard(written, project=str(project))
         assert list(writer.transcripts(str(project))) == []
 
-    # ── its place in the tool ────────────────────────────────────────────────────────────────────────
+    # ── sessions in the tool's store ─────────────────────────────────────────────────────────────────
 
-    def test_a_session_that_is_there_is_never_written_over(
-        self, home: Path, writer: NativeWriter, project: Path
-    ) -> None:
+    def test_an_existing_session_is_never_overwritten(self, home: Path, writer: NativeWriter, project: Path) -> None:
         self.samples.save(home)
-        taken = self.only(writer)
-        before = [bare(message) for message in writer.read(taken)]
+        taken = self.only_transcript(writer)
+        before = [comparable(message) for message in writer.read(taken)]
 
         written = writer.write(everyday(), project=str(project), key=taken.key)
 
         assert written.path != taken.path or written.key != taken.key
-        assert [bare(message) for message in writer.read(taken)] == before
+        assert [comparable(message) for message in writer.read(taken)] == before
         assert writer.write(everyday(), project=str(project), key="../../evil").key != "../../evil"
 
-    def test_a_wanted_key_is_used_where_it_is_free(self, writer: NativeWriter, project: Path) -> None:
+    def test_the_requested_key_is_used_if_it_is_free(self, writer: NativeWriter, project: Path) -> None:
         first = writer.write(everyday(), project=str(project))
         writer.discard(first, project=str(project))
 
         again = writer.write(everyday(), project=str(project), key=first.key)
         taken = writer.write(everyday(), project=str(project), key=first.key)
-        odd = writer.write(everyday(), project=str(project), key="not a key")
+        invalid = writer.write(everyday(), project=str(project), key="not a key")
 
         assert again.key == first.key
-        assert len({again.key, taken.key, odd.key}) == 3
-        assert {found.key for found in writer.transcripts(str(project))} == {again.key, taken.key, odd.key}
+        keys = {again.key, taken.key, invalid.key}
+        assert len(keys) == 3
+        assert {found.key for found in writer.transcripts(str(project))} == keys
 
-    def test_the_title_is_the_tools_own(self, writer: NativeWriter, project: Path) -> None:
+    def test_the_title_is_stored_as_the_tools_title(self, writer: NativeWriter, project: Path) -> None:
         written = writer.write(everyday(), project=str(project), title="The green boat")
 
         (found,) = (found for found in writer.transcripts(str(project)) if found.key == written.key)
@@ -272,14 +278,14 @@ class WriterConformance(Conformance):
         list(reading)
         assert reading.about.title == "The green boat"
 
-    def test_what_nobody_used_is_discarded_without_a_trace(self, writer: NativeWriter, project: Path) -> None:
+    def test_an_unused_session_is_discarded_without_a_trace(self, writer: NativeWriter, project: Path) -> None:
         written = writer.write(everyday(), project=str(project))
-        begun, launch = writer.launch_new(project=str(project), prompt=FIRST_PROMPT, title="Begun")
+        started, launch = writer.launch_new(project=str(project), prompt=FIRST_PROMPT, title="Started")
         assert launch.cwd == str(project)
-        assert len({found.key for found in writer.transcripts(str(project))} | {begun.key}) == 2
+        assert len({found.key for found in writer.transcripts(str(project))} | {started.key}) == 2
 
         writer.discard(written, project=str(project))
-        writer.discard(begun, project=str(project))
+        writer.discard(started, project=str(project))
 
         assert list(writer.transcripts(str(project))) == []
 
@@ -291,7 +297,7 @@ class WriterConformance(Conformance):
         assert written.key in " ".join([*launch.argv, *launch.env.values()])
         assert "-n is not an option" in (launch.argv if writer.prompt_is_public else " ".join(launch.env.values()))
 
-    def test_the_model_gets_all_of_a_session_that_was_written(self, writer: NativeWriter, project: Path) -> None:
+    def test_a_written_session_is_sent_to_the_model_completely(self, writer: NativeWriter, project: Path) -> None:
         messages = everyday()
         written = writer.write(messages, project=str(project))
         (found,) = (found for found in writer.transcripts(str(project)) if found.key == written.key)
@@ -303,14 +309,16 @@ class WriterConformance(Conformance):
 
     # ── copies ───────────────────────────────────────────────────────────────────────────────────────
 
-    def test_a_copy_goes_back_as_it_was(self, home: Path, writer: NativeWriter, project: Path, tmp_path: Path) -> None:
+    def test_a_restored_copy_is_the_same_session(
+        self, home: Path, writer: NativeWriter, project: Path, tmp_path: Path
+    ) -> None:
         self.samples.save(home)
-        transcript = self.only(writer)
-        whole, _, _ = self.read(writer)
-        copy = tmp_path / "kept" / "native"
+        transcript = self.only_transcript(writer)
+        complete, _, _ = self.read(writer)
+        copy = tmp_path / "copies" / "native"
         copy.parent.mkdir()
         writer.copy(transcript, str(copy))
-        kept = tree(tmp_path / "kept")
+        copies = files_in(tmp_path / "copies")
         other = tmp_path / "other home"
         other.mkdir()
         fresh = self.samples.tool(other)
@@ -319,27 +327,27 @@ class WriterConformance(Conformance):
         assert fresh.put_back(str(copy), project=str(project)) == transcript.key
         assert fresh.put_back(str(copy), project=str(project)) == transcript.key
 
-        back = self.only(fresh)
-        assert back.key == transcript.key
-        assert [bare(message) for message in fresh.read(back)] == whole
+        restored = self.only_transcript(fresh)
+        assert restored.key == transcript.key
+        assert [comparable(message) for message in fresh.read(restored)] == complete
         if isinstance(self.samples, LineSamples):
-            assert Path(back.path).read_bytes() == self.samples.path(home).read_bytes()
-        assert tree(tmp_path / "kept") == kept
+            assert Path(restored.path).read_bytes() == self.samples.path(home).read_bytes()
+        assert files_in(tmp_path / "copies") == copies
 
-    def test_what_it_still_has_is_not_put_back(
+    def test_a_copy_does_not_replace_a_session_that_still_exists(
         self, home: Path, writer: NativeWriter, project: Path, tmp_path: Path
     ) -> None:
         self.samples.save(home, self.samples.records - 1)
         copy = str(tmp_path / "old")
-        writer.copy(self.only(writer), copy)
+        writer.copy(self.only_transcript(writer), copy)
         self.samples.save(home)
-        whole, _, _ = self.read(writer)
+        complete, _, _ = self.read(writer)
 
         writer.put_back(copy, project=self.samples.project or str(project))
 
-        assert self.read(writer)[0] == whole
+        assert self.read(writer)[0] == complete
 
-    def test_what_is_not_a_transcript_is_not_put_back(self, home: Path, writer: NativeWriter, tmp_path: Path) -> None:
+    def test_another_file_cannot_be_restored(self, home: Path, writer: NativeWriter, tmp_path: Path) -> None:
         (tmp_path / "other").write_text("hello", encoding="utf-8")
 
         with pytest.raises(CortextError):

@@ -1,1 +1,1 @@
-"""The AI tools: one adapter each, behind the protocol in `base`."""
+"""Adapters for the AI tools, one package each, behind the protocols in `base`."""

@@ -5,12 +5,12 @@ are optional, and services ask with `isinstance`:
 
     NativeWriter   writes sessions into the tool's own store and opens them: resume, export --format native
     Installer      puts our commands, hooks and MCP entry into a project: init, upgrade, uninstall
-    Hooks          understands what the tool reports while it runs
-    Headless       answers without a screen: `cli/NAME` as a model (see `model.headless`)
+    Hooks          interprets the events that the tool reports while it runs
+    Headless       answers without a terminal interface: `cli/NAME` as a model (see `model.headless`)
 
-An adapter reads leniently (formats belong to the tools, and change) and writes strictly (what it wrote it
-reads back). It never writes to a file that the tool wrote. Everything it touches lies in the user's home or the
-project folder that it is given, so a test can point it anywhere. `cortext.testing` checks all of that.
+An adapter reads leniently, because the formats belong to the tools and change, and writes strictly: it reads back what
+it wrote. It never writes to a file that the tool created. It only touches the user's home and the project folder that
+it is given, so that a test can point it anywhere. `cortext.testing` checks all of this.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ class Detected(msgspec.Struct, kw_only=True):
     """A tool that is installed here."""
 
     program: str
-    version: str
-    tested: bool  # whether this is a version that our tests ran
+    version: str  # empty if the program does not report one
+    tested: bool  # whether our tests run against this version
 
 
 class Transcript(msgspec.Struct, kw_only=True):
     """A conversation in a tool's own store. `key` is the tool's session id.
 
-    `size` and `changed` are cheap signs of change: equal signs, equal contents.
+    `size` and `changed` are a cheap fingerprint: if both are equal, so are the contents.
     """
 
     tool: str
@@ -70,32 +70,32 @@ class Transcript(msgspec.Struct, kw_only=True):
 
 
 class Counts(msgspec.Struct, kw_only=True):
-    """What a reading met besides messages, counted by kind, and the first few places of damage."""
+    """The records that a reading found besides messages, counted by kind, and where the first damaged ones are."""
 
-    skipped: dict[str, int] = {}  # bookkeeping records that are known and not part of the talk
-    unknown: dict[str, int] = {}  # record types that this adapter has never seen
+    skipped: dict[str, int] = {}  # known bookkeeping records that are not part of the conversation
+    unknown: dict[str, int] = {}  # record types that this adapter does not know
     damaged: dict[str, int] = {}  # records that could not be read, by reason
-    places: list[str] = []  # where: "file:line", at most 20
+    places: list[str] = []  # where the damaged records are, for the user: at most 20
 
 
 class About(msgspec.Struct, kw_only=True):
-    """What a transcript tells about itself."""
+    """The metadata in a transcript."""
 
     title: str = ""
     model: str = ""
     project: str = ""
     created_at: str = ""
-    command: str = ""  # the slash command that it began with: /workspace.brainstorm
+    command: str = ""  # the slash command that started it: /workspace.brainstorm
     summary: str = ""  # the tool's own summary (a compaction), if any
-    tools: list[str] = []  # tools that were called
+    tools: list[str] = []  # the names of the tools that the model called
 
 
 class TranscriptReading(Protocol):
-    """The messages of a transcript, streaming; the rest is complete when the iteration is.
+    """A stream of the messages in a transcript. The attributes are complete when the iteration has ended.
 
-    Message ids are stable: the tool's own, or derived from the record. Where the talk went back and took
-    another way, `Message.parent` says so; side agents' messages are `aside`. `cursor` is what to hand to
-    the next reading to get only what was added since (None where the tool's format does not allow it).
+    Message ids are stable: the tool's own, or derived from the record. If the conversation branched, `Message.parent`
+    names the message that a branch starts from; the messages of subagents are `aside`. Pass `cursor` to the next
+    reading to get only what was added since; it is None if the tool's format does not allow that.
     """
 
     about: About
@@ -106,7 +106,7 @@ class TranscriptReading(Protocol):
 
 
 class Written(msgspec.Struct, kw_only=True):
-    """A native session that an adapter wrote, and what had to change on the way, by kind."""
+    """A native session that an adapter wrote, and how many things it had to change, by kind."""
 
     key: str
     path: str
@@ -116,31 +116,31 @@ class Written(msgspec.Struct, kw_only=True):
 
     @classmethod
     def of(cls, normal: Turns, key: str = "", path: str = "") -> Written:
-        """The report on a conversation whose normal form was, or would be, written."""
+        """Return the report on a conversation whose normal form was, or would be, written."""
         return cls(key=key, path=path, messages=normal.messages, tool_calls=normal.tool_calls, changed=normal.changed)
 
 
 class Withheld(msgspec.Struct, kw_only=True):
-    """What the model does not get, or gets otherwise, when a tool opens a session of its own."""
+    """What a tool does not send to the model, or sends in another form, when it opens one of its own sessions."""
 
-    messages: dict[str, set[str]] = {}  # ids of messages by the reason why the model does not get them
+    messages: dict[str, set[str]] = {}  # the ids of messages that are not sent, by reason
     changed: dict[str, int] = {}
 
 
 class Launch(msgspec.Struct, kw_only=True):
-    """How to start a tool: the caller execs this, so that the terminal belongs to the tool."""
+    """How to start a tool. The caller executes it in its own process, so that the tool gets the terminal."""
 
     argv: list[str]
     cwd: str
-    env: dict[str, str] = {}  # added to the caller's
+    env: dict[str, str] = {}  # added to the caller's environment
 
 
 class HookEvent(msgspec.Struct, kw_only=True):
-    """A tool's hook payload in our words."""
+    """A hook payload in the form that all tools share."""
 
     kind: str  # started | prompt | command | answered | compacted | ended | other
     key: str  # the tool's session id
-    path: str = ""  # its transcript, where the payload says
+    path: str = ""  # its transcript, if the payload names it
     project: str = ""
     text: str = ""  # the prompt, or the answer
     command: str = ""  # workspace.brainstorm
@@ -148,9 +148,9 @@ class HookEvent(msgspec.Struct, kw_only=True):
 
 
 class CommandFile(msgspec.Struct, kw_only=True):
-    """A slash command to install: `name` without the slash; `text` has {arguments} where they go.
+    """A slash command to install: `name` without the slash; `text` contains {arguments} where they are inserted.
 
-    `run` is a command line of ours whose output becomes part of the prompt, where the tool can do that.
+    `run` is a cortext command line whose output becomes part of the prompt, if the tool supports that.
     """
 
     name: str
@@ -161,119 +161,122 @@ class CommandFile(msgspec.Struct, kw_only=True):
 
 @runtime_checkable
 class TranscriptSource(Protocol):
-    """One AI tool whose conversations can be read. The class is called without arguments."""
+    """An AI tool whose conversations can be read. The class is instantiated without arguments."""
 
     name: str  # what the user types: claude, gemini, opencode, codex
     title: str  # what the user reads: Claude Code
-    tested_version: str  # the version that the adapter's tests ran against
+    tested_version: str  # the version that the adapter's tests run against
 
     def detect(self) -> Detected | None:
-        """Whether it is installed here, and which version."""
+        """Return which version is installed here; None if it is not installed."""
 
     def transcripts(self, project: str | None = None) -> Iterator[Transcript]:
-        """Its conversations on this machine (of one project, if given), in no order."""
+        """Yield its conversations on this machine (of one project, if given), in no particular order."""
 
     def transcript_at(self, path: str) -> Transcript | None:
-        """The transcript in this file, which may lie anywhere; None where the file is not one of this tool."""
+        """Return the transcript in this file, wherever the file is; None if it is not a transcript of this tool."""
 
     def read(self, transcript: Transcript, cursor: dict[str, Any] | None = None) -> TranscriptReading:
-        """The messages; with a cursor only those since."""
+        """Return the messages; with a cursor, only those that were added since."""
 
     def copy(self, transcript: Transcript, target: str, later: Later | None = None) -> None:
-        """Keep the transcript as it is in the tool's own form, so that it can go back unchanged. The folder exists.
+        """Copy the transcript unchanged, so that it can be restored. The target's folder exists.
 
-        A second copy of one that grew costs only what is new (see `io.batch`). With `later` it is the first, and
-        flushed then.
+        Copying a transcript that grew to the same target again writes only what is new (see `io.batch`). With `later`
+        this is the first copy, and the caller flushes it to disk.
         """
 
 
 @runtime_checkable
 class NativeWriter(TranscriptSource, Protocol):
-    """A tool that a conversation can be resumed in: we write its sessions, and know how to open one."""
+    """A tool that a conversation can be resumed in: its adapter can write a session and open it."""
 
-    # Whether a first prompt has to be an argument of the program: everybody on the machine can read those.
+    # Whether a first prompt has to be an argument of the program, which every user of the machine can read.
     prompt_is_public: bool
 
     def put_back(self, copy: str, *, project: str) -> str:
-        """Bring a kept copy back into the tool's store if the tool lost it; the session's key."""
+        """Restore a copy into the tool's store if the tool no longer has the session; return the session's key."""
 
     def withheld(self, transcript: Transcript) -> Withheld | None:
-        """What the model would not get of this session if the tool opened it; None where that cannot be said: after a
-        compaction, for the tools that keep no more of what came before than a summary.
+        """Return what the tool would not send to the model if it opened this session.
+
+        None if that is unknown: after a compaction, for tools that keep only a summary of the earlier messages.
         """
 
     def preview(self, messages: Messages) -> Written:
-        """What `write` would report for these messages (key and path empty); nothing is written."""
+        """Return what `write` would report for these messages, with an empty key and path; write nothing."""
 
     def write(
         self, messages: Messages, *, project: str, title: str = "", key: str = "", model: str = "", note: str = ""
     ) -> Written:
         """Write a new native session of this project that holds these messages as real turns.
 
-        Never over an existing one; verified by reading it back. With `key` it gets that id where it is free. `note` is
-        said last, in the user's place: a word of ours to the model, which is none of the messages.
+        It never overwrites an existing session, and is verified by reading it back. It gets the id `key`, if that is
+        given and not taken. `note` is added as a last user message, from cortext to the model; it is not counted as one
+        of the messages.
         """
 
     def launch(self, written_or_key: str, *, project: str, prompt: str = "", model: str = "") -> Launch:
-        """How to open that session interactively, the prompt (if any) sent first.
+        """Return how to open that session interactively and send the prompt, if any, first.
 
-        Where `prompt_is_public` it is an argument of the program, which every user of the machine can read.
+        If `prompt_is_public`, the prompt is an argument of the program, which every user of the machine can read.
         """
 
     def launch_new(self, *, project: str, prompt: str, title: str = "", model: str = "") -> tuple[Written, Launch]:
-        """How to open a new session interactively with this prompt; its id is known before it is begun.
+        """Return how to open a new session interactively with this prompt. Its id is known before it starts.
 
-        The prompt is private in any case: it stands in the session where it would be public otherwise.
+        The prompt is always private: if it would be an argument of the program, it is written into the session instead.
         """
 
     def discard(self, written: Written, *, project: str) -> None:
-        """Take away a session that `write` or `launch_new` made and nobody used."""
+        """Remove a session that `write` or `launch_new` made and nobody used."""
 
 
 @runtime_checkable
 class Installer(TranscriptSource, Protocol):
-    """A tool whose settings in a project can hold our commands, hooks and MCP entry."""
+    """A tool whose project settings can hold our commands, hooks and MCP entry."""
 
     @property
     def first_steps(self) -> Sequence[str]:
-        """How a conversation is begun in it after `cortext init`, a line each."""
+        """How to start a conversation in it after `cortext init`, one line each."""
 
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
-        """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
+        """Return the files that belong to cortext alone (commands, skills, a plugin): relative path and contents."""
 
     def install_settings(
         self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
     ) -> list[str]:
-        """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
+        """Add hooks and the MCP entry to the tool's settings in this project; return the files that changed.
 
-        `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
-        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing. Without `server`,
-        the MCP entry is not added, but one that is there stays. `dry_run` only says which files it would change.
+        `program` is how to call cortext (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP server
+        `program + ["mcp"]`. The user's own settings stay. Installing twice changes nothing. Without `server`, the MCP
+        entry is not added, but an existing one stays. With `dry_run` nothing is written, and the files that would
+        change are returned.
         """
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
-        """Remove exactly what `install_settings` put in; the files that it changed, or, dry, would change."""
+        """Remove exactly what `install_settings` added; return the files that changed or, with `dry_run`, would."""
 
     def mcp_servers(self, project: str) -> set[str]:
-        """The names of the MCP servers that this tool would have in this project."""
+        """Return the names of the MCP servers that this tool has in this project."""
 
 
 @runtime_checkable
 class Hooks(TranscriptSource, Protocol):
-    """A tool that calls us while it runs."""
+    """A tool that calls cortext while it runs."""
 
-    commands_run: bool  # whether its command files see to it that what we print reaches the model
-    # Whether a hook's words beside a prompt would be a developer's: then a record of the past goes to the model with
-    # the end of its answer, where such words are a user's message.
+    commands_run: bool  # whether its command files run cortext and give the output to the model
+    # Whether the model treats the text that a hook adds to a prompt as a developer's instruction. Then the record of a
+    # resumed conversation is sent after the answer instead, where the same text is a user's message.
     records_after_answer: bool
-    started_by: str  # the environment variable that programs started by the tool see
-    session_variable: str  # the one that says which of its sessions started them; empty where there is none
+    started_by: str  # the environment variable that the tool sets for the processes that it starts
+    session_variable: str  # the variable that holds the id of the tool's session; empty if there is none
 
     def hooks_off(self, project: str) -> list[tuple[str, str]]:
-        """Why the tool would not run our hooks in this project although they are in place, and what to do, each."""
+        """Return why the tool would not run the hooks that are installed in this project: reason and remedy, each."""
 
     def hook_event(self, payload: dict[str, Any]) -> HookEvent | None:
-        """A hook's payload in our words; None where it does not concern us."""
+        """Return the event that a payload describes; None if it is of no interest."""
 
     def hook_answer(self, payload: dict[str, Any], context: str) -> str:
-        """What to print so that the tool gives `context` to the model with this event; empty where it cannot."""
+        """Return what to print so that the tool gives `context` to the model; empty if this event does not allow it."""

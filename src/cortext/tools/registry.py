@@ -1,7 +1,7 @@
-"""Which AI tools there are: those that come with cortext, and those that other installed packages bring.
+"""The registry of AI tools: the built-in adapters, and those that other installed packages provide.
 
-A package brings an adapter by an entry point of the group `cortext.tools`, whose name is the tool's name and whose
-value is the adapter's class (docs/adding-a-tool.md). One that cannot be used is left out, and `problems` says why.
+A package provides an adapter through an entry point of the group `cortext.tools`. Its name is the tool's name, its
+value the adapter's class (docs/adding-a-tool.md). An adapter that cannot be used is ignored, and `problems` says why.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from cortext.errors import ConfigError, CortextError, UsageError
 from cortext.tools.base import TranscriptSource
 
 GROUP = "cortext.tools"
-# The same as in pyproject.toml. Ours are found without the metadata of every installed package, which takes 25 ms to
-# read: a quarter of the time that a hook may take.
+# The same as in pyproject.toml. Reading the metadata of every installed package takes 25 ms, a quarter of the time that
+# a hook may take, so the built-in adapters are found without it.
 BUILT_IN = {
     "claude": "cortext.tools.claude_code.adapter:ClaudeCode",
     "gemini": "cortext.tools.gemini_cli.adapter:GeminiCli",
@@ -27,17 +27,17 @@ _problems: list[str] = []
 
 
 def names() -> tuple[str, ...]:
-    """The names of all tools, ours first. Nothing of theirs is imported for it."""
-    return (*BUILT_IN, *_others())
+    """Return the names of all tools, the built-in ones first, without importing any adapter."""
+    return (*BUILT_IN, *_external())
 
 
 def is_known(name: str) -> bool:
     """Whether there is a tool of this name."""
-    return name in BUILT_IN or name in _others()
+    return name in BUILT_IN or name in _external()
 
 
 def title_of(name: str) -> str:
-    """What a person calls a tool; its name where no adapter says."""
+    """Return the title of a tool; its name if no adapter can be loaded."""
     try:
         return load(name).title
     except CortextError:
@@ -45,70 +45,71 @@ def title_of(name: str) -> str:
 
 
 def load(name: str) -> TranscriptSource:
-    """The adapter of one tool."""
-    value = BUILT_IN.get(name) or _others().get(name)
+    """Return the adapter of one tool. Raise UsageError if it is unknown, ConfigError if its adapter cannot be used."""
+    value = BUILT_IN.get(name) or _external().get(name)
     if value is None:
-        raise UsageError(f"unknown AI tool {name!r}", hint=f"one of {', '.join(names())}")
+        raise UsageError(f"unknown AI tool {name!r}", hint=f"use one of {', '.join(names())}")
     module, _, cls = value.partition(":")
     try:
-        made = getattr(import_module(module), cls)()
-        if not isinstance(made, TranscriptSource):
-            raise TypeError(f"not a TranscriptSource, it lacks {', '.join(_lacking(made))}")
-        if made.name != name:
-            raise ValueError(f"it calls itself {made.name!r}")
-    except Exception as error:  # whatever another package does when it is imported
-        why = " ".join(f"{type(error).__name__}: {error}".split())
+        adapter = getattr(import_module(module), cls)()
+        if not isinstance(adapter, TranscriptSource):
+            raise TypeError(f"not a TranscriptSource, it lacks {', '.join(_missing_members(adapter))}")
+        if adapter.name != name:
+            raise ValueError(f"it calls itself {adapter.name!r}")
+    except Exception as error:  # another package may raise anything when it is imported
+        reason = " ".join(f"{type(error).__name__}: {error}".split())
         raise ConfigError(
-            f"the adapter {name!r} ({value}) cannot be used: {why}",
+            f"the adapter {name!r} ({value}) cannot be used: {reason}",
             kept="nothing was changed",
-            hint="update or uninstall the package that brings it",
+            hint="update or uninstall the package that provides it",
         ) from error
-    return made
+    return adapter
 
 
 def load_all() -> list[TranscriptSource]:
-    """Every adapter that can be used."""
+    """Return every adapter that can be used."""
     loaded = []
     for name in names():
         try:
             loaded.append(load(name))
         except ConfigError as error:
-            _problem(f"{error.message}; it is left out")
+            _add_problem(f"{error.message}; it is ignored")
     return loaded
 
 
 def problems() -> list[str]:
-    """What kept adapters from being used until now, a line each; each is returned once."""
+    """Return why adapters were ignored since the last call, one line each."""
     found = _problems[:]
     _problems.clear()
     return found
 
 
-def _problem(line: str) -> None:
+def _add_problem(line: str) -> None:
     if line not in _problems:
         _problems.append(line)
 
 
-def _lacking(made: object) -> list[str]:
-    """What an adapter lacks that every one needs."""
-    wanted = {*TranscriptSource.__annotations__, *(name for name in vars(TranscriptSource) if name[0] != "_")}
-    return sorted(wanted - {*dir(made)})
+def _missing_members(adapter: object) -> list[str]:
+    required = {*TranscriptSource.__annotations__, *(name for name in vars(TranscriptSource) if name[0] != "_")}
+    return sorted(required - {*dir(adapter)})
 
 
 @cache
-def _others() -> dict[str, str]:
-    """The adapters of other packages: name and value of the entry point. Ours win where a name is taken."""
+def _external() -> dict[str, str]:
+    """Return the adapters of other packages: name and value of the entry point. The first of a name wins."""
     from importlib.metadata import entry_points
 
     found: dict[str, str] = {}
     for name, value in sorted({(point.name, point.value) for point in entry_points(group=GROUP)}):
         taken = BUILT_IN.get(name) or found.get(name)
         if taken == value:
-            continue  # ourselves
+            continue  # the entry point of a built-in adapter
         if taken:
-            _problem(f"the adapter {name!r} ({value}) is left out: {taken} has that name")
+            _add_problem(f"the adapter {name!r} ({value}) is ignored: {taken} has that name")
         elif not _NAME.fullmatch(name):
-            _problem(f"the adapter {name!r} ({value}) is left out: use lower-case letters, digits, - and _ in its name")
+            _add_problem(
+                f"the adapter {name!r} ({value}) is ignored: use lower-case letters, digits, - and _ in its name"
+            )
         else:
             found[name] = value
     return found

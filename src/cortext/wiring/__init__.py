@@ -1,4 +1,4 @@
 """The only package that names concrete classes: `stores`, `tools`, `models` and `assistant` build what a face needs.
 
-Nothing is decided here; that is for services.
+Decisions belong in services.
 """

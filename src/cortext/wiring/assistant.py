@@ -1,4 +1,4 @@
-"""The assistant (`alfred` and the Telegram bot): its sessions, its memory, its worker and the journals of its bots."""
+"""Building the assistant (`alfred` and the Telegram bot): its sessions, memory, worker and the journals of its bots."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def build_assistant(stores: Stores, model: str = "") -> Assistant:
-    """The assistant: its sessions, its memory, and the model that answers."""
+    """Return the assistant, with its sessions, its memory, and the model of that name or of the settings."""
     location, settings = stores.location(CHAT), stores.settings
     if location.address:
         server = stores.server(location)
@@ -58,7 +58,7 @@ def build_assistant(stores: Stores, model: str = "") -> Assistant:
 
 
 def build_worker(stores: Stores, assistant: Assistant, *, at_once: int = 20) -> ChatWorker:
-    """What looks after the assistant's sessions while nobody waits."""
+    """Return the worker that summarises, shortens and indexes the assistant's sessions in the background."""
     location, settings = stores.location(CHAT), stores.settings
     server = stores.server(location) if location.address else None
     served = ServerJobs(server.chores()) if server else None
@@ -79,7 +79,7 @@ def build_worker(stores: Stores, assistant: Assistant, *, at_once: int = 20) -> 
 
 
 def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
-    """The journal of one bot."""
+    """Return the journal of one bot."""
     location = stores.location(CHAT)
     if location.address:
         return stores.server(location).updates(bot)
@@ -87,19 +87,19 @@ def bot_updates(stores: Stores, bot: int) -> FileUpdates | ServerUpdates:
 
 
 def bot_chats(updates: FileUpdates | ServerUpdates) -> ChatClaims | None:
-    """The chats of a bot that this process works on; None if one process has them all."""
+    """Return the chats of a bot that this process answers; None if it answers all of them."""
     return None if isinstance(updates, FileUpdates) else ChatClaims(updates)
 
 
 def _similarity(query: str, texts: Sequence[str]) -> Sequence[float]:
-    """How similar a query is to each of these texts, by meaning."""
+    """Return how similar in meaning a query is to each of these texts."""
     vectors = embedder().embed([query, *texts])
     similarity: list[float] = (vectors[1:] @ vectors[0]).tolist()
     return similarity
 
 
 def _own_prompt(path: str) -> str:
-    """The user's own system prompt; empty if no file is named."""
+    """Return the user's own system prompt; empty if no file is named."""
     if not path:
         return ""
     try:

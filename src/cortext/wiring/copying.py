@@ -1,4 +1,4 @@
-"""Stores by the names that people give them: what `cortext store` copies from where to where, and tells about."""
+"""Finding stores by the names that users give them, for `cortext store copy` and `cortext store status`."""
 
 from __future__ import annotations
 
@@ -16,60 +16,64 @@ FILES, SERVER = "files", "server"
 
 
 def copy_pairs(stores: Stores, source: str, target: str) -> list[tuple[NamedStore, NamedStore]]:
-    """What is copied into what: one store into another, or all `files` and the `server`."""
+    """Return the stores to copy, each with its target: one store, or all stores in `files` or on the `server`."""
     groups = {FILES: stores.file_locations, SERVER: stores.server_locations}
     if source in groups and target in groups and source != target:
         if not stores.server_locations():
-            raise UsageError("no server is set", hint='store = "postgresql://…" in config.toml, or CORTEXT_STORE')
+            raise UsageError(
+                "no server is configured", hint='set store = "postgresql://…" in config.toml, or CORTEXT_STORE'
+            )
         pairs = [pair for pair in zip(groups[source](), groups[target](), strict=True) if pair[0].exists]
     else:
-        begin = _place(stores, source, "")
-        pairs = [(begin, _place(stores, target, begin.kind))]
-        if not begin.exists:
-            raise UsageError(f"there is no store at {begin.root}", kept="nothing was changed")
-    if any(begin.root == end.root for begin, end in pairs):
-        raise UsageError("the two stores are one and the same", kept="nothing was changed")
-    return [(_opened(stores, begin), _opened(stores, end)) for begin, end in pairs]
+        location = _find(stores, source, "")
+        pairs = [(location, _find(stores, target, location.kind))]
+        if not location.exists:
+            raise UsageError(f"there is no store at {location.root}", kept="nothing was changed")
+    if any(first.root == second.root for first, second in pairs):
+        raise UsageError("source and target are the same store", kept="nothing was changed")
+    return [(stores.named(first), stores.named(second)) for first, second in pairs]
 
 
-def _opened(stores: Stores, place: Location) -> NamedStore:
-    return NamedStore(place.label, place.kind, place.root, stores.open(place))
+def _find(stores: Stores, name: str, kind: str) -> Location:
+    """Return a store by its label, its address, or its layout and folder.
 
-
-def _place(stores: Stores, name: str, kind: str) -> Location:
-    """A store by its name here, its address, or its kind and folder; `kind` is for an address that names none."""
+    `kind` is the kind of store to use if the name is an address that does not say which.
+    """
     if is_address(name):
-        address, _, space = name.rpartition("#")
-        if space not in (HOME, SPAWN, CHAT):  # a # may also be in a password
-            address, space = name, ""
-        space = space or (HOME if kind in ("", WORKSPACE) else kind)
-        return server_location(address, space, masked(address))
+        address, _, wanted = name.rpartition("#")
+        if wanted not in (HOME, SPAWN, CHAT):  # the # may be part of a password
+            address, wanted = name, ""
+        wanted = wanted or (HOME if kind in ("", WORKSPACE) else kind)
+        return server_location(address, wanted, masked(address))
     layout, colon, folder = name.partition(":")
     if colon and layout in (WORKSPACE, HOME, SPAWN, CHAT):
         return Location(layout, os.path.abspath(os.path.expanduser(folder)), folder)
-    known = [place for place in stores.locations() if name in (place.label, place.root)]
-    if len(known) != 1:
-        names = ", ".join(place.label for place in stores.locations())
-        raise UsageError(f"no store is called {name!r}", hint=f"there are {names}; or KIND:FOLDER, or an address")
-    return known[0]
+    matching = [location for location in stores.locations() if name in (location.label, location.root)]
+    if len(matching) != 1:
+        labels = ", ".join(location.label for location in stores.locations())
+        raise UsageError(f"unknown store {name!r}", hint=f"use one of {labels}, or KIND:FOLDER, or an address")
+    return matching[0]
 
 
 def status(stores: Stores) -> dict[str, Any]:
-    """Every store, how the server is (where there is one), and what is worth knowing about both."""
+    """Return every store with its number of sessions, the state of the server if there is one, and notes for users."""
     found: dict[str, Any] = {"stores": [], "notes": []}
-    for place in stores.locations():
-        if place.address:
-            state = stores.server(place).server()
+    for location in stores.locations():
+        if location.address:
+            state = stores.server(location).server()
             count = state.sessions
             found["server"] = msgspec.to_builtins(state)
         else:
-            count = _count(stores, [place])
-        found["stores"].append({"name": place.label, "kind": place.kind, "path": place.root, "sessions": count})
-    left = _count(stores, stores.file_locations()) if "server" in found else 0
-    if left:
-        found["notes"].append(f"{left} sessions are in files here: `cortext store copy files server` copies them")
+            count = _count(stores, [location])
+        row = {"name": location.label, "kind": location.kind, "path": location.root, "sessions": count}
+        found["stores"].append(row)
+    in_files = _count(stores, stores.file_locations()) if "server" in found else 0
+    if in_files:
+        found["notes"].append(
+            f"{in_files} sessions are in files here: copy them with `cortext store copy files server`"
+        )
     return found
 
 
-def _count(stores: Stores, places: list[Location]) -> int:
-    return sum(1 for place in places if place.exists for _ in stores.open(place).sessions())
+def _count(stores: Stores, locations: list[Location]) -> int:
+    return sum(1 for location in locations if location.exists for _ in stores.open(location).sessions())

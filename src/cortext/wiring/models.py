@@ -1,4 +1,4 @@
-"""The models: the providers that there are, and the one that is asked."""
+"""The model providers, and the choice of the model to use."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ PROVIDERS = {
 
 
 def choose_model(settings: Settings, folder: str, name: str = "") -> Model:
-    """The model of that name; else the one of the settings; else the first that is usable here.
+    """Return the model of that name, else the one in the settings, else the first that is usable here.
 
-    `folder` is where an AI program that answers for its models is started.
+    `folder` is the working directory of an AI program that is used as a model (`cli/…`).
     """
     limits = Limits(
         connect=settings.model.connect_seconds,
@@ -44,42 +44,42 @@ def choose_model(settings: Settings, folder: str, name: str = "") -> Model:
 
 @cache
 def embedder() -> Embedder:
-    """What makes vectors of the assistant's messages: our own table, so that nothing leaves the machine."""
+    """Return the embedding model for the assistant's messages: the built-in one, so that no text leaves the machine."""
     from cortext.index.search.embed import StaticModel
 
     return StaticModel()
 
 
 class ModelSource:
-    """The models of one provider; its module is imported when it is asked for something."""
+    """The models of one provider, whose module is imported on first use."""
 
     def __init__(self, provider: str, limits: Limits) -> None:
         self._provider, self._limits = provider, limits
 
     @property
     def needs(self) -> str:
-        """What is missing if none is usable here."""
+        """What to do if no model of this provider is usable here."""
         needs: str = self._module().NEEDS
         return needs
 
     @property
     def library(self) -> str:
-        """The library that it needs and that is not installed."""
+        """The required library that is not installed; empty if nothing is missing."""
         name: str = self._module().LIBRARY
         try:
             return "" if not name or importlib.util.find_spec(name) else name
-        except ImportError:  # not even the package that it is part of
+        except ImportError:  # the parent package is missing too
             return name
 
     def here(self) -> str:
-        """The model to use if none is named."""
+        """Return the name of the model to use if none is named; empty if the provider is not set up."""
         found: str = self._module().here()
         return found
 
     def make(self, name: str) -> Model:
-        """The model of that name."""
-        made: Model = getattr(self._module(), PROVIDERS[self._provider][1])(name, self._limits)
-        return made
+        """Return the model of that name."""
+        model: Model = getattr(self._module(), PROVIDERS[self._provider][1])(name, self._limits)
+        return model
 
     def _module(self) -> ModuleType:
         return importlib.import_module(f"cortext.llm.{PROVIDERS[self._provider][0]}")

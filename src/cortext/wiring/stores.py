@@ -1,4 +1,4 @@
-"""The stores of a command: which there are, how they are opened, and the list, search and capture over them."""
+"""The stores of a command: where they are, how to open them, and the list, search and capture over them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cortext.services.workspace.known import check_folder, find_workspace, known
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import control_folder
 
-if TYPE_CHECKING:  # each is imported where it is made: a command that needs no store imports none
+if TYPE_CHECKING:  # imported in the functions, so that a command that needs no store imports none
     from cortext.services.capture.capture import Capture
     from cortext.services.library.listing import Listing
     from cortext.services.library.search import Search
@@ -25,14 +25,14 @@ WORKSPACE = "workspace"
 HOME = "home"
 SPAWN = "spawn"
 CHAT = "chat"
-# The stores of a user that belong to no workspace, with their names.
-_OWN = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
+# The stores of a user that belong to no workspace, with their labels.
+_USER_STORES = ((HOME, "home"), (SPAWN, "aur"), (CHAT, "alfred"))
 
 
 class Location(NamedTuple):
-    """Where a store is, and what to call it. It need not exist yet.
+    """Where a store is, and its label for the user. The store may not exist yet.
 
-    On a server `address` says how to get there, with the password; `root` is then only a name for it.
+    For a store on a server, `address` is its connection string with the password, and `root` is only an identifier.
     """
 
     kind: str
@@ -42,12 +42,12 @@ class Location(NamedTuple):
 
     @property
     def control(self) -> str:
-        """The folder for its locks and trash."""
+        """The folder of its locks and trash."""
         return control_folder(self.kind, self.root)
 
     @property
     def exists(self) -> bool:
-        """Whether anything was ever stored there."""
+        """Whether the folder exists; a store on a server always does."""
         return bool(self.address) or os.path.isdir(self.root)
 
 
@@ -56,12 +56,12 @@ def _workspace_location(root: str) -> Location:
 
 
 def server_location(address: str, kind: str, label: str) -> Location:
-    """A store on a server, named without its password."""
+    """Return the location of a store on a server; its `root` does not contain the password."""
     return Location(kind, f"{masked(address)}#{kind}", label, address)
 
 
 class Stores:
-    """The stores seen from a folder, with the settings that count there."""
+    """The stores that a command run in this folder uses, and the settings there."""
 
     def __init__(self, folder: str | None = None) -> None:
         self.folder = os.path.abspath(folder or os.getcwd())
@@ -70,7 +70,7 @@ class Stores:
         self._servers: dict[tuple[str, float], PostgresStore] = {}
 
     def here(self) -> str:
-        """The workspace that we stand in; NotFound if there is none."""
+        """Return the workspace that contains the folder; raise NotFound if there is none."""
         if not self.workspace:
             raise no_workspace(self.folder)
         return self.workspace
@@ -78,34 +78,34 @@ class Stores:
     # ── locations ────────────────────────────────────────────────────────────────────────────────────
 
     def locations(self) -> list[Location]:
-        """Every store that we know: this workspace, the home store, the stores of the faces, other workspaces."""
-        here = [_workspace_location(self.workspace)] if self.workspace else []
-        found = [*here, *(self.server_locations() or self.file_locations())]
+        """Return every known store: this workspace, the home store, those of aur and alfred, other workspaces."""
+        this_workspace = [_workspace_location(self.workspace)] if self.workspace else []
+        found = [*this_workspace, *(self.server_locations() or self.file_locations())]
         roots = {location.root for location in found}
         return found + [_workspace_location(root) for root in known_workspaces() if root not in roots]
 
     def file_locations(self) -> list[Location]:
-        """The stores of this user that belong to no workspace, as files; also if a server is used instead of them."""
+        """Return the stores of this user in files that belong to no workspace, even if a server is used instead."""
         roots = {
             HOME: os.path.join(folders.data(), "home"),
             SPAWN: folders.spawn_sessions(self.settings),
             CHAT: folders.chat_sessions(self.settings),
         }
-        return [Location(kind, roots[kind], label) for kind, label in _OWN]
+        return [Location(kind, roots[kind], label) for kind, label in _USER_STORES]
 
     def server_locations(self) -> list[Location]:
-        """The same stores on the server of the settings; none if the settings name no server."""
+        """Return the same stores on the server in the settings; none if no server is configured."""
         address = server_address(self.settings)
-        return [server_location(address, kind, label) for kind, label in _OWN] if address else []
+        return [server_location(address, kind, label) for kind, label in _USER_STORES] if address else []
 
     def location(self, kind: str) -> Location:
-        """The store of this kind that belongs to no workspace."""
+        """Return the store of this kind that belongs to no workspace."""
         return next(location for location in self.locations() if location.kind == kind)
 
     # ── stores ───────────────────────────────────────────────────────────────────────────────────────
 
     def open(self, location: Location, timeout: float | None = None) -> Store:
-        """The store there; `timeout` is how long it waits for another writer, if not as the settings say."""
+        """Return the store there; `timeout` replaces the setting for how long it waits for another writer."""
         if location.address:
             return self.server(location, timeout)
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
@@ -122,7 +122,7 @@ class Stores:
         return WorkspaceStore(location.root, lock_timeout=timeout)
 
     def server(self, location: Location, timeout: float | None = None) -> PostgresStore:
-        """The store on a server; one object for each, because it keeps its connections."""
+        """Return the store on a server. Each is created once, because it keeps its connections."""
         timeout = self.settings.store.lock_timeout if timeout is None else timeout
         store = self._servers.get((location.root, timeout))
         if store is None:
@@ -134,46 +134,49 @@ class Stores:
         return store
 
     def named(self, location: Location, timeout: float | None = None) -> NamedStore:
-        """The store there, with its name."""
+        """Return the store there, with its label."""
         return NamedStore(location.label, location.kind, location.root, self.open(location, timeout))
 
     def all(self) -> list[NamedStore]:
-        """Every store that exists."""
+        """Return every store that exists."""
         return [self.named(location) for location in self.locations() if location.exists]
 
     def workspace_store(self) -> NamedStore:
-        """The store of the workspace that we stand in."""
+        """Return the store of the workspace that contains the folder; raise NotFound if there is none."""
         self.here()
         return self.named(self.locations()[0])
 
     def home_store(self) -> NamedStore:
-        """The store of what was captured outside any workspace; it is made when it is first written to."""
+        """Return the store of what was captured outside any workspace; the first write creates it."""
         return self.named(self.location(HOME))
 
     def spawn_store(self, timeout: float | None = None) -> NamedStore:
-        """The store of `aur`; it is made when it is first written to."""
+        """Return the store of `aur`; the first write creates it."""
         return self.named(self.location(SPAWN), timeout)
 
-    # ── what reads and fills them ────────────────────────────────────────────────────────────────────
+    # ── list, search and capture ─────────────────────────────────────────────────────────────────────
 
     def listing(self, kind: str = "") -> Listing:
-        """The list of all sessions, or of those in stores of one kind."""
+        """Return the list of all sessions, or of those in stores of one kind."""
         from cortext.index.sessions import StoreSource
         from cortext.services.library.listing import Listing
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
-        files = [location for location in locations if not location.address]
-        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in files]
-        served = [location for location in locations if location.address]
+        sources = [
+            StoreSource(location.root, location.kind, location.control, partial(self.open, location))
+            for location in locations
+            if not location.address
+        ]
+        on_servers = [location for location in locations if location.address]
         servers = []
-        if served:
+        if on_servers:
             from cortext.services.library.server_rows import ServerSource
 
-            servers = [ServerSource(place.root, place.kind, self.server(place)) for place in served]
-        return Listing(folders.cache(), sources, {place.root: place.label for place in locations}, servers)
+            servers = [ServerSource(location.root, location.kind, self.server(location)) for location in on_servers]
+        return Listing(folders.cache(), sources, {location.root: location.label for location in locations}, servers)
 
     def search(self) -> Search:
-        """Search over all sessions."""
+        """Return the search over all sessions."""
         from cortext.index.search.models import Models
         from cortext.services.library.search import Search
 
@@ -187,7 +190,7 @@ class Stores:
         return Search(listing, folders.cache(), models)
 
     def capture(self) -> Capture:
-        """What takes in the transcripts of AI tools."""
+        """Return what captures the transcripts of AI tools."""
         from cortext.index.catalogue import Catalogue
         from cortext.services.capture.capture import Capture
 
@@ -196,7 +199,7 @@ class Stores:
         return Capture(self.home_store(), catalogue, self.all(), mask=mask, keep_unmasked=keep_unmasked)
 
     def caught_up(self, found: Found) -> Found:
-        """The session with everything that its AI tool has written, even if no hook reported it."""
+        """Capture what its AI tool has written since, even if no hook reported it; return the updated session."""
         from cortext.services.capture.capture import caught_up
         from cortext.wiring import tools
 

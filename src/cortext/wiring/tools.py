@@ -1,4 +1,4 @@
-"""The AI tools for the faces: by name, or all of them; and those that can do what a command needs."""
+"""The adapters of the AI tools: by name, all of them, or those with the capability that a command needs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all tools."""
+    """Return the names of all tools; print a line to standard error for each adapter that is ignored."""
     found = registry.names()
-    _tell_problems()
+    _print_problems()
     return found
 
 
@@ -28,29 +28,29 @@ def is_known(name: str) -> bool:
 
 
 def tool(name: str) -> TranscriptSource:
-    """The adapter of one tool."""
+    """Return the adapter of one tool."""
     return registry.load(name)
 
 
 def tools() -> list[TranscriptSource]:
-    """Every adapter that can be used; one line on standard error for each that cannot."""
+    """Return every adapter that can be used; print a line to standard error for each that cannot."""
     found = registry.load_all()
-    _tell_problems()
+    _print_problems()
     return found
 
 
 def native_writers() -> list[NativeWriter]:
-    """The tools that a conversation can be resumed in."""
+    """Return the tools that a conversation can be resumed in."""
     return [tool for tool in tools() if isinstance(tool, NativeWriter)]
 
 
 def native_writer(name: str) -> NativeWriter:
-    """The tool of this name, to write a session for; an error that says what to do where cortext only reads it."""
+    """Return the tool of this name, to write a session for; raise UsageError if cortext can only read its sessions."""
     found = tool(name)
     if not isinstance(found, NativeWriter):
         others = ", ".join(writer.name for writer in native_writers())
         raise UsageError(
-            f"cortext can read conversations of {found.title}, but not continue one there",
+            f"cortext can read conversations of {found.title}, but not resume one there",
             kept="the conversation is unchanged",
             hint=f"resume it in another tool with --ai ({others}), or print the packet with --print",
         )
@@ -58,40 +58,40 @@ def native_writer(name: str) -> NativeWriter:
 
 
 def installer(name: str) -> Installer:
-    """The tool of this name, to set up a workspace for."""
+    """Return the tool of this name, to set up a workspace for; raise UsageError if it has nothing to set up."""
     found = tool(name)
     if not isinstance(found, Installer):
         raise UsageError(
             f"there is nothing to set up in a workspace for {found.title}",
             kept="nothing was changed",
-            hint="`cortext import` takes in its conversations",
+            hint="capture its conversations with `cortext import`",
         )
     return found
 
 
 def chosen_installers(wanted: str) -> list[Installer]:
-    """The tools to set up a workspace for: a list of names, or `auto` for those whose program is installed here."""
+    """Return the tools to set up a workspace for: those named in a list, or with `auto` those that are installed."""
     if wanted == "auto":
         from cortext.services.workspace.installed_tools import detect_all
 
-        here = [tool for tool in tools() if isinstance(tool, Installer)]
-        return [tool for tool, found in zip(here, detect_all(here), strict=True) if found is not None]
+        candidates = [tool for tool in tools() if isinstance(tool, Installer)]
+        return [tool for tool, found in zip(candidates, detect_all(candidates), strict=True) if found is not None]
     chosen = [name.strip() for name in wanted.split(",") if name.strip()]
     if not chosen:
-        raise UsageError("--ai names no tool", hint=f"one or more of {', '.join(names())}")
+        raise UsageError("--ai names no tool", hint=f"use one or more of {', '.join(names())}")
     return [installer(name) for name in chosen]
 
 
 def hooks(name: str) -> Hooks:
-    """The tool of this name, to understand its events."""
+    """Return the tool of this name, to interpret its events; raise UsageError if it has no hooks."""
     found = tool(name)
     if not isinstance(found, Hooks):
-        raise UsageError(f"{found.title} has no hooks that cortext understands")
+        raise UsageError(f"{found.title} has no hooks that cortext supports")
     return found
 
 
 def with_hooks() -> list[Hooks]:
-    """The tools that call us while they run."""
+    """Return the tools that call cortext while they run."""
     return [tool for tool in tools() if isinstance(tool, Hooks)]
 
 
@@ -101,7 +101,7 @@ def can_resume(name: str) -> bool:
 
 
 def headless() -> list[Headless]:
-    """The tools that answer without their screen, in the order in which they are tried."""
+    """Return the tools that can run without a terminal interface, in the order in which they are tried."""
     return [tool for tool in tools() if isinstance(tool, Headless)]
 
 
@@ -115,24 +115,24 @@ class ProgramSource:
 
     @property
     def needs(self) -> str:
-        """What is missing where no program is installed."""
+        """What to do if no program is installed."""
         return f"install one of them ({', '.join(program.title for program in headless())}) and sign in"
 
     def here(self) -> str:
-        """The first program that is installed."""
+        """Return the name of the first program that is installed; empty if none is."""
         return next((program.name for program in headless() if program.program_path()), "")
 
     def make(self, name: str) -> Model:
-        """The model of that name."""
+        """Return the model of that name; raise UsageError if its program is unknown."""
         from cortext.llm.cli import CliModel
 
-        wanted, _, model = name.partition("/")
+        program_name, _, model = name.partition("/")
         programs = {program.name: program for program in headless()}
-        if wanted not in programs:
-            raise UsageError(f"unknown program cli/{wanted}", hint=f"one of {', '.join(programs)}")
-        return CliModel(programs[wanted], model, self._limits, folder=self._folder, scratch=self._scratch)
+        if program_name not in programs:
+            raise UsageError(f"unknown program cli/{program_name}", hint=f"use one of {', '.join(programs)}")
+        return CliModel(programs[program_name], model, self._limits, folder=self._folder, scratch=self._scratch)
 
 
-def _tell_problems() -> None:
+def _print_problems() -> None:
     for line in registry.problems():
         sys.stderr.write(terminal.line(f"cortext: {line}") + "\n")

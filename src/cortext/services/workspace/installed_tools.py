@@ -28,4 +28,6 @@ def untested(tool: TranscriptSource, found: Detected | None) -> str:
     """Return a note about a version that our tests do not cover; empty if it is tested or not installed."""
     if found is None or found.tested:
         return ""
-    return f"{tool.title} {found.version or '(unknown version)'} was not tested with cortext; {tool.tested_version} was"
+    if not found.version:
+        return f"the installed version of {tool.title} is unknown; cortext is tested with {tool.tested_version}"
+    return f"{tool.title} {found.version} was not tested with cortext; {tool.tested_version} was"

@@ -73,8 +73,8 @@ class ClaudeReader(Reader):
             if thought := word(delta, "thinking"):
                 yield Thinking(thought)
             if text := with_file_names(word(delta, "text")):
-                yield Text(f"\n\n{text}" if self._starts_block and self._said else text)
-                self._said, self._starts_block, self._is_open = True, False, True
+                yield Text(f"\n\n{text}" if self._starts_block and self._has_text else text)
+                self._has_text, self._starts_block, self._is_open = True, False, True
         elif kind == "message_stop":
             if abandoned and self._is_open:
                 # Claude Code retries by itself: text that was already passed on would be repeated.

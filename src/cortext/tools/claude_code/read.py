@@ -29,7 +29,7 @@ from cortext.tools.claude_code.records import (
 from cortext.tools.claude_code.summary import summary_text
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
-    ODD,
+    RECORD_ERRORS,
     WITHOUT_CONTENT,
     ForeignLines,
     derived_id,
@@ -134,7 +134,7 @@ class ClaudeReading:
         """Return the messages of one record; a malformed one is counted as damaged."""
         try:
             return self._record(record, builder, line)
-        except ODD:
+        except RECORD_ERRORS:
             note(self.counts.damaged, NOT_UNDERSTOOD)
             place(self.counts, self._transcript.path, lines.end)
             return ()

@@ -16,7 +16,7 @@ from cortext.model.message import Message
 from cortext.tools.base import About, Counts
 from cortext.tools.codex.builder import MessageBuilder
 from cortext.tools.codex.pages import COMPRESSED, Page, Segment, head_of, segments
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, ODD, ForeignLines, note, place
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, ForeignLines, note, place
 
 _SAMPLE = 1024  # bytes at a page's beginning, and before the offset reached, that the fingerprint covers
 
@@ -110,7 +110,7 @@ def _read_segment(
             break
         try:
             ready = add_line(line, begin)
-        except ODD:
+        except RECORD_ERRORS:
             note(builder.counts.damaged, NOT_UNDERSTOOD)
             place(builder.counts, page.path, begin)
             ready = ()

@@ -44,8 +44,8 @@ class GeminiReader(Reader):
         kind = record.get("type")
         if kind == "message" and record.get("role") == "assistant":
             if text := with_file_names(word(record, "content")):
-                yield Text(f"\n\n{text}" if self._new_paragraph and self._said else text)
-                self._said, self._new_paragraph = True, False
+                yield Text(f"\n\n{text}" if self._new_paragraph and self._has_text else text)
+                self._has_text, self._new_paragraph = True, False
         elif kind == "tool_use":
             self._new_paragraph = True
             yield Note(f"{self.name} uses {word(record, 'tool_name')}")

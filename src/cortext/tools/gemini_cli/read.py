@@ -19,7 +19,7 @@ from cortext.tools.gemini_cli.conversation import Conversation, HistoryNeeded
 from cortext.tools.gemini_cli.records import Record, document_decoder, record_decoder
 from cortext.tools.shared.lines import (
     NOT_UNDERSTOOD,
-    ODD,
+    RECORD_ERRORS,
     ForeignLines,
     concatenated_values,
     is_whole,
@@ -90,7 +90,7 @@ class _File:
             for record in document_records(self.path, self.counts):
                 try:
                     conversation.add(record, out)
-                except ODD:
+                except RECORD_ERRORS:
                     self._count_not_understood(0)
                 yield from out
                 out.clear()
@@ -107,7 +107,7 @@ class _File:
                 conversation = self._replayed(lines.line_start, lines.earlier_on_line)
                 lines.is_repeated_result = conversation.is_repeated_result
                 conversation.add(record, out)
-            except ODD:
+            except RECORD_ERRORS:
                 self._count_not_understood(lines.line_start)
             if out:
                 yield from out
@@ -147,7 +147,7 @@ class _File:
                 break
             try:
                 conversation.add(record, out)
-            except ODD:
+            except RECORD_ERRORS:
                 pass  # counted when it was first read
             out.clear()
         for record in more:

@@ -38,7 +38,7 @@ from cortext.tools.opencode.records import (
     ToolRecord,
     plain_text,
 )
-from cortext.tools.shared.lines import NOT_UNDERSTOOD, ODD, note, value_of
+from cortext.tools.shared.lines import NOT_UNDERSTOOD, RECORD_ERRORS, note, value_of
 
 RESUME_BLOCK = "[RESUMED CONVERSATION]"
 
@@ -83,7 +83,7 @@ class MessageBuilder:
                 return self._user(session, identity, record, rows, aside)
             if record.role == ASSISTANT:
                 return self._assistant(session, identity, record, rows, aside, partial or record.error is not None)
-        except ODD:
+        except RECORD_ERRORS:
             note(self.counts.damaged, NOT_UNDERSTOOD)
             return []
         note(self.counts.unknown, f"message of role {record.role or 'none'}")

@@ -1,8 +1,8 @@
-"""What we put into a JSON config file of an AI tool: hooks, the MCP server, a setting that we need.
+"""Our entries in the JSON config file of an AI tool: hooks, the MCP server, a setting that cortext needs.
 
-An entry carries the sign that it is ours: a comment at the end of a hook's command, a variable of the MCP server. It
-also says which containers were there before us and empty (`keep`): those stay when the entry is removed. Where the
-config has a note of its own beside it, the note says so instead.
+An entry is marked as ours: by a comment at the end of a hook's command, by a variable of the MCP server. The mark also
+lists the empty containers that existed before (`keep`), which stay when the entry is removed. If a note file is kept
+beside the config, the note lists them instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 
 from cortext.tools.shared.jsonc import JsonError, JsonText
 
-NAME = "cortext"  # of our MCP server, and of our hooks where hooks have names
+NAME = "cortext"  # of our MCP server, and of our hooks if the tool names its hooks
 _MARK = re.compile(r" # (?:put here by )?cortext(?: keep(?P<keep>(?: [A-Za-z]+)+)|(?: [a-z]+)*)$")
 _TOOL, _KEEP = "CORTEXT_TOOL", "CORTEXT_KEEP"
 
@@ -24,24 +24,24 @@ Json = dict[str, Any]
 
 
 class Entry(Protocol):
-    """Something of ours in a JSON file. `note` is what is written down about it elsewhere, where that is needed."""
+    """One of our entries in a JSON file. `note` is the content of the note file, empty if the config has none."""
 
     def containers(self) -> list[Path]:
-        """The objects and lists that it stands in, the outer ones first."""
+        """Return the objects and lists that contain it, the outer ones first."""
 
     def kept(self, document: JsonText) -> set[str]:
-        """The containers to keep, as the entries that are there say."""
+        """Return the containers to keep, as the marks of the installed entries list them."""
 
     def install(self, document: JsonText, keep: str, note: Json) -> None:
-        """Put it in, or bring it up to date; what the user added to it stays."""
+        """Add it, or update it; what the user added to it stays."""
 
     def remove(self, document: JsonText, note: Json) -> list[Path]:
-        """Take it out; the containers that it was taken out of."""
+        """Remove it; return the containers that it was removed from."""
 
 
 class Hooks(msgspec.Struct, frozen=True):
-    """A hook of ours for each event. `mark` is the comment behind its command, `update` whether to replace another
-    hook of ours that is there.
+    """One hook for each event. `mark` is the comment after its command, `update` whether to replace a hook of ours that
+    is already installed.
     """
 
     events: dict[str, Json]
@@ -53,7 +53,7 @@ class Hooks(msgspec.Struct, frozen=True):
 
     def kept(self, document: JsonText) -> set[str]:
         marks = (_mark(document.get(path)) for path in self._find(document))
-        return {word for mark in marks if mark for word in (mark["keep"] or "").split()}
+        return {name for mark in marks if mark for name in (mark["keep"] or "").split()}
 
     def install(self, document: JsonText, keep: str, note: Json) -> None:
         for event, hook in self.events.items():
@@ -75,7 +75,7 @@ class Hooks(msgspec.Struct, frozen=True):
         return [path[:2] for path in found]
 
     def _find(self, document: JsonText, event: str = "") -> Iterator[Path]:
-        """Where our hooks are (of one event, if given)."""
+        """Yield the paths of our hooks (of one event, if given)."""
         for name, groups in _dict_at(document, ("hooks",)).items():
             for number, group in enumerate(groups if isinstance(groups, list) and event in ("", name) else ()):
                 hooks = group.get("hooks") if isinstance(group, dict) else None
@@ -96,7 +96,7 @@ def _remove_hook(document: JsonText, path: Path) -> None:
 
 
 class Server(msgspec.Struct, frozen=True):
-    """Our MCP server under our name at `path`; `value[env]` holds the variable that says that it is ours."""
+    """Our MCP server, under our name at `path`. A variable in `value[env]` marks it as ours."""
 
     path: str
     value: Json
@@ -104,9 +104,9 @@ class Server(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, tool: str, program: Sequence[str], path: str = "mcpServers", **more: Any) -> Server:
-        """The usual form: command, arguments and environment."""
-        call = {"command": program[0], "args": [*program[1:], "mcp"], "env": {_TOOL: tool}}
-        return cls(path, {**call, **more})
+        """Return a server in the form that most tools use: command, arguments and environment."""
+        value = {"command": program[0], "args": [*program[1:], "mcp"], "env": {_TOOL: tool}}
+        return cls(path, {**value, **more})
 
     def containers(self) -> list[Path]:
         return [(self.path,)]
@@ -133,13 +133,13 @@ class Server(msgspec.Struct, frozen=True):
         if not isinstance(entry, dict):
             return None
         env = entry.get(self.env)
-        signed = isinstance(env, dict) and env.get(_TOOL) == self.value[self.env][_TOOL]
-        described = "description" in entry and entry["description"] == self.value.get("description")
-        return entry if signed or described else None
+        has_variable = isinstance(env, dict) and env.get(_TOOL) == self.value[self.env][_TOOL]
+        has_description = "description" in entry and entry["description"] == self.value.get("description")
+        return entry if has_variable or has_description else None
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """A setting of the tool that we need. The note says whether it was there, or (under `name`) what it was."""
+    """A setting that cortext needs. The note records that it was missing or, under `name`, its old value."""
 
     name: str
     path: tuple[str, ...]
@@ -157,7 +157,7 @@ class Setting(msgspec.Struct, frozen=True):
             return
         if before is not None:
             note[self.name] = before
-        elif not self._made(note):
+        elif not self._was_missing(note):
             note["made"] = [list(self.path)]
         document.set(self.path, self.value)
 
@@ -166,12 +166,12 @@ class Setting(msgspec.Struct, frozen=True):
             return []
         if note.get(self.name) is not None:
             document.set(self.path, note[self.name])
-        elif self._made(note):
+        elif self._was_missing(note):
             document.remove(self.path)
             return [self.path[:-1]]
         return []
 
-    def _made(self, note: Json) -> bool:
+    def _was_missing(self, note: Json) -> bool:
         made = note.get("made")
         return isinstance(made, list) and list(self.path) in made
 

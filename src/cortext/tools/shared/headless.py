@@ -1,4 +1,4 @@
-"""Asking AI programs without their screens: what the adapters share."""
+"""Running AI programs without their terminal interface: system prompts, file names, and the lines that they print."""
 
 from __future__ import annotations
 
@@ -12,45 +12,46 @@ from cortext.model.answer import Done, Text, Usage
 from cortext.model.headless import Said
 from cortext.safety.framing import fence
 
-LONGEST = 100_000  # bytes: an argument or a variable may be 128 KiB
-# A joiner that takes no room. Some programs read every file that is named after an @, wherever it stands.
+LONGEST = 100_000  # bytes: the limit of Linux for an argument or a variable is 128 KiB
+# A zero-width word joiner. Some programs read every file that is named after an @, anywhere in a prompt.
 JOINER = "\u2060"
 
 
 class Reader:
-    """What the lines of one run mean."""
+    """Interprets the lines that a program prints during one run."""
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self._said = False
+        self._has_text = False
         self._model = ""
 
     def read(self, record: dict[str, Any]) -> Iterator[Said]:
-        """The events of one line."""
+        """Yield the events of one line."""
         raise NotImplementedError
 
     def _piece(self, text: str) -> Iterator[Said]:
-        """A whole piece of the answer; a blank line separates it from the one before."""
+        """Yield a complete message of the answer; a blank line separates it from the previous one."""
         if text.strip():
-            yield Text(f"\n\n{text}" if self._said else text)
-            self._said = True
+            yield Text(f"\n\n{text}" if self._has_text else text)
+            self._has_text = True
 
     def _done(self, usage: Usage, stop: str = "end") -> Done:
         return Done(stop, usage, self._model)
 
 
 def instructions(system: str) -> str:
-    """A system prompt that has to stand before the prompt, for programs that take none (or none so long)."""
+    """Return a system prompt to put before the prompt, for programs that accept none, or none of this length."""
     if not system.strip():
         return ""
-    mark = f"instructions-{fence([system])}"
-    return f"Follow these instructions:\n<{mark}>\n{system}\n</{mark}>\n\n"
+    tag = f"instructions-{fence([system])}"
+    return f"Follow these instructions:\n<{tag}>\n{system}\n</{tag}>\n\n"
 
 
 def system_file(scratch: str, system: str) -> str:
-    """A file with the system prompt, for the user alone; named by its content, so that it is made once.
+    """Return the path of a file with the system prompt, which only the user can read.
 
-    It holds what `alfred` remembers, say: an argument would show it to everybody on the machine.
+    The prompt may contain what `alfred` remembers, and every user of the machine can read the arguments of a program.
+    The file is named by its content, so that the same prompt is written once.
     """
     data = system.encode("utf-8", "replace")
     path = os.path.join(scratch, f"system-{hashlib.sha256(data).hexdigest()[:16]}.md")
@@ -60,27 +61,27 @@ def system_file(scratch: str, system: str) -> str:
 
 
 def without_file_names(text: str) -> str:
-    """The text with no file named in it: a joiner after each @. `with_file_names` takes them out of the answer."""
+    """Return the text with a joiner after each @, so that it names no file. `with_file_names` removes the joiners."""
     return text.replace("@", f"@{JOINER}")
 
 
 def with_file_names(text: str) -> str:
-    """The model's words without our joiners."""
+    """Return the model's text without our joiners."""
     return text.replace(JOINER, "")
 
 
 def field(record: Any, name: str) -> Any:
-    """A field of a JSON object; None where there is no object."""
+    """Return a field of a JSON object; None if the record is not an object."""
     return record.get(name) if isinstance(record, dict) else None
 
 
 def word(record: Any, name: str) -> str:
-    """A field that should be a text; empty where it is anything else."""
+    """Return a field that should be a string; empty if it is anything else."""
     found = field(record, name)
     return found if isinstance(found, str) else ""
 
 
 def count(record: Any, *names: str) -> int:
-    """The sum of those numbers; -1 where none of them is there."""
+    """Return the sum of these fields; -1 if none of them is a number."""
     found = [number for name in names if isinstance(number := field(record, name), int)]
     return sum(found) if found else -1

@@ -1,8 +1,7 @@
-"""Our entries in the config files of the AI tools: put in beside what the user has, and removed to the byte.
+"""Installing our entries in the config files of the AI tools, and removing them so that every byte is as before.
 
-An adapter describes its files (`JsonConfig`, `TomlConfig`) and what goes into them (`entries`);
-`install` and `remove` do the rest. All new texts are worked out before the first file is written, so a broken file
-changes nothing anywhere.
+An adapter describes its files (`JsonConfig`, `TomlConfig`) and their entries (`entries`); `install` and `remove` do the
+rest. All new texts are computed before the first file is written, so that nothing is changed if one file is broken.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _NOTE = "what cortext added to the settings beside this file; `cortext uninstall
 
 
 class Change(NamedTuple):
-    """A file's text before and after; None where there is no file."""
+    """The text of a file before and after a change; None if the file does not exist."""
 
     path: str
     old: str | None
@@ -36,22 +35,22 @@ class Change(NamedTuple):
 
 
 class Config(Protocol):
-    """A config file of a tool in a project, with our entries."""
+    """A tool's config file in a project, with our entries."""
 
     def installed(self, project: str) -> list[Change]:
-        """The changes that put the entries in."""
+        """Return the changes that add the entries."""
 
     def removed(self, project: str) -> list[Change]:
-        """The changes that take them out."""
+        """Return the changes that remove them."""
 
     def without_server(self) -> Config | None:
-        """The same without our MCP server; None if nothing else is in it."""
+        """Return the same without our MCP server; None if that is the only entry."""
 
 
 def install(project: str, configs: Sequence[Config], *, server: bool = True, dry_run: bool = False) -> list[str]:
-    """Put our entries into the project's config files; the files that changed or, with `dry_run`, would change.
+    """Add our entries to the project's config files; return the files that changed or, with `dry_run`, would.
 
-    Without `server`, our MCP server is not added; one that is there stays.
+    Without `server`, our MCP server is not added; an existing one stays.
     """
     if not server:
         configs = [rest for config in configs if (rest := config.without_server()) is not None]
@@ -59,7 +58,7 @@ def install(project: str, configs: Sequence[Config], *, server: bool = True, dry
 
 
 def remove(project: str, configs: Sequence[Config], *, dry_run: bool = False) -> list[str]:
-    """Take exactly those out again; the files that changed or would change."""
+    """Remove exactly those entries again; return the files that changed or, with `dry_run`, would."""
     return _apply(project, [change for config in configs for change in config.removed(project)], dry_run=dry_run)
 
 
@@ -78,40 +77,38 @@ def _apply(project: str, changes: list[Change], *, dry_run: bool) -> list[str]:
 
 
 def read_config(path: str) -> str | None:
-    """The text of a config file; None where there is none. A link at the end of the path is refused."""
+    """Return the text of a config file; None if it does not exist. Raise ConfigError if it is a link or unreadable."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
         with os.fdopen(descriptor, "rb") as file:
             raw = file.read(fsio.SMALL_FILE + 1)
         if len(raw) > fsio.SMALL_FILE:
-            raise _broken(path, "read", "it is too large for a config file")
+            raise _unusable(path, "read", "it is too large for a config file")
         return raw.decode("utf-8")
     except (FileNotFoundError, NotADirectoryError):
         return None
     except UnicodeDecodeError as error:
-        raise _broken(path, "read", "it is not UTF-8") from error
+        raise _unusable(path, "read", "it is not UTF-8") from error
     except OSError as error:
-        raise _broken(path, "read", error.strerror or str(error)) from error
+        raise _unusable(path, "read", error.strerror or str(error)) from error
 
 
 def parse_toml(path: str, text: str) -> Json:
-    """The tables of a TOML file."""
+    """Return the tables of a TOML file; raise ConfigError if it is invalid."""
     try:
         return tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise _broken(path, "used", f"it is not TOML ({error})") from error
+        raise _unusable(path, "used", f"it is not TOML ({error})") from error
 
 
 def toml_string(text: str) -> str:
-    """A TOML string on one line: as JSON has it, but for one character."""
+    """Return a TOML string on one line. JSON strings are valid TOML except for the character DEL."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _broken(path: str, verb: str, reason: str) -> ConfigError:
+def _unusable(path: str, verb: str, reason: str) -> ConfigError:
     return ConfigError(
-        f"{path} cannot be {verb}: {reason}",
-        kept="it is unchanged, and so is everything else",
-        hint="fix the file, then try again",
+        f"{path} cannot be {verb}: {reason}", kept="no file was changed", hint="fix the file and try again"
     )
 
 
@@ -119,10 +116,10 @@ def _broken(path: str, verb: str, reason: str) -> ConfigError:
 
 
 class JsonConfig(msgspec.Struct, frozen=True):
-    """A JSON file. Of several `paths` the one with our entries is used, else one that exists, else the first.
+    """A JSON file. Of several `paths`, the one with our entries is used, else one that exists, else the first.
 
-    `comments` and `trailing_commas` say what the tool accepts beyond plain JSON, `initial` what a new file holds
-    besides our entries, `note` the file beside it that says what was there before us.
+    `comments` and `trailing_commas` say what the tool accepts beyond plain JSON, `initial` is what a new file contains
+    besides our entries, and `note` is the path of the note file that records what was there before.
     """
 
     paths: tuple[str, ...]
@@ -135,7 +132,7 @@ class JsonConfig(msgspec.Struct, frozen=True):
     def installed(self, project: str) -> list[Change]:
         path, old = self._choose(project)
         note_path, note_text, note = self._note(project)
-        with _usable(path):
+        with _naming_the_file(path):
             document = self._document(old)
             keep = self._kept(document, note) | {
                 str(container[-1])
@@ -150,7 +147,7 @@ class JsonConfig(msgspec.Struct, frozen=True):
         changes = []
         if self.note and keep:
             note["keep"] = sorted(keep)
-        if note:  # before the file itself: without the note, what was there before us could not be restored
+        if note:  # before the file itself: without the note, its previous state could not be restored
             text = json.dumps({"what": _NOTE, **note}, ensure_ascii=False, indent=2) + "\n"
             changes.append(Change(note_path, note_text, text))
         changes.append(Change(path, old, document.text if old or document.value != self.initial else old))
@@ -163,7 +160,7 @@ class JsonConfig(msgspec.Struct, frozen=True):
             path = inside(project, name)
             old = read_config(path)
             if old is not None:
-                with _usable(path):
+                with _naming_the_file(path):
                     changes.append(Change(path, old, self._without(old, note)))
         return [*changes, Change(note_path, note_text, None)]
 
@@ -188,7 +185,7 @@ class JsonConfig(msgspec.Struct, frozen=True):
         paths = [inside(project, name) for name in self.paths]
         found = [(path, text) for path in paths if (text := read_config(path)) is not None]
         for path, text in found if len(paths) > 1 else ():
-            with _usable(path):
+            with _naming_the_file(path):
                 if self._without(text, {}) != text:
                     return path, text
         return found[0] if found else (paths[0], None)
@@ -203,8 +200,8 @@ class JsonConfig(msgspec.Struct, frozen=True):
 
     def _kept(self, document: JsonText, note: Json) -> set[str]:
         noted = note.get("keep")
-        words = {str(word) for word in noted} if isinstance(noted, list) else set()
-        return words.union(*(entry.kept(document) for entry in self.entries))
+        names = {str(name) for name in noted} if isinstance(noted, list) else set()
+        return names.union(*(entry.kept(document) for entry in self.entries))
 
     def _note(self, project: str) -> tuple[str, str | None, Json]:
         path = inside(project, self.note) if self.note else ""
@@ -217,19 +214,19 @@ class JsonConfig(msgspec.Struct, frozen=True):
 
 
 @contextmanager
-def _usable(path: str) -> Iterator[None]:
-    """Name the file whose contents are not as they should be."""
+def _naming_the_file(path: str) -> Iterator[None]:
+    """Turn a JsonError inside into a ConfigError that names this file."""
     try:
         yield
     except JsonError as error:
-        raise _broken(path, "used", str(error)) from error
+        raise _unusable(path, "used", str(error)) from error
 
 
 class TomlConfig(msgspec.Struct, frozen=True):
     """A TOML file with our MCP server at its end, between two comment lines."""
 
     path: str
-    table: str  # that holds the servers
+    table: str  # the table of MCP servers
     entry: str
     begin: str
     end: str
@@ -250,7 +247,7 @@ class TomlConfig(msgspec.Struct, frozen=True):
         try:
             tomllib.loads(new)
         except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise _broken(path, "used", f"[{self.table}.{NAME}] cannot be added to it ({error})") from error
+            raise _unusable(path, "used", f"[{self.table}.{NAME}] cannot be added to it ({error})") from error
         return [Change(path, old, new)]
 
     def removed(self, project: str) -> list[Change]:
@@ -260,7 +257,7 @@ class TomlConfig(msgspec.Struct, frozen=True):
         if old is None or found is None:
             return []
         rest = old[: found.start()] + old[found.end() :]
-        # Without a line break before it, the block was the beginning of a file that we created.
+        # A block without a line break before it is the start of a file that we created.
         return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
 
     def without_server(self) -> None:

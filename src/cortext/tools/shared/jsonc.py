@@ -1,8 +1,8 @@
 """JSON with comments, read leniently and edited as text.
 
-The config files of the AI tools belong to the user, so an edit changes only the bytes of the value that it is about:
-comments, indentation, line ends and number formats elsewhere stay as they are. Removing a value that `set` or `append`
-added restores the original text; containers that `set` had to create are the caller's to remove.
+The config files of the AI tools belong to the user, so an edit changes only the bytes of the edited value: comments,
+indentation, line endings and number formats elsewhere stay as they are. Removing a value that `set` or `append` added
+restores the original text, except for containers that `set` had to create: the caller removes those.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cortext.io import files as fsio
 
 Path = Sequence[str | int]
 
-# A line comment ends before its line break, so that a member can be inserted behind it.
+# A line comment ends before its line break, so that a member can be inserted after it.
 _COMMENT = re.compile(r"//(?:[^\r\n]|\r(?!\n))*|/\*.*?\*/", re.DOTALL)
 _BLANK = re.compile(rf"(?:[ \t\r\n]+|{_COMMENT.pattern})*", re.DOTALL)
 _COMMENTS_ON_LINE = re.compile(rf"(?:[ \t]*(?:{_COMMENT.pattern}))*", re.DOTALL)
@@ -28,11 +28,14 @@ _ATOM = re.compile(r"[^\s,:\[\]{}\"/]+")
 
 
 class JsonError(ValueError):
-    """The text is not JSON, or not of the shape that an edit needs."""
+    """The text is not JSON, or does not have the structure that an edit needs."""
 
 
 def parse(text: str) -> Any:
-    """The value of a JSON text with comments, trailing commas and a byte order mark; JsonError where it is broken."""
+    """Return the value of a JSON text, which may have comments, trailing commas and a byte order mark.
+
+    Raise JsonError if it is invalid.
+    """
     try:
         return json.loads(text)
     except RecursionError:
@@ -42,7 +45,7 @@ def parse(text: str) -> Any:
 
 
 def read_object(path: str) -> dict[str, Any]:
-    """The object in a config file; an empty one where the file is missing or broken."""
+    """Return the object in a config file; an empty one if the file is missing or invalid."""
     try:
         value = parse(fsio.read_text(path))
     except (OSError, ValueError):
@@ -51,7 +54,7 @@ def read_object(path: str) -> dict[str, Any]:
 
 
 class _Member(msgspec.Struct):
-    """A member of an object or an item of an array: where it begins, its value, and the comma behind it (or -1)."""
+    """A member of an object or an item of an array: its offset, its value, and the offset of its comma (or -1)."""
 
     key: str | int
     begin: int
@@ -60,7 +63,7 @@ class _Member(msgspec.Struct):
 
 
 class _Node(msgspec.Struct):
-    """A value and its span in the text."""
+    """A value, and its start and end in the text."""
 
     value: Any
     begin: int
@@ -75,7 +78,7 @@ class _Node(msgspec.Struct):
 
 
 class JsonText:
-    """A JSON text that can be edited. `comments` and `trailing_commas` say what its owner accepts beyond plain JSON."""
+    """An editable JSON text. `comments` and `trailing_commas` say what is allowed beyond plain JSON."""
 
     def __init__(self, text: str, *, comments: bool = True, trailing_commas: bool = True) -> None:
         self.text = text
@@ -89,7 +92,7 @@ class JsonText:
         return self._root.value
 
     def get(self, path: Path) -> Any:
-        """The value at a path; None where there is none."""
+        """Return the value at a path; None if there is none."""
         value = self.value
         for key in path:
             try:
@@ -99,7 +102,7 @@ class JsonText:
         return value
 
     def set(self, path: Path, value: Any) -> None:
-        """Put a value at a path, in place of the old one; objects that are missing on the way are created."""
+        """Set the value at a path; create the objects that are missing on the way."""
         holder = self._root
         for depth, key in enumerate(path):
             if not isinstance(holder.value, dict if isinstance(key, str) else list):
@@ -116,17 +119,17 @@ class JsonText:
             self._splice((holder.begin, holder.end, self._format(value, indent)))
 
     def append(self, path: Path, value: Any) -> None:
-        """Put a value at the end of the list at a path; the list is created where it is missing."""
-        there = self.get(path)
-        if there is None:
+        """Append a value to the list at a path; create the list if it is missing."""
+        items = self.get(path)
+        if items is None:
             self.set(path, [value])
-        elif isinstance(there, list):
-            self._insert(self._node(path), len(there), value)
+        elif isinstance(items, list):
+            self._insert(self._node(path), len(items), value)
         else:
             raise _wrong_kind(path, "a list")
 
     def remove(self, path: Path) -> None:
-        """Remove the member or item at a path with the comma that it needs; nothing where there is none."""
+        """Remove the member or item at a path with one comma; do nothing if there is none."""
         holder = self._node(path[:-1]) if self.get(path[:-1]) is not None else None
         member = holder.find(path[-1]) if holder else None
         if holder is None or member is None:
@@ -143,7 +146,7 @@ class JsonText:
         if before is None and self.text.startswith(closing, end):
             end += len(closing)
         begin = self._after_comments(before.comma + 1 if before else holder.begin + 1, member.begin, end)
-        # The comma in front goes, unless the one behind does.
+        # The comma before the member is removed only if there is none after it.
         comma = [(before.comma, before.comma + 1, "")] if before and member.comma < 0 else []
         self._splice(*comma, (begin, end, ""))
 
@@ -161,7 +164,7 @@ class JsonText:
     def _insert(self, holder: _Node, key: str | int, value: Any) -> None:
         name = f"{json.dumps(key, ensure_ascii=False)}: " if isinstance(key, str) else ""
         if not holder.members:
-            # In front of what stands between the brackets: that is how `remove` knows its own white space.
+            # Before any comments between the brackets, where `remove` expects the white space that is added here.
             outer = self._line_indent(holder.begin)
             inner = outer + self._unit
             added = f"{self._newline}{inner}{name}{self._format(value, inner)}{self._newline}{outer}"
@@ -182,7 +185,7 @@ class JsonText:
             self._splice((last.value.end, last.value.end, ","), (end, end, added))
 
     def _after_comments(self, begin: int, member: int, end: int) -> int:
-        """Where the white space in front of a member begins; a line comment keeps its line break if it needs it."""
+        """Return where the white space before a member starts; a line comment keeps the line break that ends it."""
         for comment in _COMMENT.finditer(self.text, begin, member):
             begin = comment.end()
             if comment[0].startswith("//") and not _LINE_BREAK.match(self.text, end):
@@ -206,12 +209,12 @@ class JsonText:
         return line if line and not line.strip(" \t") else "  "
 
     def _line_indent(self, position: int) -> str:
-        """The white space at the beginning of the line of a position."""
+        """Return the white space at the start of the line that contains this position."""
         line = self.text[self.text.rfind("\n", 0, position) + 1 : position]
         return line[: len(line) - len(line.lstrip(" \t"))]
 
     def _splice(self, *changes: tuple[int, int, str]) -> None:
-        """Put texts in place of spans, given in the order of the text."""
+        """Replace spans (start, end, new text), which are in the order of the text."""
         for begin, end, text in reversed(changes):
             self.text = self.text[:begin] + text + self.text[end:]
         self._root = self._parse()

@@ -1,8 +1,8 @@
-"""Reading the JSON Lines files of other programs: streaming, lenient, and looking before parsing.
+"""Reading the JSON Lines files of other programs, as a stream and leniently.
 
-A line is handed to the adapter as bytes, so that it can pass over what it does not need by its first
-characters. Two records glued on one line are both given. A last line without its newline is given if it is
-whole, else left for the next reading: the tool may be writing it at this moment.
+An adapter receives each line as bytes, so that it can skip a record by its first characters without parsing it. Two
+records on one line are both returned. A last line without a newline is returned if it is a complete record; otherwise
+it is left for the next reading, because the tool may still be writing it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from cortext.tools.base import Counts
 
 T = TypeVar("T")
 
-# What may come of a record that is not as its program writes it, where it was taken for one that is.
-ODD = (
+# The errors that a record with an unexpected structure may cause in code that expects the usual one.
+RECORD_ERRORS = (
     msgspec.MsgspecError,
     ArithmeticError,
     AssertionError,
@@ -34,90 +34,90 @@ ODD = (
 )
 NOT_UNDERSTOOD = "not understood"
 WITHOUT_CONTENT = "without content"
-_PLACES = 20
+_MOST_PLACES = 20
 _any = msgspec.json.Decoder()
 
 
 class ForeignLines:
-    """The lines of a file from an offset on; `end` is where the next reading may begin."""
+    """The lines of a file from an offset on; `end` is the offset at which the next reading may start."""
 
     def __init__(self, path: str, start: int, counts: Counts) -> None:
         self.path = path
         self.counts = counts
         self.start = self.end = start
-        self.complete = True  # False where the last line is not whole yet
+        self.complete = True  # False if the last line is incomplete
 
     def __iter__(self) -> Iterator[bytes]:
         descriptor = fsio.open_file(self.path, os.O_RDONLY)
         try:
-            for offset, piece, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size, SMALL):
+            for offset, block, length in blocks(descriptor, self.start, os.fstat(descriptor).st_size, SMALL):
                 self.end = offset
-                if piece is None:
+                if block is None:
                     note(self.counts.damaged, "line too long")
                     place(self.counts, self.path, offset)
                     self.end = offset + length
                     continue
                 begin = 0
-                while (newline := piece.find(b"\n", begin)) >= 0:  # split() would take four times as long
-                    line = piece[begin:newline]
+                while (newline := block.find(b"\n", begin)) >= 0:  # split() would take four times as long
+                    line = block[begin:newline]
                     begin = newline + 1
                     self.end = offset + begin
                     if line:
                         yield line
-                if begin < len(piece):
-                    rest = piece[begin:]
+                if begin < len(block):
+                    rest = block[begin:]
                     if not is_whole(rest):
                         self.complete = False
                         return
-                    self.end = offset + len(piece)
+                    self.end = offset + len(block)
                     yield rest
         finally:
             os.close(descriptor)
 
     def decode(self, line: bytes, decoder: msgspec.json.Decoder[T], fallback: type[T]) -> list[T]:
-        """The record or records of a line, in the type that the adapter wants; damage is counted."""
+        """Return the records of a line, converted to the adapter's type; count those that cannot be read."""
         try:
             return [decoder.decode(line)]
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             pass
         found: list[T] = []
-        values, whole = concatenated_values(line)
+        values, is_complete = concatenated_values(line)
         for value in values:
             try:
                 try:
                     found.append(msgspec.convert(value, fallback, strict=False))
                 except (msgspec.ValidationError, UnicodeEncodeError):
-                    # A field that is kept undecoded can only be had from bytes, and those have no half surrogate pair.
-                    again = msgspec.json.encode(without_lone_surrogates(value))
-                    found.append(msgspec.json.decode(again, type=fallback, strict=False))
+                    # A field of type Raw can only be decoded from bytes, and UTF-8 cannot encode a lone surrogate.
+                    encoded = msgspec.json.encode(without_lone_surrogates(value))
+                    found.append(msgspec.json.decode(encoded, type=fallback, strict=False))
             except (msgspec.ValidationError, RecursionError):
                 note(self.counts.damaged, "unexpected shape")
                 place(self.counts, self.path, self.end)
-        if not whole:
+        if not is_complete:
             note(self.counts.damaged, "not JSON")
             place(self.counts, self.path, self.end)
         return found
 
 
 def note(kinds: dict[str, int], kind: str, count: int = 1) -> None:
-    """Count one more of a kind."""
+    """Add to the count of a kind of record."""
     kinds[kind] = kinds.get(kind, 0) + count
 
 
 def place(counts: Counts, path: str, offset: int) -> None:
-    """Remember where damage was, the first few times."""
-    if len(counts.places) < _PLACES:
+    """Record where a damaged record is; only the first ones are kept."""
+    if len(counts.places) < _MOST_PLACES:
         counts.places.append(f"{path}: before byte {offset}")
 
 
 def is_whole(line: bytes) -> bool:
-    """Whether a line without a newline is a whole record already."""
-    values, whole = concatenated_values(line)
-    return bool(values) and whole
+    """Whether a line that has no newline yet is a complete record."""
+    values, is_complete = concatenated_values(line)
+    return bool(values) and is_complete
 
 
 def concatenated_values(line: bytes) -> tuple[list[Any], bool]:
-    """The JSON values that stand one after another on a line, and whether nothing else was there."""
+    """Return the JSON values that follow one another on a line, and whether the line contains nothing else."""
     try:
         return [_any.decode(line)], True
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -140,9 +140,9 @@ def concatenated_values(line: bytes) -> tuple[list[Any], bool]:
 
 
 def without_lone_surrogates(value: Any) -> Any:
-    """The value with a replacement character for every half of a surrogate pair: a text cut inside an emoji.
+    """Return the value with a replacement character for every lone surrogate: a text may be cut inside an emoji.
 
-    No UTF-8 can hold such a half; JavaScript writes it as an escape all the same.
+    UTF-8 cannot encode a lone surrogate, but JavaScript writes it to JSON as an escape.
     """
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
@@ -154,16 +154,16 @@ def without_lone_surrogates(value: Any) -> Any:
 
 
 def value_of(raw: bytes | memoryview) -> Any:
-    """The JSON value that stands here alone, as UTF-8 can hold it; None where there is none."""
-    values, whole = concatenated_values(bytes(raw))
+    """Return the only JSON value in these bytes, without lone surrogates; None if there is not exactly one."""
+    values, is_complete = concatenated_values(bytes(raw))
     try:
-        return without_lone_surrogates(values[0]) if whole and len(values) == 1 else None
+        return without_lone_surrogates(values[0]) if is_complete and len(values) == 1 else None
     except RecursionError:
         return None
 
 
 def as_utf8(line: bytes) -> bytes | None:
-    """A record whose only fault is half a surrogate pair, without it; None where that is not so."""
+    """Return a record that is invalid only because of lone surrogates, without them; None for any other record."""
     try:
         _any.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -173,7 +173,6 @@ def as_utf8(line: bytes) -> bytes | None:
 
 
 def derived_id(*parts: str | int) -> str:
-    """An id for a record that has none: the same at every reading of the same record."""
+    """Return an id for a record that has none; every reading of the same record derives the same id."""
     text = "\0".join(str(part) for part in parts)
-
     return "x" + hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=12).hexdigest()

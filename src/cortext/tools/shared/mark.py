@@ -1,4 +1,4 @@
-"""Our own field in the sessions that we write into a tool's store, so that a conversation comes back as it left."""
+"""The field that we add to native records, so that a conversation is captured again exactly as it was written."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from cortext.model.message import Message
 
 
 class Mark(msgspec.Struct, omit_defaults=True, gc=False):
-    """Which message a native record was made from, and what the tool's format cannot hold of it.
+    """Which message a native record was made from, and what the tool's format cannot represent.
 
-    `added` says that the record stands for no message of ours, `was` is the message as it was where the record says
-    less, `role` and `timestamp` are given where they had to change. An adapter adds what only its format needs.
+    `added` says that the record represents no message of the conversation. `was` is the original message, if the record
+    lost something; `role` and `timestamp` are the original ones, if they had to change. Adapters add their own fields.
     """
 
     id: str = ""
@@ -26,5 +26,5 @@ class Mark(msgspec.Struct, omit_defaults=True, gc=False):
     added: bool | str = False  # "yes" in sessions of Claude Code that earlier versions wrote
 
     def original(self) -> Message | None:
-        """The message as it was; None where none is kept. msgspec.ValidationError where somebody changed it."""
+        """Return the original message; None if it is not stored. Raise msgspec.ValidationError if it was edited."""
         return msgspec.convert(self.was, Message) if self.was is not None else None

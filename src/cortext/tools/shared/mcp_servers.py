@@ -1,4 +1,4 @@
-"""Which MCP servers a tool's settings name. Only names are read; a file that cannot be read names none."""
+"""The names of the MCP servers in a tool's settings."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cortext.tools.shared.jsonc import read_object
 
 
 def names_in(path: str, *keys: str) -> set[str]:
-    """The names under these keys of a JSON or TOML settings file."""
+    """Return the names under these keys of a JSON or TOML settings file; none if it is missing or invalid."""
     value: Any = _toml(path) if path.endswith(".toml") else read_object(path)
     for key in keys:
         value = value.get(key) if isinstance(value, dict) else None

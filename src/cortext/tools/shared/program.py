@@ -1,7 +1,7 @@
-"""The program of an AI tool: where it is, which version it is, and running it with a time limit.
+"""The program of an AI tool: finding it, asking for its version, and running it with a time limit.
 
-Every hook imports this with its adapter and starts nothing, so what only a start needs is imported there: 10 ms of
-the 100 that a hook may take.
+Every hook imports this module with its adapter but starts no program, so modules that only a start needs are imported
+in the functions: they would take 10 of the 100 ms that a hook may take.
 """
 
 from __future__ import annotations
@@ -17,18 +17,17 @@ from cortext.safety.environment import for_child
 from cortext.tools.base import Detected
 from cortext.tools.shared.jsonc import read_object
 
-UNKNOWN = "unknown"
 _LONGEST_ARGUMENT = 128 * 1024 - 1  # bytes: the limit of Linux for one argument
 _VERSION_SECONDS = 30.0
 _VERSION = re.compile(r"\d+\.\d+\.\d+\S*")
-_NOTHING: Mapping[str, str] = MappingProxyType({})
+_NO_VARIABLES: Mapping[str, str] = MappingProxyType({})
 
-# What each program file said, by path and time of change: an upgrade is noticed.
+# By path and modification time, so that an upgrade is noticed.
 _versions: dict[tuple[str, int], str] = {}
 
 
 class Output(NamedTuple):
-    """What a finished program left: its exit status and what it printed."""
+    """The exit status of a program and what it printed."""
 
     code: int
     out: str
@@ -38,8 +37,8 @@ class Output(NamedTuple):
 class Program:
     """A program on the PATH of `environ`, else at the path `elsewhere`.
 
-    `package` is the npm package that it comes in, if that is a quicker way to its version than to ask it. `version_env`
-    is added to the environment in which it is asked.
+    `package` is its npm package, if reading that is quicker than running `--version`. `version_env` is added to the
+    environment of `--version`.
     """
 
     def __init__(
@@ -49,7 +48,7 @@ class Program:
         *,
         elsewhere: str = "",
         package: str = "",
-        version_env: Mapping[str, str] = _NOTHING,
+        version_env: Mapping[str, str] = _NO_VARIABLES,
     ) -> None:
         self.command = command
         self.environ = environ
@@ -58,14 +57,14 @@ class Program:
         self._version_env = version_env
 
     def path(self) -> str:
-        """Where it is; empty where it is not installed."""
+        """Return its path; empty if it is not installed."""
         import shutil
 
         found = shutil.which(self.command, path=self.environ.get("PATH", os.defpath))
         return found or (self._elsewhere if os.access(self._elsewhere, os.X_OK) else "")
 
     def detect(self, tested_version: str) -> Detected | None:
-        """Whether it is installed, which version, and whether that is the tested one."""
+        """Return its version and whether that is the tested one; None if it is not installed."""
         path = self.path()
         if not path:
             return None
@@ -83,25 +82,25 @@ class Program:
         import subprocess
 
         try:
-            said = run([path, "--version"], self.environ, cwd=os.sep, seconds=_VERSION_SECONDS, env=self._version_env)
+            output = run([path, "--version"], self.environ, cwd=os.sep, seconds=_VERSION_SECONDS, env=self._version_env)
         except (OSError, subprocess.TimeoutExpired):
-            return UNKNOWN
-        found = _VERSION.search(said.out)
-        return found[0] if found else UNKNOWN
+            return ""
+        found = _VERSION.search(output.out)
+        return found[0] if found else ""
 
 
 def run(
-    argv: Sequence[str], environ: Mapping[str, str], *, cwd: str, seconds: float, env: Mapping[str, str] = _NOTHING
+    argv: Sequence[str], environ: Mapping[str, str], *, cwd: str, seconds: float, env: Mapping[str, str] = _NO_VARIABLES
 ) -> Output:
-    """Run a program to its end, without what only we need of the environment and with `env`.
+    """Run a program to its end, without our own environment variables and with `env` added.
 
-    subprocess.TimeoutExpired where it takes longer; what it started and left running is killed with it.
+    Raise subprocess.TimeoutExpired if it takes longer. Processes that it started and left running are killed.
     """
     import signal
     import subprocess
     import tempfile
 
-    # Files, not pipes: a process that it leaves behind would keep a pipe open, and us waiting.
+    # Files, not pipes: a process that it leaves running would keep a pipe open, and reading it would block.
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         process = subprocess.Popen(
             argv,
@@ -118,18 +117,18 @@ def run(
             try:
                 os.killpg(process.pid, signal.SIGKILL)
             except (ProcessLookupError, PermissionError):
-                pass  # it ended by itself, with all that it had started
+                pass  # the whole process group has ended
             process.wait()
         return Output(process.returncode, _text(out), _text(err))
 
 
 def check_argument(prompt: str) -> None:
-    """Refuse a prompt that no program can be given on its command line."""
+    """Raise UsageError if a prompt is too long for a command line."""
     if len(prompt.encode("utf-8", "replace")) > _LONGEST_ARGUMENT:
         raise UsageError(
             f"a first prompt of {len(prompt):,} characters is too long for a command line",
             kept="nothing was started",
-            hint="hand the text over inside the session, and send a short prompt",
+            hint="put the long text into the session and send a short prompt",
         )
 
 

@@ -1,4 +1,4 @@
-"""What was written into a tool's store is read back before it counts."""
+"""Verifying a native session by reading it back."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ T = TypeVar("T")
 
 
 def same_message(want: Message, got: Message) -> bool:
-    """Whether a message came back with its id (if it had one), its words and its calls, on the main thread."""
-    in_place = (not want.id or want.id == got.id) and not got.parent and not got.aside
-    return in_place and encode(essence(want)) == encode(essence(got))
+    """Whether a message was read back with its id (if it had one), its text and its tool calls, on the main thread."""
+    has_same_id = not want.id or want.id == got.id
+    return has_same_id and not got.parent and not got.aside and encode(essence(want)) == encode(essence(got))
 
 
 def verify(title: str, expected: Sequence[T], found: Iterable[T], counts: Counts, same: Callable[[T, T], bool]) -> None:
-    """Compare what was read back with what was written; DamagedData where it is not the same."""
+    """Raise DamagedData if what was read back is not what was written."""
     for number, (want, got) in enumerate(zip_longest(expected, found), 1):
         if want is None or got is None or not same(want, got):
-            raise unfaithful(title, f"message {number} of {len(expected)} did not come back as it was")
+            raise unfaithful(title, f"message {number} of {len(expected)} is different")
     if counts.damaged or counts.unknown:
-        raise unfaithful(title, f"it has records that cannot be read: {counts.damaged | counts.unknown}")
+        raise unfaithful(title, f"some records cannot be read: {counts.damaged | counts.unknown}")
 
 
 @contextmanager
 def removed_unless_verified(path: str) -> Iterator[None]:
-    """Remove a file that was just written where the check inside fails."""
+    """Remove a file that was just written if the verification inside fails."""
     try:
         yield
     except BaseException:
@@ -44,18 +44,18 @@ def removed_unless_verified(path: str) -> Iterator[None]:
         raise
 
 
-def unfaithful(title: str, what: str) -> DamagedData:
-    """The error for a session that is not what it should be."""
+def unfaithful(title: str, difference: str) -> DamagedData:
+    """Return the error for a native session that was not read back as it was written."""
     return DamagedData(
-        f"the session for {title} was not read back as it was written: {what}",
-        kept="the conversation, in our store; the new session was removed again",
+        f"the new session for {title} could not be verified: {difference}",
+        kept="the conversation is unchanged; the new session was removed again",
         hint="resume with --print instead, and report this",
     )
 
 
 def encode(value: Any) -> bytes:
-    """A value as JSON. Tuples are lists there, and what is not a number is null."""
+    """Return a value as JSON, for comparison: tuples and lists are equal, and so are NaN and null."""
     try:
         return msgspec.json.encode(value)
-    except UnicodeEncodeError:  # half a surrogate pair: legal in JSON as an escape only
+    except UnicodeEncodeError:  # a lone surrogate, which JSON can only represent as an escape
         return json.dumps(value).encode("ascii")

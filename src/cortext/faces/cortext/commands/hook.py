@@ -47,9 +47,9 @@ def _mark(arguments: list[str], error: BaseException) -> None:
     try:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
-        from cortext.services.hooks import TOLD
+        from cortext.services.hooks import FAILURE_RECORDED
 
-        if isinstance(error, Exception) and TOLD not in getattr(error, "__notes__", ()):
+        if isinstance(error, Exception) and FAILURE_RECORDED not in getattr(error, "__notes__", ()):
             tool, why = arguments[0] if arguments else "", f"its hook failed: {reason_of(error)}"
             uncaptured.failed(tool, "", "", why, hook=True)
     except Exception as second:

@@ -38,7 +38,7 @@ def run(arguments: list[str]) -> int:
             {
                 "name": tool.name,
                 "title": tool.title,
-                "version": found.version if found else "",
+                "version": (found.version or "unknown") if found else "",
                 "tested": bool(found and found.tested),
                 "tested_version": tool.tested_version,
                 "conversations": stored,

@@ -7,7 +7,7 @@ import sys
 from argparse import ArgumentParser
 
 from cortext.config import folders
-from cortext.config.load import written
+from cortext.config.load import workspace_values
 from cortext.config.schema import SETTINGS
 from cortext.config.trust import trust
 from cortext.safety import terminal
@@ -37,7 +37,7 @@ def run(arguments: list[str]) -> int:
         return 0
     ignored = stores.settings.ignored
     print(terminal.line(f"The settings in {folders.workspace_file(root)} that were ignored until now:"))
-    asked = written(root)
+    asked = workspace_values(root)
     for name in sorted(ignored):
         print(terminal.line(f"  {name} = {mask(str(asked[name])).text}  ({SETTINGS[name].help})"))
     if not ignored:
