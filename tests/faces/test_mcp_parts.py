@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from cortext.faces.mcp.world import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,7 +16,6 @@ from cortext.faces.mcp import dates
 from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
-from cortext.faces.mcp.world import World
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
@@ -122,10 +122,10 @@ def test_decisions_are_sentences_that_settle_the_topic() -> None:
 def test_a_page_has_at_least_one_entry_and_a_cursor_to_the_next() -> None:
     entries = ["word " * 100] * 10
     page = fit(entries, 0, lambda text: (text, {"text": text}), 700)
-    assert 0 < len(page.texts) == page.following < 10
+    assert 0 < len(page.texts) == page.next_index < 10
     huge = fit(entries, 3, lambda text: (text, {"text": text}), 10)
-    assert (len(huge.texts), huge.following) == (1, 4)
-    assert fit(entries, 9, lambda text: (text, {"text": text}), 10).following == -1
+    assert (len(huge.texts), huge.next_index) == (1, 4)
+    assert fit(entries, 9, lambda text: (text, {"text": text}), 10).next_index == -1
 
 
 @pytest.mark.req("SAFE-03")

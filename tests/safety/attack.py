@@ -385,10 +385,11 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
 
 def _ask(tool: str) -> None:
     """Call the MCP server once, as the server itself does."""
+    from cortext.faces.mcp.world import World as Served
+
     from cortext.errors import CortextError
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
-    from cortext.faces.mcp.world import World as Served
 
     given = {
         "search_workspace": {"query": "retry budget"},

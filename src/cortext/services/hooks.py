@@ -184,17 +184,19 @@ class Hook:
 
     def _resume(self) -> str:
         """The list, or the conversation that goes on in this chat from now on."""
-        from cortext.services.resume.in_tool import LARGEST, Desk
+        from cortext.services.resume.in_tool import LARGEST, ChatResumer
         from cortext.services.workspace import running_chats as chats
 
         self._take_in()  # what was said before belongs to what was going on before
         listing = self.world.listing()
         listing.refresh()
         chat = self._chat()
-        desk = Desk(listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save)
+        resumer = ChatResumer(
+            listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save
+        )
         if not self.tool.records_after_answer:
-            return desk.answer(self.event.arguments).text()
-        reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
+            return resumer.answer(self.event.arguments).text()
+        reply = resumer.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
         chat.owed = reply.record
         chats.save(chat)
         told = "cortext has answered this already; do not run the command again."

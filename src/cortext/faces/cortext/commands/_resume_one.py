@@ -97,7 +97,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: bool) -> int:
     """Print what a slash command puts into the tool's prompt: the list, or the conversation that continues there."""
     from cortext.services.capture.capture import catch_up
-    from cortext.services.resume.in_tool import FORCE, Desk
+    from cortext.services.resume.in_tool import FORCE, ChatResumer
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
@@ -107,7 +107,7 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
     commit = stores.settings.workspace.commit
-    desk = Desk(
+    resumer = ChatResumer(
         listing,
         capture,
         stores.workspace,
@@ -115,7 +115,7 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
     )
-    print(terminal.block(desk.answer(f"{wanted} {FORCE}" if force else wanted).text()))
+    print(terminal.block(resumer.answer(f"{wanted} {FORCE}" if force else wanted).text()))
     return 0
 
 
