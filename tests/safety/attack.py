@@ -372,9 +372,9 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
         sys.argv = [case.program, *case.words]
         if case.program == "mcp":
             _ask(case.words[0])
-        from cortext.faces.terminal.run import whole_process
+        from cortext.faces.terminal.run import run_process
 
-        whole_process({"cortext": cortext, "aur": aur, "alfred": alfred}[case.program].run)
+        run_process({"cortext": cortext, "aur": aur, "alfred": alfred}[case.program].run)
     except BaseException:
         import traceback
 

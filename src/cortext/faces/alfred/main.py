@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext import __version__
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process
 
 # The bot is a face of its own: it is found by name, as every command is.
 COMMANDS = {
@@ -38,7 +38,7 @@ Exit codes: 0 done, 1 not found or refused, 2 not understood, 3 damaged data, 4 
 
 def main() -> None:
     """The entry point."""
-    whole_process(run)
+    run_process(run)
 
 
 def run(words: list[str]) -> int:

@@ -6,7 +6,7 @@ import argparse
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.talk.interrupt import interruptible_talk
+from cortext.faces.terminal.talk.interrupt import echo_by_prompt_only
 from cortext.wiring.stores import Stores
 
 
@@ -21,7 +21,7 @@ def run(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     words = options.question
     if not words and not options.json:
-        with interruptible_talk():  # first of all: people type before the prompt is there
+        with echo_by_prompt_only():  # first of all: people type before the prompt is there
             from cortext.faces.alfred.loop import Loop
 
             return Loop(Stores(), options.model).talk(new=options.new, session=options.session)

@@ -66,9 +66,9 @@ def run(arguments: list[str]) -> int:
 
         return sessions.clean_sessions(stores, options)
     if options.interactive or (options.resume is not None and not options.prompt):
-        from cortext.faces.terminal.talk.interrupt import interruptible_talk
+        from cortext.faces.terminal.talk.interrupt import echo_by_prompt_only
 
-        with interruptible_talk():  # first of all: people type before the prompt is there
+        with echo_by_prompt_only():  # first of all: people type before the prompt is there
             from cortext.faces.aur.loop import talk
 
             return talk(stores, options)

@@ -8,7 +8,7 @@ import sys
 from cortext import __version__
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process, unknown_command
 from cortext.safety import terminal
 
 PACKAGE = "cortext.faces.cortext.commands"
@@ -103,7 +103,7 @@ def help_text() -> str:
 
 def main() -> None:
     """Run `cortext` as a process: the entry point."""
-    whole_process(run)
+    run_process(run)
 
 
 def run(words: list[str]) -> int:

@@ -12,7 +12,7 @@ from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, folded
-from cortext.faces.terminal.table import Column, columns_table, each, fitted_table, shown_statuses
+from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
@@ -127,10 +127,10 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
     cells = (
         ids,
         types,
-        each(lambda tool: tool or "-", tools),
+        map_values(lambda tool: tool or "-", tools),
         shown_statuses(statuses, damage),
         clock.Ago().of_all(times),
-        each(str, counts),
+        map_values(str, counts),
         titles,
     )
     heads = ("ID", "TYPE", "TOOL", "STATUS", "LAST ACTIVE", "MESSAGES", "TITLE")
@@ -147,13 +147,15 @@ def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, scr
         Column("TITLE", names),
         Column("ID", short, style="cyan"),
         Column("TYPE", types, rank=5),
-        Column("TOOL", each(lambda tool: tool or "-", tools), rank=4),
+        Column("TOOL", map_values(lambda tool: tool or "-", tools), rank=4),
         Column("STATUS", shown_statuses(statuses, damage), rank=2),
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
-        Column("MSGS", each(str, counts), rank=6, right=True),
+        Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]
     if len(set(roots)) > 1:
-        table_columns.append(Column("WORKSPACE", each(lambda root: listing.labels.get(root, root), roots), rank=3))
+        table_columns.append(
+            Column("WORKSPACE", map_values(lambda root: listing.labels.get(root, root), roots), rank=3)
+        )
     text, heads = fitted_table(table_columns, 1, screen)
     if any(damage) and "STATUS" not in heads:
         marked = [f"(damaged) {name}" if bad else name for name, bad in zip(names, damage, strict=True)]
