@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cortext.faces.mcp.world import World
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.mcp import dates
 from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
+from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
 from cortext.model import tokens
@@ -138,7 +138,7 @@ def test_a_fence_occurs_nowhere_in_its_contents() -> None:
 
 @pytest.mark.req("SESS-010")
 def test_the_server_answers_in_an_empty_home(tmp_path: Path) -> None:
-    world = World(str(tmp_path), lambda: None)
+    world = Context(str(tmp_path), lambda: None)
     assert call(world, "list_sessions", {}).data["sessions"] == []
     assert call(world, "resume_session", {}).data["sessions"] == []
     assert call(world, "search_sessions", {"query": "herons"}).data["results"] == []
@@ -159,7 +159,7 @@ def test_among_clones_the_current_one_wins_then_the_newest(tmp_path: Path) -> No
         store.create(Session(id="001-plan-heron", created_at=f"2026-01-0{place + 1}T00:00:00Z", type="plan"))
         moment = f"2026-01-0{place + 1}T00:00:00Z"
         store.append("001-plan-heron", Message(role="user", content=f"I am {name}.", timestamp=moment))
-    here, outside = World(str(tmp_path / "here"), lambda: None), World(str(tmp_path), lambda: None)
+    here, outside = Context(str(tmp_path / "here"), lambda: None), Context(str(tmp_path), lambda: None)
     for tool in ("get_session", "resume_session"):
         assert "I am here." in call(here, tool, {"id": "001-plan-heron"}).text
         assert "I am elsewhere." in call(outside, tool, {"id": "001-plan-heron"}).text
@@ -179,7 +179,7 @@ def test_no_answer_exceeds_the_budget_even_for_a_hostile_session(
         store.create(Session(id=name, type=words, title=words, agent=words, origin=Origin(tool=words), status="paused"))
         store.append(name, *(Message(role=role, content=f"We decided: {words}.") for role in ("user", "assistant") * 3))
         store.update(name, Change(summary=words))
-    world = World(str(tmp_path), lambda: None)
+    world = Context(str(tmp_path), lambda: None)
     for tool, arguments in (
         ("search_workspace", {"query": "heron"}),
         ("search_sessions", {"query": words, "messages_per_session": 10}),

@@ -240,10 +240,10 @@ class Hook:
         self._wake(found)
         from cortext.services.workspace import pausing
 
-        said = pausing.look(self.event.text, found.session, self.world.settings)
-        if said.change is not None:
-            found.place.store.update(found.session.id, said.change)
-        return said.context
+        reaction = pausing.react_to_prompt(self.event.text, found.session, self.world.settings)
+        if reaction.change is not None:
+            found.place.store.update(found.session.id, reaction.change)
+        return reaction.context
 
     def _started(self) -> None:
         """A tool that opens a conversation makes it active; one that was completed only if it was handed over so."""
@@ -284,7 +284,7 @@ class Hook:
         if saved.commit.note:
             from cortext.services.workspace import notices
 
-            notices.leave([saved.commit.note])
+            notices.add([saved.commit.note])
         return saved
 
 

@@ -15,7 +15,7 @@ from cortext.services.library.listing import Row
 from cortext.services.library.recall import SUMMARY, TITLE, without_secrets
 from cortext.services.library.stores import Found
 from cortext.services.text.digest import clip
-from cortext.services.workspace.lifecycle import Saved, active, save
+from cortext.services.workspace.lifecycle import SaveResult, active, save
 
 LONGEST_SUMMARY = 4_000  # characters
 
@@ -40,7 +40,7 @@ def save_session(context: Context, given: SaveSession) -> Answer:
     return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
 
 
-def _answer(saved: Saved, row: Row) -> Answer:
+def _answer(saved: SaveResult, row: Row) -> Answer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id

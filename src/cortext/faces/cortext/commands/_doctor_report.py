@@ -6,7 +6,7 @@ import msgspec
 
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
-from cortext.services.workspace.doctor import Examined, examine, uncaptured_findings
+from cortext.services.workspace.doctor import StoreReport, examine, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
@@ -41,7 +41,7 @@ def run_full(*, as_json: bool) -> int:
     return 3 if damaged else 0
 
 
-def _print(report: Examined) -> None:
+def _print(report: StoreReport) -> None:
     mark = paint("✗", "red") if any(f.level == "damage" for f in report.findings) else paint("✓", "green")
     name = paint(terminal.line(report.store), "bold")
     sessions, messages = _counted(report.sessions, "session"), _counted(report.messages, "message")

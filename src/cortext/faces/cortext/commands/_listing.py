@@ -21,7 +21,7 @@ MANY = 200  # changed sessions that justify a progress bar
 def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
     """Return the list, and notes for the user."""
     listing = fresh_listing(stores)
-    notes = [*notices.take(), *stores.settings.warnings()]
+    notes = [*notices.pop(), *stores.settings.warnings()]
     here = stores.workspace  # other workspaces are swept by a command there, or by `cortext sweep`
     quiet_since = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
     if here and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):

@@ -101,7 +101,7 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks())
+    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks())
     capture = stores.capture()
     if chat is not None:  # what was said so far belongs to the conversation before
         catch_up(capture, tools.tool(chat.tool), chat.key)

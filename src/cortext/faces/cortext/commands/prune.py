@@ -36,10 +36,10 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
     plan = plan_prune(found, options.keep)
-    if not plan.going:
-        print(f"Nothing to prune: {plan.staying} messages.")
+    if not plan.to_archive:
+        print(f"Nothing to prune: {plan.to_keep} messages.")
         return 0
-    print(terminal.line(f"{plan.going} messages go to the archive, {plan.staying} stay. Summary:"))
+    print(terminal.line(f"{plan.to_archive} messages go to the archive, {plan.to_keep} stay. Summary:"))
     print(terminal.block(plan.summary))
     if not options.dry_run:
         print(f"Moved {prune(found, plan)} messages.")

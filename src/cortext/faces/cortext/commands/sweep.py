@@ -33,7 +33,7 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     notes = sweep(fresh_listing(stores), settings_of, minutes=options.minutes)
     if options.quiet:
-        notices.leave(notes)
+        notices.add(notes)
     else:
         for line in notes:
             print(terminal.line(line))
