@@ -51,9 +51,9 @@ def test_search_prints_sessions_with_highlighted_messages(world: World) -> None:
     assert lines[1].startswith("   one · plan · claude · active · ")
     assert lines[2] == "   assistant #1  Three tries, then ␛[31ma clear␛[0m error."
     assert "cortext resume ID" in done.err
-    highlighted = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
-    assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in highlighted
-    assert "␛[31ma clear" in highlighted  # escape codes in a message are shown, not executed
+    coloured = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
+    assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in coloured
+    assert "␛[31ma clear" in coloured  # escape codes in a message are shown, not executed
 
 
 @pytest.mark.req("FIND-01")
