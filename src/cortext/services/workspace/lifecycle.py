@@ -240,7 +240,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
     """Create a conversation with the messages of another, up to `after`; the original is unchanged."""
     all_messages = thread(place.store.read(session.id))
     if not all_messages:
-        raise NotFound(f"{session.id} has no messages yet", hint=f"say something first: cortext resume {session.id}")
+        raise NotFound(f"{session.id} has no messages yet", hint=f"send a message first: cortext resume {session.id}")
     messages = [message for message in all_messages if after is None or message.seq <= after]
     if after is not None and (not messages or after > all_messages[-1].seq):
         numbers = (

@@ -48,7 +48,9 @@ def run(arguments: list[str]) -> int:
         raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
     _check_home(folder, force=options.force)
     if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := untrusted_workspace(folder)):
-        raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
+        raise UnsafePath(
+            refused, kept="nothing was changed", hint="add it to that setting, or set up a workspace of your own"
+        )
     # Settings that cannot be used are reported before anything is written.
     Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
