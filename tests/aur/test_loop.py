@@ -54,7 +54,7 @@ def test_a_talk_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
         assert aur.lines("talk")[-1]["partial"] is True
         screen.at_prompt().press("Up", "Up")
         screen.press("C-c")
-        screen.wait_for("Ctrl-D or /exit leaves", timeout=WAIT)
+        screen.wait_for("press Ctrl-D or type /exit to leave", timeout=WAIT)
         screen.type("/nonsense")
         screen.press("Enter")
         screen.wait_for("unknown command /nonsense", timeout=WAIT)

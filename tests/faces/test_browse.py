@@ -171,10 +171,10 @@ def test_without_sessions_it_says_how_to_start(tmp_path: Path) -> None:
     for folder in nowhere:
         folder.mkdir()
     with Terminal(nowhere, tmp_path, "80x24") as screen:
-        screen.wait_for("0 sessions", "Nothing is kept yet", "cortext import")
+        screen.wait_for("0 sessions", "Nothing is stored yet", "cortext import")
         screen.press("Enter")
         screen.type("words")
-        screen.wait_for("Nothing matches")
+        screen.wait_for("No session matches")
         screen.press("C-g")
         screen.wait_for("no workspace")
         screen.press("Escape")

@@ -102,7 +102,7 @@ def test_a_type_says_whether_it_keeps_sessions(workspace: Path) -> None:
     written["types"]["debug"]["sessions"] = False
     path.write_text(json.dumps(written), encoding="utf-8")
     listed = cortext("type", "list", cwd=workspace).out
-    marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(keeps no session)")]
+    marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(no sessions)")]
     assert marked == ["debug", "haiku"]
     for name in ("debug", "haiku"):
         _refused(cortext("new", name, "Nothing", cwd=workspace), "no sessions are kept")

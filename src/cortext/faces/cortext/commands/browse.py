@@ -19,7 +19,7 @@ def parser() -> ArgumentParser:
         epilog="example:  cortext browse retry budget",
     )
     made.add_argument("words", nargs="*", help="the first search")
-    made.add_argument("--here", action="store_true", help="only this workspace")
+    made.add_argument("--here", action="store_true", help="only the current workspace")
     return made
 
 

@@ -42,7 +42,7 @@ def parser() -> ArgumentParser:
         epilog='bash: eval "$(cortext completion bash)"  ·  zsh: eval "$(cortext completion zsh)"  ·  '
         "fish: cortext completion fish | source",
     )
-    made.add_argument("shell", choices=tuple(_SCRIPTS))
+    made.add_argument("shell", choices=tuple(_SCRIPTS), help="your shell")
     return made
 
 

@@ -16,6 +16,7 @@ def parser() -> ArgumentParser:
     made = ArgumentParser(
         prog="cortext delete",
         description="Move a session to the trash of its store. `cortext restore` brings it back.",
+        epilog="example:  cortext delete 014",
     )
     made.add_argument("session", help=HELP_ID)
     made.add_argument("--json", action="store_true", help="print what was moved as JSON")

@@ -14,9 +14,10 @@ def parser() -> ArgumentParser:
         prog="cortext doctor",
         description="Check every store that is known on this machine: read each session completely and report what is "
         "damaged and what to do about it. Nothing is changed.",
-        epilog="Exit code 0: no damage (there may be warnings); 3: something is damaged or could not be captured.",
+        epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (there may be warnings); 3: something is "
+        "damaged or could not be captured.",
     )
-    made.add_argument("--json", action="store_true", help="the findings as JSON")
+    made.add_argument("--json", action="store_true", help="print the findings as JSON")
     return made
 
 

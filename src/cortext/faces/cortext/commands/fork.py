@@ -22,7 +22,7 @@ def parser() -> ArgumentParser:
     made.add_argument(
         "--at", type=int, metavar="N", help="the last message to copy, by its #number in `cortext show` (default: all)"
     )
-    made.add_argument("--json", action="store_true", help="the new session as JSON")
+    made.add_argument("--json", action="store_true", help="print the new session as JSON")
     return made
 
 
