@@ -40,7 +40,7 @@ def test_a_talk_on_the_screen(home: Path, model: Parrot, tmp_path: Path) -> None
         screen.press("Enter")
         screen.wait_for("slow words")
         screen.press("C-c")
-        screen.wait_for("stopped; what came is in the file")
+        screen.wait_for("stopped; the partial answer is stored")
         screen.type("and on")
         screen.press("Enter")
         # The stopped one is marked as such.

@@ -49,7 +49,7 @@ def test_a_talk_with_several_lines_history_ctrl_c_and_ctrl_d(aur: Aur) -> None:
         aur.server.wait_for(lambda request: request.number == 2 and request.is_turn, timeout=WAIT)
         screen.wait_for("Tell me more word", timeout=WAIT)
         screen.press("C-c")
-        screen.wait_for("stopped; what came is in the file", timeout=WAIT)
+        screen.wait_for("stopped; the partial answer is stored", timeout=WAIT)
         hold.set()
         assert aur.lines("talk")[-1]["partial"] is True
         screen.at_prompt().press("Up", "Up")

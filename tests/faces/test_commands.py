@@ -87,7 +87,7 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
     assert re.findall(r"^  ([a-z]+) ", done.out, re.MULTILINE) == NAMES
     assert all(len(line) <= 120 for line in done.out.splitlines())
     assert done.out.endswith(
-        "Exit codes: 0 done, 1 not found or refused, 2 not understood,\n"
+        "Exit codes: 0 done, 1 not found or refused, 2 usage error,\n"
         "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 invalid settings,\n"
         "8 no answer from the model, 9 no answer from the store's server.\n"
     )

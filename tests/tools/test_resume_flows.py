@@ -346,7 +346,7 @@ def test_an_untested_version_is_mentioned_and_a_typing_error_asks_again(desk: De
         screen.wait_for("Continue in which tool?")
         screen.type("cluade")
         screen.press("Enter")
-        screen.wait_for("'cluade' is none of them")
+        screen.wait_for("unknown tool 'cluade'")
         screen.type("claude")
         screen.press("Enter")
         screen.wait_for("Claude Code 9.9.9 was not tested", "this is claude")
