@@ -170,7 +170,7 @@ def test_trust_shows_what_it_trusts(workspace: Path) -> None:
     done = cortext("trust", cwd=workspace)
     assert done.code == 0 and "model.name = openai/evil" in done.out and "other.key" in done.out
     assert "pause_minutes" not in done.out, "that one needs no trust"
-    assert "Trusted: " in done.out and "(none:" in cortext("trust", cwd=workspace).out
+    assert "Trusted the current settings" in done.out and "(none:" in cortext("trust", cwd=workspace).out
 
 
 # ── session metadata ─────────────────────────────────────────────────────────────────
