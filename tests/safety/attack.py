@@ -240,7 +240,7 @@ class Arena:
         self.ordinary = tuple(every_path(world.repository))
 
     def _world(self, folder: Path) -> World:
-        return World(folder / "repository", folder / "outside", folder / "home")
+        return Context(folder / "repository", folder / "outside", folder / "home")
 
     def make(self, name: str) -> World:
         """Create a new world with this plant in it."""
@@ -385,7 +385,7 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
 
 def _ask(tool: str) -> None:
     """Call the MCP server once, as the server itself does."""
-    from cortext.faces.mcp.world import World as Served
+    from cortext.faces.mcp.context import Context as Served
 
     from cortext.errors import CortextError
     from cortext.faces.mcp.server import refusal
