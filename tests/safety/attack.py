@@ -240,7 +240,7 @@ class Arena:
         self.ordinary = tuple(every_path(world.repository))
 
     def _world(self, folder: Path) -> World:
-        return Context(folder / "repository", folder / "outside", folder / "home")
+        return World(folder / "repository", folder / "outside", folder / "home")
 
     def make(self, name: str) -> World:
         """Create a new world with this plant in it."""
@@ -302,7 +302,7 @@ def preload() -> None:
         importlib.import_module(f"{cortext.PACKAGE}.{module}")
     for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
         importlib.import_module(f"cortext.tools.{tool}.adapter")
-    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.world"):
+    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.context"):
         importlib.import_module(f"cortext.faces.{module}")
 
 
@@ -385,9 +385,8 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
 
 def _ask(tool: str) -> None:
     """Call the MCP server once, as the server itself does."""
-    from cortext.faces.mcp.context import Context as Served
-
     from cortext.errors import CortextError
+    from cortext.faces.mcp.context import Context as Served
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
 
