@@ -324,5 +324,5 @@ def test_words_that_occur_nowhere_are_not_reported_as_found(client: Client) -> N
         assert nothing.text.startswith("No results") and _ids(nothing) == []
     assert "Found" in client("search_sessions", query="herons").text
     near = client("search_sessions", query="fish tank")
-    assert near.text.startswith('No message contains "fish tank". This is only near it in meaning')
+    assert near.text.startswith('No message contains "fish tank". These are only similar in meaning')
     assert _ids(near)[0] == "claude-tank"
