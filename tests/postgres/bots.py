@@ -1,4 +1,4 @@
-"""Many workers of one bot, killed at random: every update answered once, in the order of its chat."""
+"""Many workers of one bot, killed at random: every update is answered once, in the order of its chat."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from tests.support.postgres import Postgres, new_space
 
 
 class Crew:
-    """Workers; one that is through with its work, or was killed, is replaced by a new one while there is work."""
+    """Worker processes; one that has finished or was killed is replaced while there is work."""
 
-    def __init__(self, words: list[str], workers: int) -> None:
-        self._words = words
-        self._running = [subprocess.Popen(words) for _ in range(workers)]
+    def __init__(self, command: list[str], workers: int) -> None:
+        self._command = command
+        self._running = [subprocess.Popen(command) for _ in range(workers)]
 
     def replace(self) -> None:
-        """Put new ones in place of those that ended well."""
-        for place, process in enumerate(self._running):
-            assert process.poll() in (None, 0), f"worker {place} ended with {process.returncode}"
+        """Start a new worker for each that ended successfully."""
+        for index, process in enumerate(self._running):
+            assert process.poll() in (None, 0), f"worker {index} ended with {process.returncode}"
             if process.returncode == 0:
-                self._running[place] = subprocess.Popen(self._words)
+                self._running[index] = subprocess.Popen(self._command)
 
-    def kill(self, place: int) -> None:
-        self._running[place].kill()
-        self._running[place].wait(10)
-        self._running[place] = subprocess.Popen(self._words)
+    def kill(self, index: int) -> None:
+        self._running[index].kill()
+        self._running[index].wait(10)
+        self._running[index] = subprocess.Popen(self._command)
 
     def end(self) -> None:
         for process in self._running:
@@ -38,7 +38,7 @@ class Crew:
 
 
 def serve(server: Postgres, *, workers: int, chats: int, messages: int, kills: int) -> None:
-    """Take the updates in, let workers answer them, kill some of these on the way, and look at the result."""
+    """Accept updates, let workers answer them, kill some workers meanwhile, and check the result."""
     space = new_space()
     bot = random.Random(space).randrange(2**40)
     store = PostgresStore(server.url, space)
@@ -52,21 +52,21 @@ def serve(server: Postgres, *, workers: int, chats: int, messages: int, kills: i
     chance = random.Random(4)
     try:
         for begin in range(0, len(arrived), share):
-            lot = arrived[begin : begin + share]
+            batch = arrived[begin : begin + share]
             waiting = len(updates.waiting())
-            assert len(updates.take(lot)) == len(lot) and updates.take(lot[:3]) == []
-            while len(updates.waiting()) >= waiting + len(lot):
+            assert len(updates.take(batch)) == len(batch) and updates.take(batch[:3]) == []
+            while len(updates.waiting()) >= waiting + len(batch):
                 crew.replace()
                 time.sleep(0.01)
-            crew.kill(chance.randrange(workers))  # somebody is answering now
+            crew.kill(chance.randrange(workers))  # at least one worker is answering now
         while updates.waiting():
             crew.replace()
             time.sleep(0.01)
     finally:
         crew.end()
-    for place, name in enumerate(names):
-        numbers = range(place, chats * messages, chats)
-        meant = [f"{side}-{number}" for number in numbers for side in ("u", "a")]
-        assert [message.id for message in store.read(name)] == meant, name
+    for index, name in enumerate(names):
+        numbers = range(index, chats * messages, chats)
+        expected = [f"{side}-{number}" for number in numbers for side in ("u", "a")]
+        assert [message.id for message in store.read(name)] == expected, name
         assert store.check(name) == []
     store.close()

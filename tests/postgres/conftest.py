@@ -1,4 +1,4 @@
-"""What the tests of the server share."""
+"""Fixtures for the tests of the PostgreSQL store."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["no_flush", "store"]
 
 @pytest.fixture
 def store() -> Iterator[PostgresStore]:
-    """A part of the shared server that nobody else uses."""
-    made = postgres.new_store()
-    yield made
-    made.close()
+    """A store in a space of the shared server that no other test uses."""
+    store = postgres.new_store()
+    yield store
+    store.close()

@@ -1,6 +1,6 @@
-"""Copies one store into the server, as a process that can be killed: it says each step, and waits for a word to go on.
+"""A process that copies one store into the server and can be killed: it prints each step, then waits for a line.
 
-Its words: a folder, an address, a space, and how many messages are written at once.
+Arguments: a folder, a server address, a space, and how many messages are written at once.
 """
 
 from __future__ import annotations

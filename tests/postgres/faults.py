@@ -1,7 +1,7 @@
-"""Accidents on the way to a server, and what must hold after them. The tests run them short, `long.py` long.
+"""Faults between writers and a server, and what must hold after them. Tests run them briefly, `long.py` for longer.
 
-Whatever happens: every acknowledged message is there once, under the id and number that were told, each writer's in its
-order, none invented, and the counts are those of the rows.
+After any fault, every acknowledged message is stored once, under the id and number that were returned, in the order of
+its writer; nothing else is stored; and the session's counts match its rows.
 """
 
 from __future__ import annotations
@@ -15,107 +15,115 @@ from cortext.errors import StoreUnreachable
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.postgres.store import PostgresStore
-from tests.store.crash.talk import message_of, name_of
+from tests.store.crash.actor import checked_name, make_message
 from tests.support.postgres import Postgres, new_space
 
 SESSIONS = ("talk-a", "talk-b")
 
 
-class Scribe(threading.Thread):
-    """Writes messages one after another, each until it is acknowledged; what it was told is in `told`."""
+class WriterThread(threading.Thread):
+    """Writes messages one after another, retrying each until it is acknowledged, and records what was acknowledged."""
 
     def __init__(self, name: str, store: PostgresStore, session: str, *, held: bool) -> None:
         super().__init__(name=name, daemon=True)
         self.store, self.session, self.held = store, session, held
-        self.told: list[tuple[str, str, int]] = []
-        self.again = 0  # how often it was refused, and tried the same once more
+        self.acknowledged: list[tuple[str, str, int]] = []
+        self.retries = 0
         self.failure: BaseException | None = None
-        self.ended = threading.Event()
+        self.stopping = threading.Event()
 
     def run(self) -> None:
         try:
             number = 0
-            while not self.ended.is_set():
+            while not self.stopping.is_set():
                 batch = 1 + number % 3
-                self._write([f"{self.name}-{number + place}" for place in range(batch)])
+                self._write([f"{self.name}-{number + offset}" for offset in range(batch)])
                 number += batch
                 if self.held:
-                    self.ended.wait(0.01)  # whoever holds a session all the time leaves no room for others
+                    self.stopping.wait(0.01)  # leave time for other writers to take the session
         except BaseException as error:
             self.failure = error
 
     def _write(self, names: Sequence[str]) -> None:
-        messages = [message_of(name, 80, id=f"id-{name}") for name in names]
+        messages = [make_message(name, 80, id=f"id-{name}") for name in names]
         while True:
             try:
                 stored = self._append(messages)
                 break
             except StoreUnreachable:
-                self.again += 1
-        self.told += [(name, message.id, message.seq) for name, message in zip(names, stored, strict=True)]
+                self.retries += 1
+        self.acknowledged += [(name, message.id, message.seq) for name, message in zip(names, stored, strict=True)]
 
     def _append(self, messages: list[Message]) -> list[Message]:
         if not self.held:
             return self.store.append(self.session, *messages)
-        with self.store.open(self.session, timeout=60) as writer:
-            stored = writer.append(*messages)
-            writer.update(Change(title=f"by {self.name}"))
+        with self.store.open(self.session, timeout=60) as session:
+            stored = session.append(*messages)
+            session.update(Change(title=f"by {self.name}"))
             return stored
 
 
-def accidents(
-    server: Postgres, url: str, happen: Callable[[], None], times: int, *, writers: int = 4, pause: float = 0.05
-) -> list[Scribe]:
-    """Let scribes write while something happens so many times; then hold what is there against what they were told."""
+def run_with_faults(
+    server: Postgres, url: str, fault: Callable[[], None], times: int, *, writer_count: int = 4, pause: float = 0.05
+) -> list[WriterThread]:
+    """Run writers while `fault` happens `times` times; then compare the log with what was acknowledged."""
     space = new_space()
     watcher = PostgresStore(server.url, space)
     for name in SESSIONS:
         watcher.create(Session(id=name))
-    stores = [PostgresStore(url, space, lock_timeout=60, lease=5, patience=60) for _ in range(writers)]
-    scribes = [
-        Scribe(f"w{number}", store, SESSIONS[number % len(SESSIONS)], held=number >= writers // 2)
+    stores = [PostgresStore(url, space, lock_timeout=60, lease=5, patience=60) for _ in range(writer_count)]
+    writers = [
+        WriterThread(f"w{number}", store, SESSIONS[number % len(SESSIONS)], held=number >= writer_count // 2)
         for number, store in enumerate(stores)
     ]
-    for scribe in scribes:
-        scribe.start()
+    for writer in writers:
+        writer.start()
     chance = random.Random(8)
     for _ in range(times):
-        time.sleep(chance.uniform(0, 2 * pause))  # at a random moment: any is a good one
-        happen()
-    before = [len(scribe.told) for scribe in scribes]
+        time.sleep(chance.uniform(0, 2 * pause))  # strike at a random moment
+        fault()
+    before = [len(writer.acknowledged) for writer in writers]
     deadline = time.monotonic() + 120
-    while any(len(scribe.told) <= count for scribe, count in zip(scribes, before, strict=True)):
-        assert time.monotonic() < deadline and all(scribe.is_alive() for scribe in scribes), _why(scribes)
-        time.sleep(0.01)  # each has to get through once more after the last accident
-    for scribe in scribes:
-        scribe.ended.set()
-    for scribe in scribes:
-        scribe.join(60)
-        assert not scribe.is_alive() and scribe.failure is None, _why(scribes)
+    while any(len(writer.acknowledged) <= count for writer, count in zip(writers, before, strict=True)):
+        assert time.monotonic() < deadline and all(writer.is_alive() for writer in writers), _status(writers)
+        time.sleep(0.01)  # every writer has to succeed once more after the last fault
+    for writer in writers:
+        writer.stopping.set()
+    for writer in writers:
+        writer.join(60)
+        assert not writer.is_alive() and writer.failure is None, _status(writers)
     for name in SESSIONS:
-        check(watcher, name, [scribe for scribe in scribes if scribe.session == name])
+        check(watcher, name, [writer for writer in writers if writer.session == name])
     for store in (watcher, *stores):
         store.close()
-    return scribes
+    return writers
 
 
-def _why(scribes: Sequence[Scribe]) -> str:
-    return "; ".join(f"{scribe.name}: {len(scribe.told)} told, {scribe.failure!r}" for scribe in scribes)
+def _status(writers: Sequence[WriterThread]) -> str:
+    return "; ".join(
+        f"{writer.name}: {len(writer.acknowledged)} acknowledged, {writer.failure!r}" for writer in writers
+    )
 
 
-def check(store: PostgresStore, session_id: str, scribes: Sequence[Scribe]) -> None:
-    """The log of a session against what its writers were told."""
-    there = list(store.read(session_id))
-    names = [name_of(message) for message in there]
-    assert [message.seq for message in there] == list(range(len(there))), "numbers with gaps or doubles"
-    assert len(set(names)) == len(names), "a message is there twice"
-    places = {name: (message.id, message.seq) for name, message in zip(names, there, strict=True)}
-    for scribe in scribes:
-        assert scribe.told, f"{scribe.name} got nothing through"
-        for name, message_id, seq in scribe.told:
-            assert places.get(name) == (message_id, seq), f"{name} was told {seq}, and is {places.get(name)}"
-        own = [name for name in names if name.startswith(f"{scribe.name}-")]
-        assert own == [name for name, _, _ in scribe.told], f"{scribe.name}: not in order, or not all acknowledged"
-    assert len(there) == sum(len(scribe.told) for scribe in scribes), "something was invented"
-    assert store.get(session_id).message_count == len(there)
+def check(store: PostgresStore, session_id: str, writers: Sequence[WriterThread]) -> None:
+    """Compare the log of a session with what its writers got acknowledged."""
+    messages = list(store.read(session_id))
+    names = [checked_name(message) for message in messages]
+    assert [message.seq for message in messages] == list(range(len(messages))), "numbers have gaps or duplicates"
+    assert len(set(names)) == len(names), "a message is stored twice"
+    stored_as = {name: (message.id, message.seq) for name, message in zip(names, messages, strict=True)}
+    for writer in writers:
+        assert writer.acknowledged, f"nothing of {writer.name} was acknowledged"
+        for name, message_id, seq in writer.acknowledged:
+            assert stored_as.get(name) == (message_id, seq), (
+                f"{name} was acknowledged as {seq}, but is stored as {stored_as.get(name)}"
+            )
+        written = [name for name in names if name.startswith(f"{writer.name}-")]
+        assert written == [name for name, _, _ in writer.acknowledged], (
+            f"{writer.name}: out of order, or stored without an acknowledgement"
+        )
+    assert len(messages) == sum(len(writer.acknowledged) for writer in writers), (
+        "the log contains messages that nobody wrote"
+    )
+    assert store.get(session_id).message_count == len(messages)
     assert store.check(session_id) == []

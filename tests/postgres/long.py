@@ -1,6 +1,6 @@
-"""The same accidents as in the tests, for as long as it takes to believe them (about ten minutes on two cores).
+"""The long versions of the fault tests (about ten minutes on two cores).
 
-python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    all of them where none is named
+python -m tests.postgres.long [kills] [cuts] [bots] [webhooks] [takeovers] [copy]    all of them if none is named
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.postgres.bots import serve
-from tests.postgres.copies import interrupted
-from tests.postgres.faults import accidents
+from tests.postgres.copies import copy_with_kills
+from tests.postgres.faults import run_with_faults
 from tests.postgres.proxy import Proxy
 from tests.postgres.webhooks import serve as serve_webhooks
 from tests.support.postgres import Postgres
@@ -26,9 +26,9 @@ def kills(server: Postgres) -> str:
         server.kill()
         server.start()
 
-    scribes = accidents(server, server.url, crash, 50, writers=6, pause=0.3)
-    told = sum(len(scribe.told) for scribe in scribes)
-    return f"server killed 50 times, {told} messages acknowledged by 6 writers: each there once, in order"
+    writers = run_with_faults(server, server.url, crash, 50, writer_count=6, pause=0.3)
+    total = sum(len(writer.acknowledged) for writer in writers)
+    return f"server killed 50 times, {total} messages acknowledged by 6 writers: each stored once, in order"
 
 
 def cuts(server: Postgres) -> str:
@@ -36,11 +36,13 @@ def cuts(server: Postgres) -> str:
     chance = random.Random(200)
 
     try:
-        scribes = accidents(server, server.at(proxy.port), lambda: proxy.cut(chance), 200, writers=6, pause=0.05)
+        writers = run_with_faults(
+            server, server.at(proxy.port), lambda: proxy.cut(chance), 200, writer_count=6, pause=0.05
+        )
     finally:
         proxy.close()
-    told = sum(len(scribe.told) for scribe in scribes)
-    return f"lines cut {proxy.cuts} times, {told} messages acknowledged by 6 writers: each there once, in order"
+    total = sum(len(writer.acknowledged) for writer in writers)
+    return f"connections cut {proxy.cuts} times, {total} messages acknowledged by 6 writers: each stored once, in order"
 
 
 def bots(server: Postgres) -> str:
@@ -51,23 +53,24 @@ def bots(server: Postgres) -> str:
 def webhooks(server: Postgres) -> str:
     with tempfile.TemporaryDirectory() as folder:
         seed = random.randrange(1 << 30)
-        found = serve_webhooks(server, Path(folder), workers=4, chats=50, messages=20, kills=20, seed=seed, crashes=5)
-    told = ", ".join(f"{number} {name}" for name, number in found.items())
-    return f"4 processes of `alfred telegram --webhook` × 50 chats × 20 messages, killed ({told}): each answered once"
+        counts = serve_webhooks(server, Path(folder), workers=4, chats=50, messages=20, kills=20, seed=seed, crashes=5)
+    events = ", ".join(f"{number} {name}" for name, number in counts.items())
+    return f"4 processes of `alfred telegram --webhook` × 50 chats × 20 messages, killed ({events}): each answered once"
 
 
 def takeovers(server: Postgres) -> str:
-    """A lease so short that the living lose their chats all the time, in the middle of everything."""
+    """Use a lease so short that live processes keep losing their chats while answering."""
     with tempfile.TemporaryDirectory() as folder:
         seed = random.randrange(1 << 30)
-        found = serve_webhooks(server, Path(folder), workers=4, chats=25, messages=4, kills=1, seed=seed, lease=0.15)
-    assert found["taken over from the living"] > 50
-    return f"{found['taken over from the living']} chats lost in the middle of an answer: each answered once"
+        counts = serve_webhooks(server, Path(folder), workers=4, chats=25, messages=4, kills=1, seed=seed, lease=0.15)
+    taken_over = counts["taken over from live processes"]
+    assert taken_over > 50
+    return f"{taken_over} chats lost in the middle of an answer: each answered once"
 
 
 def copy(server: Postgres) -> str:
     with tempfile.TemporaryDirectory() as folder:
-        interrupted(server, Path(folder), sessions=20, each=5000, times=20, batch=500)
+        copy_with_kills(server, Path(folder), sessions=20, each=5000, times=20, batch=500)
     return "copy of 100,000 messages killed 20 times: identical"
 
 
@@ -82,13 +85,13 @@ LONG: dict[str, Callable[[Postgres], str]] = {
 
 
 def main(names: list[str]) -> None:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped then too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the server is stopped as well
     server = Postgres()
     try:
         for name in names or LONG:
             begin = time.monotonic()
-            said = LONG[name](server)
-            print(f"{said} ({time.monotonic() - begin:.0f} s)", flush=True)
+            result = LONG[name](server)
+            print(f"{result} ({time.monotonic() - begin:.0f} s)", flush=True)
     finally:
         server.stop()
 

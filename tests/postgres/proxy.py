@@ -1,4 +1,4 @@
-"""A way to the server on which accidents happen: connections through it can be cut at any moment."""
+"""A proxy in front of the server that can cut the connections through it at any moment."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import struct
 import threading
 import time
 
-RESET = struct.pack("ii", 1, 0)  # closing then sends a reset, as a broken line would look
+RESET = struct.pack("ii", 1, 0)  # makes close() send a reset, which looks like a broken connection
 
 
 class Proxy:
-    """Loopback port → server. `cut` breaks every connection that is open."""
+    """Forwards a loopback port to the server. `cut` breaks every open connection."""
 
     def __init__(self, port: int) -> None:
         self._target = port
@@ -23,40 +23,40 @@ class Proxy:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._lock = threading.Lock()
-        self._ended = False
+        self._stopped = False
         self.cuts = 0
-        self._cut_after = 0  # bytes from now on; 0: none
+        self._cut_after = 0  # bytes until the next cut; 0: no cut
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
     def cut_soon(self, chance: random.Random) -> None:
-        """Break all connections after some more bytes, in whichever direction: in the middle of a message, perhaps."""
+        """Break all connections after a random number of bytes in either direction, perhaps inside a message."""
         with self._lock:
             self._cut_after = chance.randrange(1, 4000)
 
     def cut(self, chance: random.Random, timeout: float = 60.0) -> None:
-        """The same, and wait until it happened: however slow the machine is, as many are cut as were asked for."""
+        """Like `cut_soon`, but wait until it happened, so that a slow machine gets as many cuts as a fast one."""
         before = self.cuts
         self.cut_soon(chance)
         deadline = time.monotonic() + timeout
         while self.cuts == before:
-            assert time.monotonic() < deadline, f"nothing came through to be cut within {timeout:g} s"
-            time.sleep(0.002)  # the pause between two looks
+            assert time.monotonic() < deadline, f"no traffic to cut within {timeout:g} s"
+            time.sleep(0.002)  # poll interval
 
     def close(self) -> None:
-        self._ended = True
+        self._stopped = True
         self._thread.join(5)
         for end in list(self._pairs):
             self._drop(end)
         self._listener.close()
 
     def _serve(self) -> None:
-        while not self._ended:
+        while not self._stopped:
             for key, _ in self._selector.select(0.05):
                 if key.fileobj is self._listener:
                     self._accept()
                 elif isinstance(key.fileobj, socket.socket) and key.fileobj in self._pairs:
-                    self._pass_on(key.fileobj)
+                    self._forward(key.fileobj)
 
     def _accept(self) -> None:
         client, _ = self._listener.accept()
@@ -69,7 +69,7 @@ class Proxy:
             self._pairs[one] = other
             self._selector.register(one, selectors.EVENT_READ)
 
-    def _pass_on(self, end: socket.socket) -> None:
+    def _forward(self, end: socket.socket) -> None:
         try:
             data = end.recv(65536)
         except OSError:
@@ -86,8 +86,8 @@ class Proxy:
             self._drop(end)
         if broken:
             self.cuts += 1
-            for every in list(self._pairs):
-                self._drop(every)
+            for open_socket in list(self._pairs):
+                self._drop(open_socket)
 
     def _drop(self, end: socket.socket) -> None:
         other = self._pairs.pop(end, None)

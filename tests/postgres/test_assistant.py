@@ -1,4 +1,4 @@
-"""What an assistant keeps beside its sessions, on the server; and work that is done once by one of many workers."""
+"""An assistant's data on the server beside its sessions, and claims on work that one of many workers does."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from tests.support import postgres
 
 
 @pytest.mark.req("STORE-14")
-def test_a_fact_is_kept_once_and_forgotten_for_good(store: PostgresStore) -> None:
-    facts, again = store.facts(), postgres.same_store(store).facts()
+def test_a_fact_is_stored_once_and_can_be_forgotten(store: PostgresStore) -> None:
+    facts, same_facts = store.facts(), postgres.same_store(store).facts()
     first = facts.add(Fact(id="", text="Likes tea.", kind="preference", by="user"))
-    assert again.add(Fact(id="", text=" likes  TEA")) == first
-    second = again.add(Fact(id="", text="Likes tea.", expires_at="2030-01-01T00:00:00Z"))
+    assert same_facts.add(Fact(id="", text=" likes  TEA")) == first
+    second = same_facts.add(Fact(id="", text="Likes tea.", expires_at="2030-01-01T00:00:00Z"))
     assert [fact.id for fact in facts.all()] == [first.id, second.id]
     other = facts.add(Fact(id=first.id, text="Something else"))
     assert other.id not in (first.id, "") and facts.forget(other.id) == other
-    assert again.forget(first.id, by="model") == first
+    assert same_facts.forget(first.id, by="model") == first
     with pytest.raises(NotFound):
         facts.forget(first.id)
     assert [fact.id for fact in facts.all()] == [second.id]
@@ -40,17 +40,17 @@ def test_each_chat_has_its_own_active_session(store: PostgresStore) -> None:
     chats.activate("tg_1", "sess_a")
     chats.activate("tg_2", "sess_b")
     chats.activate("tg_1", "sess_c")
-    again = postgres.same_store(store).chats()
-    assert (again.active("tg_1"), again.active("tg_2")) == ("sess_c", "sess_b")
+    same_chats = postgres.same_store(store).chats()
+    assert (same_chats.active("tg_1"), same_chats.active("tg_2")) == ("sess_c", "sess_b")
     chats.activate("tg_1", "")
-    assert again.active("tg_1") == ""
+    assert same_chats.active("tg_1") == ""
     for chat, session_id in (("../x", "sess_a"), ("tg_1", "../x")):
         with pytest.raises(InvalidId):
             chats.activate(chat, session_id)
 
 
 @pytest.mark.req("STORE-14")
-def test_an_update_is_taken_once_whoever_hears_it(store: PostgresStore) -> None:
+def test_an_update_is_accepted_by_one_process_only(store: PostgresStore) -> None:
     bot = int.from_bytes(store.space.encode()[-4:], "big")
     one, other = store.updates(bot), postgres.same_store(store).updates(bot)
     body = {"text": "hi \u0000 \ud800"}
@@ -74,7 +74,7 @@ def test_an_update_is_taken_once_whoever_hears_it(store: PostgresStore) -> None:
 
 
 @pytest.mark.req("STORE-14")
-def test_one_process_asks_for_a_bots_updates(store: PostgresStore) -> None:
+def test_only_one_process_can_poll_a_bots_updates(store: PostgresStore) -> None:
     bot = int.from_bytes(store.space.encode()[-4:], "big")
     one, other = store.updates(bot), postgres.same_store(store).updates(bot)
     one.hold()
@@ -86,7 +86,7 @@ def test_one_process_asks_for_a_bots_updates(store: PostgresStore) -> None:
 
 
 @pytest.mark.req("STORE-05", "STORE-14")
-def test_a_chat_is_worked_on_by_one_process_and_a_late_one_cannot_write(store: PostgresStore) -> None:
+def test_a_process_that_lost_its_claim_on_a_chat_cannot_write(store: PostgresStore) -> None:
     bot = int.from_bytes(store.space.encode()[-4:], "big")
     late = postgres.same_store(store)
     one, other = late.updates(bot), store.updates(bot)
@@ -98,7 +98,7 @@ def test_a_chat_is_worked_on_by_one_process_and_a_late_one_cannot_write(store: P
     with one.working("tg_1"):
         late.append("talk", Message(role="user", content="ours"))
     one.waiting("tg_1")
-    # The process was silent for too long, and another one took over.
+    # The claim expires, and another process takes over.
     one.seconds = 0.0
     assert one.renew("tg_1")
     for _ in range(10_000):
@@ -120,13 +120,13 @@ def test_a_chat_is_worked_on_by_one_process_and_a_late_one_cannot_write(store: P
         one.working("tg_1")
     assert [message.content for message in store.read("talk")] == ["ours"]
     assert [(taken.update, taken.facts, taken.sent) for taken in other.waiting("tg_1")] == [(7, {}, []), (8, {}, [])]
-    assert not one.claim("tg_1"), "letting go of what was lost frees nothing"
-    late.append("talk", Message(role="user", content="at the desk, under no claim"))
+    assert not one.claim("tg_1"), "releasing a lost claim must not free the chat"
+    late.append("talk", Message(role="user", content="without a claim"))
     late.close()
 
 
 @pytest.mark.req("STORE-14")
-def test_updates_that_were_answered_long_ago_are_taken_away(store: PostgresStore) -> None:
+def test_updates_answered_long_ago_are_deleted(store: PostgresStore) -> None:
     bot = int.from_bytes(store.space.encode()[-4:], "big")
     updates = store.updates(bot)
     updates.take([(number, "tg_1", {}) for number in (1, 2, 3)])
@@ -142,28 +142,28 @@ def test_updates_that_were_answered_long_ago_are_taken_away(store: PostgresStore
 
 
 @pytest.mark.req("STORE-14")
-def test_of_many_workers_one_gets_the_work_and_a_late_one_cannot_finish_it(store: PostgresStore) -> None:
+def test_one_of_many_workers_gets_a_claim_and_an_expired_one_cannot_finish(store: PostgresStore) -> None:
     claims = store.claims()
     key = store.space
-    got: list[Claim | None] = []
+    results: list[Claim | None] = []
     ready = threading.Barrier(6)
 
     def worker() -> None:
         ready.wait(10)
-        got.append(claims.claim("summary", key, 60))
+        results.append(claims.claim("summary", key, 60))
 
     threads = [threading.Thread(target=worker) for _ in range(6)]
     run_all(threads)
-    [winner] = [claim for claim in got if claim is not None]
-    assert claims.renew(winner, 0.0), "it is ours"
-    # Its time is up: another takes over, and what the first says now does not count.
+    [winner] = [claim for claim in results if claim is not None]
+    assert claims.renew(winner, 0.0), "the winner can renew its claim"
+    # The claim has expired: another worker takes over, and the first one can no longer finish the work.
     second = wait_for(lambda: claims.claim("summary", key, 60))
     assert second.fence > winner.fence
     assert not claims.renew(winner, 60) and not claims.finish(winner, version=5)
     assert claims.finish(second, version=5)
-    assert claims.claim("summary", key, 60, version=5) is None, "finished up to here: not made twice"
+    assert claims.claim("summary", key, 60, version=5) is None, "finished work is not handed out again"
     assert claims.claim("summary", key, 60, version=6) is not None
-    assert claims.claim("embed", key, 60) is not None, "other work on the same session"
+    assert claims.claim("embed", key, 60) is not None, "other work on the same session is free"
 
 
 def run_all(threads: list[threading.Thread]) -> None:
@@ -175,7 +175,7 @@ def run_all(threads: list[threading.Thread]) -> None:
 
 def wait_for(attempt: Callable[[], Claim | None]) -> Claim:
     for _ in range(10_000):
-        got = attempt()
-        if got is not None:
-            return got
-    raise AssertionError("never free")
+        claim = attempt()
+        if claim is not None:
+            return claim
+    raise AssertionError("the claim never became free")

@@ -1,4 +1,4 @@
-"""One setting, and every command works with a server."""
+"""Every command works with a server once the setting `store` names one."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ from tests.support.postgres import PASSWORD, shared
 
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The address of a database of this test's own, as the setting."""
+    """The address of a database that only this test uses, as the setting `store`."""
     address = shared().database()
     monkeypatch.setenv("CORTEXT_STORE", address)
     return address
 
 
-def ran(*words: str, code: int = 0) -> Ran:
-    done = cortext(*words)
+def ran(*arguments: str, code: int = 0) -> Ran:
+    done = cortext(*arguments)
     assert done.code == code, done.err
     assert PASSWORD not in done.out + done.err
     return done
 
 
 @pytest.mark.req("STORE-14")
-def test_one_line_in_the_settings_is_enough(home: Path) -> None:
+def test_one_setting_selects_the_server(home: Path) -> None:
     address = shared().database()
     folder = home / ".config" / "cortext"
     folder.mkdir(parents=True)
@@ -53,7 +53,7 @@ def test_a_repository_cannot_send_sessions_to_a_server(tmp_path: Path) -> None:
         assert server_address(settings) == "" and "store.url" in settings.ignored
 
 
-def test_a_setting_that_is_no_address_is_refused_without_repeating_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_invalid_store_setting_is_refused_without_echoing_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CORTEXT_STORE", f"mysql://me:{PASSWORD}@db/x")
     with pytest.raises(ConfigError) as caught:
         Stores().locations()
@@ -61,7 +61,7 @@ def test_a_setting_that_is_no_address_is_refused_without_repeating_it(monkeypatc
 
 
 @pytest.mark.req("STORE-14")
-def test_files_are_copied_to_the_server_and_back_and_every_command_knows_them(url: str, home: Path) -> None:
+def test_every_command_works_on_sessions_copied_to_a_server_and_back(url: str, home: Path) -> None:
     files = ChatStore(str(home / ".local" / "share" / "alfred" / "sessions"))
     files.create(Session(id="sess_tea", title="About tea"))
     files.append("sess_tea", Message(role="user", content="the unmistakable taste of lapsang"))
@@ -90,7 +90,7 @@ def test_files_are_copied_to_the_server_and_back_and_every_command_knows_them(ur
 
 
 @pytest.mark.req("STORE-14")
-def test_doctor_tells_what_is_wrong_with_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = PostgresStore(url, "home")
     store.create(Session(id="talk"))
     store.append("talk", Message(role="user", content="hi"))
@@ -107,7 +107,7 @@ def test_doctor_tells_what_is_wrong_with_the_server(url: str, monkeypatch: pytes
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("stores", "message"),
     [
         (("nowhere", "home"), "no store is called"),
         (("home", "home"), "one and the same"),
@@ -115,7 +115,7 @@ def test_doctor_tells_what_is_wrong_with_the_server(url: str, monkeypatch: pytes
         (("chat:/nowhere/at/all", "home"), "there is no store at"),
     ],
 )
-def test_a_copy_that_makes_no_sense_is_explained(words: tuple[str, str], told: str, home: Path) -> None:
+def test_an_impossible_copy_is_explained(stores: tuple[str, str], message: str, home: Path) -> None:
     (home / ".local" / "share" / "cortext" / "home").mkdir(parents=True)
-    done = cortext("store", "copy", *words)
-    assert done.code == 2 and told in done.err
+    done = cortext("store", "copy", *stores)
+    assert done.code == 2 and message in done.err

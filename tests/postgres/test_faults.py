@@ -1,4 +1,4 @@
-"""Servers that die, lines that break, writers that are stopped: the short versions (`long.py` has the long ones)."""
+"""Servers that crash, connections that break, writers that are suspended: short versions of `long.py`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ import pytest
 
 from cortext.errors import SessionBusy
 from cortext.model.message import Message
-from cortext.model.session import Session
+from cortext.model.session import Change, Session
 from cortext.store.postgres import lease as postgres_lease
 from cortext.store.postgres.store import PostgresStore
 from tests.postgres.bots import serve
-from tests.postgres.faults import accidents
+from tests.postgres.faults import run_with_faults
 from tests.postgres.proxy import Proxy
 from tests.support.postgres import Postgres, new_space, shared
 
 
 @pytest.mark.req("STORE-03", "STORE-14")
-def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing() -> None:
+def test_a_server_killed_repeatedly_loses_and_duplicates_nothing() -> None:
     server = Postgres()
     try:
 
@@ -30,18 +30,18 @@ def test_a_server_that_is_killed_again_and_again_loses_and_doubles_nothing() -> 
             server.kill()
             server.start()
 
-        accidents(server, server.url, crash, 5, pause=0.15)
+        run_with_faults(server, server.url, crash, 5, pause=0.15)
     finally:
         server.stop()
 
 
 @pytest.mark.req("STORE-03", "STORE-14")
-def test_lines_that_are_cut_anywhere_lose_and_double_nothing() -> None:
+def test_connections_cut_anywhere_lose_and_duplicate_nothing() -> None:
     server = shared()
     proxy = Proxy(server.port)
     chance = random.Random(25)
     try:
-        accidents(server, server.at(proxy.port), lambda: proxy.cut(chance), 25, pause=0.04)
+        run_with_faults(server, server.at(proxy.port), lambda: proxy.cut(chance), 25, pause=0.04)
         assert proxy.cuts == 25
     finally:
         proxy.close()
@@ -49,17 +49,17 @@ def test_lines_that_are_cut_anywhere_lose_and_double_nothing() -> None:
 
 @pytest.mark.req("STORE-05", "STORE-14")
 @pytest.mark.parametrize("between", ["another writer", "an append alone", "a change of the title", "nobody"])
-def test_a_writer_that_was_stopped_for_longer_than_its_lease_writes_only_if_nobody_came(between: str) -> None:
+def test_a_writer_suspended_past_its_lease_writes_only_if_nobody_took_over(between: str) -> None:
     store = PostgresStore(shared().url, new_space(), lock_timeout=10)
     store.create(Session(id="talk"))
-    words = [sys.executable, "-m", "tests.postgres.sleeper", shared().url, store.space]
-    worker = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "tests.postgres.suspended_writer", shared().url, store.space]
+    worker = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         assert worker.stdin is not None and worker.stdout is not None
         assert worker.stdout.readline() == "stored 0\n"
         os.kill(worker.pid, signal.SIGSTOP)
-        took_over(store, between)
-        worker.stdin.write("go on\n")
+        take_over(store, between)
+        worker.stdin.write("continue\n")
         worker.stdin.flush()
         os.kill(worker.pid, signal.SIGCONT)
         answer = worker.stdout.readline()
@@ -78,17 +78,15 @@ def test_a_writer_that_was_stopped_for_longer_than_its_lease_writes_only_if_nobo
         store.close()
 
 
-def took_over(store: PostgresStore, between: str) -> None:
-    """Do this as soon as the lease of the stopped one has run out: until then, it is waited for."""
-    from cortext.model.message import Message
-    from cortext.model.session import Change
+def take_over(store: PostgresStore, between: str) -> None:
+    """Use the session as soon as the suspended writer's lease has expired; until then, the store waits."""
 
-    said = Message(role="user", content="meanwhile")
+    message = Message(role="user", content="meanwhile")
     if between == "another writer":
         with store.open("talk") as writer:
-            writer.append(said)
+            writer.append(message)
     elif between == "an append alone":
-        store.append("talk", said)
+        store.append("talk", message)
     elif between == "a change of the title":
         store.update("talk", Change(title="meanwhile"))
     else:
@@ -98,13 +96,13 @@ def took_over(store: PostgresStore, between: str) -> None:
 
 
 @pytest.mark.req("STORE-03", "STORE-14")
-def test_every_update_is_answered_once_and_in_order_by_workers_that_are_killed() -> None:
+def test_killed_workers_answer_every_update_once_and_in_order() -> None:
     serve(shared(), workers=3, chats=5, messages=6, kills=2)
 
 
 @pytest.mark.req("STORE-05", "STORE-14")
-def test_a_renewal_that_comes_after_the_release_holds_nothing() -> None:
-    """The thread that renews leases may have begun just before the session was let go."""
+def test_a_renewal_after_the_release_does_not_hold_the_session() -> None:
+    """The thread that renews leases may have started a renewal just before the session was released."""
     store = PostgresStore(shared().url, new_space(), lock_timeout=0.2)
     store.create(Session(id="talk"))
     with store.open("talk") as writer:

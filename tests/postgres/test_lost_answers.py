@@ -1,6 +1,6 @@
-"""Answers that never arrive: the connection breaks at any statement, before or after the server has done it.
+"""Lost answers: the connection breaks at any statement, before or after the server has executed it.
 
-Whatever the store does then, the caller sees what would have happened without the accident, once.
+The caller then sees exactly what would have happened without the fault.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ import pytest
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.postgres.store import PostgresStore
-from tests.postgres.said import plains, talk
+from tests.postgres.messages import as_dicts, turns
 from tests.support import postgres
 
 ID = "talk"
 BREAKS = range(1, 8)
 
 
-class Broken:
-    """The connection breaks at the n-th statement; the ones after it are on a new connection and work."""
+class BreakAt:
+    """Breaks the connection at the n-th statement; later statements run on a new connection and succeed."""
 
     def __init__(self, number: int, *, after: bool) -> None:
         self._number, self._after = number, after
@@ -32,57 +32,57 @@ class Broken:
         self.calls = 0
 
     def _breaking(self, call: Callable[..., Any], connection_of: Callable[[Any], Any]) -> Callable[..., Any]:
-        def breaking(this: Any, *words: Any, **options: Any) -> Any:
+        def breaking(this: Any, *arguments: Any, **options: Any) -> Any:
             if threading.get_ident() != self._thread:
-                return call(this, *words, **options)
+                return call(this, *arguments, **options)
             self.calls += 1
             if self.calls != self._number:
-                return call(this, *words, **options)
+                return call(this, *arguments, **options)
             if self._after:
-                call(this, *words, **options)
+                call(this, *arguments, **options)
             connection_of(this).close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
         return breaking
 
     def __enter__(self) -> None:
-        own = self._breaking(psycopg.Connection.execute, lambda connection: connection)
-        many = self._breaking(psycopg.Cursor.executemany, lambda cursor: cursor.connection)
-        leave = self._breaking_commit(psycopg.Transaction.__exit__)
+        execute = self._breaking(psycopg.Connection.execute, lambda connection: connection)
+        executemany = self._breaking(psycopg.Cursor.executemany, lambda cursor: cursor.connection)
+        commit = self._breaking_commit(psycopg.Transaction.__exit__)
         self._patches = [
-            mock.patch.object(psycopg.Connection, "execute", own),
-            mock.patch.object(psycopg.Cursor, "executemany", many),
-            mock.patch.object(psycopg.Transaction, "__exit__", leave),
+            mock.patch.object(psycopg.Connection, "execute", execute),
+            mock.patch.object(psycopg.Cursor, "executemany", executemany),
+            mock.patch.object(psycopg.Transaction, "__exit__", commit),
         ]
         for patch in self._patches:
             patch.start()
 
-    def _breaking_commit(self, leave: Callable[..., Any]) -> Callable[..., Any]:
-        """A commit counts as a statement too: it is the one that matters."""
+    def _breaking_commit(self, exit: Callable[..., Any]) -> Callable[..., Any]:
+        """Count a commit as a statement too: it is the one that matters most."""
 
-        def leaving(this: Any, *error: Any) -> Any:
+        def exiting(this: Any, *error: Any) -> Any:
             self.calls += 1
             if self.calls != self._number or error[0] is not None:
-                return leave(this, *error)
+                return exit(this, *error)
             if self._after:
-                leave(this, *error)
+                exit(this, *error)
             else:
-                leave(this, psycopg.OperationalError, psycopg.OperationalError("cut"), None)
+                exit(this, psycopg.OperationalError, psycopg.OperationalError("cut"), None)
             this.connection.close()
             raise psycopg.OperationalError("server closed the connection unexpectedly")
 
-        return leaving
+        return exiting
 
     def __exit__(self, *error: object) -> None:
         for patch in self._patches:
             patch.stop()
 
 
-def looked(store: PostgresStore) -> dict[str, Any]:
-    """Everything that can be seen, without what differs from run to run."""
+def observed(store: PostgresStore) -> dict[str, Any]:
+    """Return everything observable in the store, without what differs from run to run."""
     seen: dict[str, Any] = {"trash": [item.session_id for item in store.trash()]}
     for session in store.sessions():
-        messages = plains(store.read(session.id))
+        messages = as_dicts(store.read(session.id))
         for message in messages:
             message.pop("timestamp", None)
         seen[session.id] = (
@@ -94,8 +94,8 @@ def looked(store: PostgresStore) -> dict[str, Any]:
     return seen
 
 
-def said(count: int, start: int = 0) -> list[Message]:
-    messages = talk(count, start)
+def numbered(count: int, start: int = 0) -> list[Message]:
+    messages = turns(count, start)
     for number, message in enumerate(messages, start):
         message.id = f"id-{number}"
     return messages
@@ -103,9 +103,9 @@ def said(count: int, start: int = 0) -> list[Message]:
 
 def held(store: PostgresStore) -> None:
     with store.open(ID) as writer:
-        writer.append(*said(1, 3))
+        writer.append(*numbered(1, 3))
         writer.update(Change(title="held"))
-        writer.append(*said(2, 4))
+        writer.append(*numbered(2, 4))
 
 
 def note(number: int) -> dict[str, object]:
@@ -116,12 +116,12 @@ def restore(store: PostgresStore) -> None:
     store.restore(next(iter(store.trash())).key)
 
 
-Work = Callable[[PostgresStore], object]
-WORKS: dict[str, tuple[Work, Work]] = {
+Operation = Callable[[PostgresStore], object]
+OPERATIONS: dict[str, tuple[Operation, Operation]] = {
     "create": (lambda store: None, lambda store: store.create(Session(id="another", title="new"))),
-    "append one": (lambda store: None, lambda store: store.append(ID, *said(1, 3))),
-    "append many": (lambda store: None, lambda store: store.append(ID, *said(3, 3))),
-    "append again": (lambda store: store.append(ID, *said(2, 3)), lambda store: store.append(ID, *said(3, 3))),
+    "append one": (lambda store: None, lambda store: store.append(ID, *numbered(1, 3))),
+    "append many": (lambda store: None, lambda store: store.append(ID, *numbered(3, 3))),
+    "append again": (lambda store: store.append(ID, *numbered(2, 3)), lambda store: store.append(ID, *numbered(3, 3))),
     "a writer": (lambda store: None, held),
     "update": (lambda store: None, lambda store: store.update(ID, Change(status="paused", title="t"))),
     "delete": (lambda store: None, lambda store: store.delete(ID)),
@@ -136,44 +136,44 @@ WORKS: dict[str, tuple[Work, Work]] = {
 
 
 @pytest.mark.req("STORE-03", "STORE-14")
-@pytest.mark.parametrize("name", WORKS)
-def test_work_whose_connection_breaks_anywhere_is_done_once(name: str) -> None:
-    prepare, work = WORKS[name]
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_an_operation_whose_connection_breaks_is_done_once(name: str) -> None:
+    prepare, operation = OPERATIONS[name]
 
-    def done(broken: Broken | None) -> dict[str, Any]:
+    def run(fault: BreakAt | None) -> dict[str, Any]:
         store = postgres.new_store(lease=0.2)
         store.create(Session(id=ID))
-        store.append(ID, *said(3))
+        store.append(ID, *numbered(3))
         prepare(store)
-        if broken is None:
-            work(store)
+        if fault is None:
+            operation(store)
         else:
-            with broken:
-                work(store)
-        seen = looked(store)
+            with fault:
+                operation(store)
+        seen = observed(store)
         store.close()
         return seen
 
-    meant = done(None)
+    expected = run(None)
     reached = 0
     for number in BREAKS:
         for after in (False, True):
-            broken = Broken(number, after=after)
-            assert done(broken) == meant, f"{name}, broken {'after' if after else 'before'} statement {number}"
-            reached += broken.calls >= number
-        if broken.calls < number:
-            break  # it has no more statements
-    assert reached >= 2, "nothing broke"
+            fault = BreakAt(number, after=after)
+            assert run(fault) == expected, f"{name}, broken {'after' if after else 'before'} statement {number}"
+            reached += fault.calls >= number
+        if fault.calls < number:
+            break  # the operation has no more statements
+    assert reached >= 2, "no connection was broken"
 
 
 @pytest.mark.req("STORE-03")
-def test_without_the_question_a_message_would_be_there_twice() -> None:
-    """The control: a store that just tries again, with no id to ask for, doubles. So the test above can fail."""
+def test_a_retry_without_an_id_stores_a_message_twice() -> None:
+    """The negative control: a store that retries without looking for the id stores a duplicate."""
     store = postgres.new_store()
     store.create(Session(id=ID))
     url = postgres.shared().url
     with psycopg.connect(url) as one, psycopg.connect(url) as another:
-        with Broken(1, after=True), pytest.raises(psycopg.OperationalError):
+        with BreakAt(1, after=True), pytest.raises(psycopg.OperationalError):
             one.autocommit = True
             naive(one, store.space)
         naive(another, store.space)

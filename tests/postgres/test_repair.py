@@ -1,4 +1,4 @@
-"""What somebody did to the rows by hand is noticed, told, and mended without losing anything."""
+"""Rows that were changed by hand are detected, reported and repaired without losing anything."""
 
 from __future__ import annotations
 
@@ -10,38 +10,40 @@ from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.doctor import examine
 from cortext.store.base import METADATA, UNREADABLE
 from cortext.store.postgres.store import PostgresStore
-from tests.postgres.said import plains, talk
+from tests.postgres.messages import as_dicts, turns
 from tests.support.postgres import shared
 
-MINE = "session_id = 'talk' AND life = (SELECT life FROM cortext.sessions WHERE session_id = 'talk' AND space = %s)"
+OF_SESSION = (
+    "session_id = 'talk' AND life = (SELECT life FROM cortext.sessions WHERE session_id = 'talk' AND space = %s)"
+)
 
 
-def examined(store: PostgresStore) -> list[tuple[str, str]]:
-    found = examine(NamedStore("home", "home", store.root, store)).findings
-    return [(finding.level, finding.session) for finding in found]
+def findings(store: PostgresStore) -> list[tuple[str, str]]:
+    report = examine(NamedStore("home", "home", store.root, store))
+    return [(finding.level, finding.session) for finding in report.findings]
 
 
 @pytest.mark.req("STORE-06", "STORE-14")
-def test_rows_that_were_taken_out_are_noticed_and_counted_again(store: PostgresStore) -> None:
+def test_deleted_rows_are_detected_and_recounted_by_a_repair(store: PostgresStore) -> None:
     store.create(Session(id="talk"))
-    whole = plains(store.append("talk", *talk(5)))
-    assert examined(store) == []
-    shared().sql(f"DELETE FROM cortext.messages WHERE seq IN (1, 4) AND {MINE}", store.space)
+    stored = as_dicts(store.append("talk", *turns(5)))
+    assert findings(store) == []
+    shared().sql(f"DELETE FROM cortext.messages WHERE seq IN (1, 4) AND {OF_SESSION}", store.space)
     assert [item.kind for item in store.check("talk")] == [METADATA]
-    assert examined(store) == [("damage", "talk")]
+    assert findings(store) == [("damage", "talk")]
     assert store.repair("talk", dry_run=True).changed is False
     report = store.repair("talk")
     assert (report.changed, report.kept_messages) == (True, 3)
-    assert store.check("talk") == [] and examined(store) == []
-    assert plains(store.read("talk")) == [whole[0], whole[2], whole[3]]
-    assert store.append("talk", *talk(1))[0].seq == 5, "a number was given a second time"
+    assert store.check("talk") == [] and findings(store) == []
+    assert as_dicts(store.read("talk")) == [stored[0], stored[2], stored[3]]
+    assert store.append("talk", *turns(1))[0].seq == 5, "a number was assigned twice"
 
 
 @pytest.mark.req("STORE-06", "STORE-14")
-def test_a_row_that_cannot_be_read_is_told_set_aside_and_kept(store: PostgresStore) -> None:
-    store.create(Session(id="talk", title="dear"))
-    store.append("talk", *talk(1), Message(role="user", content="odd", model="m"), *talk(1, 2))
-    shared().sql(f"UPDATE cortext.messages SET more = 'no json {{' WHERE seq = 1 AND {MINE}", store.space)
+def test_an_unreadable_row_is_reported_and_quarantined(store: PostgresStore) -> None:
+    store.create(Session(id="talk", title="important"))
+    store.append("talk", *turns(1), Message(role="user", content="with a model", model="m"), *turns(1, 2))
+    shared().sql(f"UPDATE cortext.messages SET more = 'no json {{' WHERE seq = 1 AND {OF_SESSION}", store.space)
     shared().sql("UPDATE cortext.sessions SET record = 'no json {' WHERE space = %s", store.space)
     reading = store.read("talk")
     assert [message.seq for message in reading] == [0, 2] and [item.kind for item in reading.damage] == [UNREADABLE]
@@ -51,6 +53,6 @@ def test_a_row_that_cannot_be_read_is_told_set_aside_and_kept(store: PostgresSto
     report = store.repair("talk")
     assert (report.changed, report.kept_messages, report.quarantine) == (True, 2, "cortext.quarantine")
     assert store.check("talk") == [] and not store.repair("talk").changed
-    assert store.get("talk").title == "dear"
-    kept = shared().sql(f"SELECT seq, record FROM cortext.quarantine WHERE {MINE} ORDER BY seq", store.space)
+    assert store.get("talk").title == "important"
+    kept = shared().sql(f"SELECT seq, record FROM cortext.quarantine WHERE {OF_SESSION} ORDER BY seq", store.space)
     assert [seq for seq, _ in kept] == [-1, 1] and all("no json {" in record for _, record in kept)

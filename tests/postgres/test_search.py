@@ -1,4 +1,4 @@
-"""Lists and search by the server."""
+"""Listing and search by the server."""
 
 from __future__ import annotations
 
@@ -14,17 +14,24 @@ from cortext.store.postgres.store import PostgresStore
 from tests.support import postgres
 
 
-def talk(store: PostgresStore, name: str, *said: str, **fields: Any) -> None:
+def add_session(store: PostgresStore, name: str, *texts: str, **fields: Any) -> None:
     store.create(Session(id=name, **fields))
-    for words in said:
-        store.append(name, Message(role="user", content=words, timestamp=fields.get("last_active", "")))
+    for text in texts:
+        store.append(name, Message(role="user", content=text, timestamp=fields.get("last_active", "")))
 
 
 @pytest.mark.req("STORE-14")
-def test_sessions_are_listed_the_last_active_first_and_filtered(store: PostgresStore) -> None:
+def test_sessions_are_filtered_and_listed_most_recently_active_first(store: PostgresStore) -> None:
     for hour, name in ((3, "c"), (1, "a"), (2, "b")):
-        talk(store, name, "hello", type="debug" if hour > 1 else "plan", last_active=f"2026-01-01T0{hour}:30:00Z",
-             created_at=f"2026-01-01T0{4 - hour}:00:00Z", title=name * 3)  # fmt: skip
+        add_session(
+            store,
+            name,
+            "hello",
+            type="debug" if hour > 1 else "plan",
+            last_active=f"2026-01-01T0{hour}:30:00Z",
+            created_at=f"2026-01-01T0{4 - hour}:00:00Z",
+            title=name * 3,
+        )
     store.update("b", Change(status="paused", origin=Origin(tool="codex")))
     assert [session.id for session in store.listed()] == ["c", "b", "a"]
     assert [session.id for session in store.listed(limit=2)] == ["c", "b"]
@@ -37,9 +44,9 @@ def test_sessions_are_listed_the_last_active_first_and_filtered(store: PostgresS
 
 
 @pytest.mark.req("STORE-14")
-def test_words_are_found_all_of_them_before_any_of_them(store: PostgresStore) -> None:
-    talk(store, "one", "the retry budget is per host", "something else")
-    talk(store, "two", "a budget for lunch")
+def test_matches_of_all_words_come_before_matches_of_any_word(store: PostgresStore) -> None:
+    add_session(store, "one", "the retry budget is per host", "something else")
+    add_session(store, "two", "a budget for lunch")
     found = store.find("retry BUDGET")
     assert [(hit.session.id, hit.message.seq) for hit in found] == [("one", 0), ("two", 0)]
     assert found[0].score > 0.5 >= found[1].score > 0
@@ -47,17 +54,17 @@ def test_words_are_found_all_of_them_before_any_of_them(store: PostgresStore) ->
     assert store.find("nowhere to be seen") == []
 
 
-def test_what_a_tool_answered_is_found_and_comes_back_whole(store: PostgresStore) -> None:
+def test_a_tool_result_is_found_and_returned_complete(store: PostgresStore) -> None:
     store.create(Session(id="talk"))
     [stored] = store.append("talk", Message(role="tool", parts=[Part(type="tool_result", output="42 zebras")]))
     assert store.find("zebras")[0].message == stored
 
 
 def test_the_trash_and_other_spaces_are_not_searched(store: PostgresStore) -> None:
-    talk(store, "gone", "unmistakable")
+    add_session(store, "gone", "unmistakable")
     key = store.delete("gone").key
     other = postgres.new_store()
-    talk(other, "gone", "unmistakable")
+    add_session(other, "gone", "unmistakable")
     assert store.find("unmistakable") == [] and store.listed() == []
     store.restore(key)
     assert [hit.session.id for hit in store.find("unmistakable")] == ["gone"]
@@ -65,28 +72,28 @@ def test_the_trash_and_other_spaces_are_not_searched(store: PostgresStore) -> No
 
 
 @pytest.mark.parametrize(
-    "question",
+    "query",
     [
         *("", " ", "'", "a & | ! <-> b:*", "\\", "'; DROP TABLE cortext.messages; --", "\0", "\ud800"),
         *("x" * 1_000_000, "%s %(a)s", "\x1b[31m", "(((("),
     ],
     ids=lambda text: ascii(text)[:20],
 )
-def test_no_question_is_an_error(store: PostgresStore, question: str) -> None:
-    talk(store, "talk", "plain words")
-    assert len(store.find(question)) <= 1
+def test_no_query_is_an_error(store: PostgresStore, query: str) -> None:
+    add_session(store, "talk", "plain words")
+    assert len(store.find(query)) <= 1
     assert [hit.session.id for hit in store.find("plain")] == ["talk"]
 
 
-def test_a_message_too_long_for_an_index_is_stored_and_found_by_its_beginning(store: PostgresStore) -> None:
+def test_a_message_too_long_for_the_index_is_found_by_its_first_words(store: PostgresStore) -> None:
     words = " ".join(f"word{number}" for number in range(400_000))
-    talk(store, "long", f"unmistakable {words}", "x" * 3_000_000)
+    add_session(store, "long", f"unmistakable {words}", "x" * 3_000_000)
     assert [hit.message.seq for hit in store.find("unmistakable")] == [0]
     assert [len(message.content) for message in store.read("long")] == [len(words) + 13, 3_000_000]
 
 
 def packed(message: Message, values: list[int], scale: float = 0.01) -> dict[str, object]:
-    # As long as real ones: the extension in the test server, built for another machine, cannot do very short ones.
+    # As long as real vectors: the test server's build of the extension cannot handle very short ones.
     raw = bytes(value % 256 for value in [*values, *[0] * 253])
     return {
         "type": "embedding", "message_id": message.id, "model": "test/3", "dimensions": 256, "scale": scale,
@@ -95,19 +102,19 @@ def packed(message: Message, values: list[int], scale: float = 0.01) -> dict[str
 
 
 @pytest.mark.req("STORE-14")
-def test_meaning_is_found_by_the_server_where_it_has_pgvector(store: PostgresStore) -> None:
+def test_a_server_with_pgvector_finds_messages_by_meaning(store: PostgresStore) -> None:
     store.create(Session(id="talk"))
-    one, two, three = store.append("talk", *(Message(role="user", content=words) for words in ("sea", "hill", "lake")))
+    one, two, three = store.append("talk", *(Message(role="user", content=text) for text in ("sea", "hill", "lake")))
     records = [packed(one, [100, 0, 0]), packed(two, [0, -100, 0]), packed(three, [90, 30, 0])]
     short = {**packed(two, [1]), "int8": base64.b64encode(b"12345678" * 2).decode()}
-    odd = {"type": "embedding", "message_id": two.id, "int8": "not base64!", "scale": 1}
-    store.annotate("talk", short, odd, *records)
+    invalid = {"type": "embedding", "message_id": two.id, "int8": "not base64!", "scale": 1}
+    store.annotate("talk", short, invalid, *records)
     assert store.server().vectors and store.has_vectors()
     east = [1.0, *[0.0] * 255]
-    found = store.find_alike(east, "test/3")
+    found = store.find_similar(east, "test/3")
     assert [hit.message.content for hit in found] == ["sea", "lake", "hill"]
     assert found[0].score == pytest.approx(1.0, abs=0.01) and found[2].score == pytest.approx(0.0, abs=0.01)
-    assert store.find_alike(east, "another model") == []
+    assert store.find_similar(east, "another model") == []
     assert list(store.annotations("talk"))[2:] == records
     store.delete("talk")
-    assert store.find_alike(east, "test/3") == []
+    assert store.find_similar(east, "test/3") == []

@@ -1,4 +1,4 @@
-"""Search and the assistant where the sessions are on a server."""
+"""Search and the assistant with sessions on a server."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from tests.support.postgres import shared
 
 @pytest.fixture
 def stores(monkeypatch: pytest.MonkeyPatch) -> Stores:
-    """As a user has it whose settings name a server."""
+    """The stores of a user whose settings name a server."""
     monkeypatch.setenv("CORTEXT_STORE", shared().database())
     return Stores()
 
 
-def talk(stores: Stores, name: str, *said: str) -> None:
+def add_session(stores: Stores, name: str, *texts: str) -> None:
     store = stores.home_store().store
     store.create(Session(id=name, type="debug"))
-    for words in said:
-        store.append(name, Message(role="user", content=words, timestamp="2026-05-01T10:00:00Z"))
+    for text in texts:
+        store.append(name, Message(role="user", content=text, timestamp="2026-05-01T10:00:00Z"))
 
 
 @pytest.mark.req("STORE-14")
@@ -34,33 +34,33 @@ def test_words_and_meaning_are_found_on_the_server(
 ) -> None:
     if not vectors:
         monkeypatch.setattr(PostgresStore, "has_vectors", lambda self: False)
-    talk(stores, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
-    talk(stores, "money", "the invoice was paid from the wrong bank account")
+    add_session(stores, "ocean", "before it", "the sailor steered his boat across the stormy sea", "after it")
+    add_session(stores, "money", "the invoice was paid from the wrong bank account")
     search = stores.search()
     [found] = search.search("sailor boat", limit=1)
     [match] = found.matches[:1]
     assert (found.session.id, match.seq, match.before, match.after) == ("ocean", 1, "before it", "after it")
     assert [match.snippet[start:end] for start, end in match.highlights] == ["sailor", "boat"]
-    # No word is the same: only the meaning is.
+    # No word in common, only the meaning.
     assert [item.session.id for item in search.search("ships on the ocean water", limit=1)] == ["ocean"]
     assert [item.session.id for item in search.messages("payment of a bill", limit=1)] == ["money"]
     assert isinstance(search, ServedSearch)
 
 
 @pytest.mark.req("STORE-14")
-def test_filters_hold_on_the_server_too(stores: Stores) -> None:
-    talk(stores, "ocean", "the sailor steered his boat")
+def test_search_filters_apply_on_the_server(stores: Stores) -> None:
+    add_session(stores, "ocean", "the sailor steered his boat")
     search = stores.search()
-    for wanted in ("type:debug", "role:user", "after:2026-04", "before:2026-06", "workspace:home", "status:active"):
-        assert [found.session.id for found in search.search(f"sailor {wanted}")] == ["ocean"], wanted
-    for unwanted in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
-        assert search.search(f"sailor {unwanted}") == [], unwanted
+    for matching in ("type:debug", "role:user", "after:2026-04", "before:2026-06", "workspace:home", "status:active"):
+        assert [found.session.id for found in search.search(f"sailor {matching}")] == ["ocean"], matching
+    for excluding in ("type:plan", "role:assistant", "after:2026-06", "before:2026-04", "workspace:aur", "tool:codex"):
+        assert search.search(f"sailor {excluding}") == [], excluding
     assert search.search("sailor", leave_out={"ocean"}) == []
 
 
 @pytest.mark.req("STORE-14")
-def test_the_vectors_of_a_session_are_made_once(stores: Stores) -> None:
-    talk(stores, "ocean", "the sailor steered his boat", "and was glad")
+def test_the_vectors_of_a_session_are_computed_once(stores: Stores) -> None:
+    add_session(stores, "ocean", "the sailor steered his boat", "and was glad")
     for _ in range(3):
         stores.search().search("sailor")
     store = stores.home_store().store
@@ -72,7 +72,7 @@ def test_the_vectors_of_a_session_are_made_once(stores: Stores) -> None:
 
 
 @pytest.mark.req("STORE-14")
-def test_the_assistant_keeps_everything_on_the_server(stores: Stores) -> None:
+def test_the_assistant_stores_everything_on_the_server(stores: Stores) -> None:
     assistant = build_assistant(stores)
     session_id, made = assistant.sessions.ensure("tg_1")
     assert made and assistant.sessions.ensure("tg_1") == (session_id, False)

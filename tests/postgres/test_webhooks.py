@@ -1,4 +1,4 @@
-"""Many processes serve one bot, with its sessions on a server: each message once, in order, whoever dies or sleeps."""
+"""Many processes serve one bot with its sessions on a server: each update is answered once and in order."""
 
 from __future__ import annotations
 
@@ -20,53 +20,53 @@ ME = 5000
 
 
 @pytest.mark.req("CHAT-13", "STORE-03", "STORE-14")
-def test_bots_behind_one_address_answer_everything_once_and_in_order(tmp_path: Path) -> None:
-    found = serve(shared(), tmp_path, workers=3, chats=8, messages=4, kills=4, seed=8)
-    assert found["kills"] == 4
+def test_many_processes_answer_every_update_once_and_in_order(tmp_path: Path) -> None:
+    counts = serve(shared(), tmp_path, workers=3, chats=8, messages=4, kills=4, seed=8)
+    assert counts["kills"] == 4
 
 
 @pytest.mark.req("CHAT-13", "STORE-05", "STORE-14")
-def test_a_bot_that_sleeps_past_its_claim_writes_and_says_nothing_when_it_wakes(tmp_path: Path) -> None:
+def test_a_bot_suspended_past_its_claim_writes_and_sends_nothing_afterwards(tmp_path: Path) -> None:
     address = shared().database()
-    rest = threading.Event()
+    continue_reply = threading.Event()
     with TelegramServer() as telegram, Parrot() as model:
-        model.push(Reply(text="Never to be seen whole", hold=rest, hold_at=2))
+        model.push(Reply(text="Never to be seen whole", hold=continue_reply, hold_at=2))
         with Crew(tmp_path, address, model, telegram, 2, lease=1.0) as crew:
             assert telegram.deliver(telegram.next_update(ME, "who answers?")) == 200
             model.wait_for_hold()
             telegram.wait_for(lambda: telegram.said(ME))
-            sleeper = next(bot for bot in crew.bots if bot.process and _asks(bot.process.pid, model.port))
-            assert sleeper.process is not None
-            os.kill(sleeper.process.pid, signal.SIGSTOP)
-            # Its port still accepts connections, and nobody answers them: Telegram calls the other one.
-            awake = crew.ports[1 - crew.bots.index(sleeper)]
+            suspended = next(bot for bot in crew.bots if bot.process and _is_connected_to(bot.process.pid, model.port))
+            assert suspended.process is not None
+            os.kill(suspended.process.pid, signal.SIGSTOP)
+            # The suspended process still accepts connections without answering, so Telegram has to call the other one.
+            awake = crew.ports[1 - crew.bots.index(suspended)]
             telegram.webhook = {**telegram.webhook, "url": f"http://127.0.0.1:{awake}/hook"}
-            # The other one goes on with the same message in the chat.
+            # The other process continues in the same message of the chat.
             telegram.wait_for(lambda: telegram.said(ME)[-1].startswith("Answer to who answers?"))
             assert telegram.deliver(telegram.next_update(ME, "and now?")) == 200
             telegram.wait_for(lambda: telegram.said(ME)[-1] == "Answer to and now?")
-            rest.set()
-            os.kill(sleeper.process.pid, signal.SIGCONT)
-            sleeper.wait_for_log("is left to another process")
+            continue_reply.set()
+            os.kill(suspended.process.pid, signal.SIGCONT)
+            suspended.wait_for_log("is left to another process")
             assert telegram.deliver(telegram.next_update(ME, "all well?")) == 200
             telegram.wait_for(lambda: telegram.said(ME)[-1] == "Answer to all well?")
             store = PostgresStore(address, "chat")
-            told = [message.text for message in store.read(f"tg_{ME}")]
+            stored = [message.text for message in store.read(f"tg_{ME}")]
             store.close()
-        assert told == [
+        assert stored == [
             text for asked in ("who answers?", "and now?", "all well?") for text in (asked, f"Answer to {asked}")
         ]
         assert len(telegram.said(ME)) == 3
         assert "Never" not in "".join(telegram.said(ME))
 
 
-def _asks(process: int, port: int) -> bool:
-    """Whether a process has a connection to this port of loopback."""
-    wanted = f":{port:04X}"
+def _is_connected_to(process: int, port: int) -> bool:
+    """Whether a process has a connection to this loopback port."""
+    remote_port = f":{port:04X}"
     sockets = {
         fields[9]
         for line in Path(f"/proc/{process}/net/tcp").read_text(encoding="ascii").splitlines()[1:]
-        if (fields := line.split())[2].endswith(wanted) and fields[3] == "01"
+        if (fields := line.split())[2].endswith(remote_port) and fields[3] == "01"
     }
     for name in Path(f"/proc/{process}/fd").iterdir():
         try:
@@ -79,13 +79,13 @@ def _asks(process: int, port: int) -> bool:
 
 
 @pytest.mark.req("CHAT-13", "STORE-14")
-def test_a_stop_that_another_process_hears_ends_the_answer(tmp_path: Path) -> None:
+def test_a_stop_received_by_another_process_ends_the_answer(tmp_path: Path) -> None:
     with TelegramServer() as telegram, Parrot() as model:
         model.push(Reply(text="A long story that nobody wants", hold=threading.Event(), hold_at=2))
         with Crew(tmp_path, shared().database(), model, telegram, 2, lease=2.0) as crew:
             assert telegram.deliver(telegram.next_update(ME, "tell me")) == 200
-            model.wait_for_hold(60)  # two processes start, perhaps on a busy machine
-            writer = next(bot for bot in crew.bots if bot.process and _asks(bot.process.pid, model.port))
+            model.wait_for_hold(60)  # starting two processes takes a while on a busy machine
+            writer = next(bot for bot in crew.bots if bot.process and _is_connected_to(bot.process.pid, model.port))
             other = crew.ports[1 - crew.bots.index(writer)]
             telegram.webhook = {**telegram.webhook, "url": f"http://127.0.0.1:{other}/hook"}
             assert telegram.deliver(telegram.next_update(ME, "/stop")) == 200

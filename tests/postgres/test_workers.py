@@ -1,4 +1,4 @@
-"""Any number of workers look after the sessions on a server: what is due is found by the server, and done once."""
+"""Several workers do the background work on sessions of a server: the server finds what is due, and it is done once."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.support.postgres import shared
 HOUR = 3600.0
 
 
-class Ponderer(Parrot):
-    """Answers when two summaries are asked for at the same time: two workers are at it then."""
+class PairedSummaries(Parrot):
+    """Holds back summaries until two are requested at the same time, which proves that two workers run."""
 
     def __init__(self) -> None:
         super().__init__()
         self._asked = 0
-        self._two = threading.Event()
+        self._both_asked = threading.Event()
 
     def _next_reply(self, conversation: tuple[Turn, ...]) -> Reply:
         reply = super()._next_reply(conversation)
@@ -37,8 +37,8 @@ class Ponderer(Parrot):
             return reply
         self._asked += 1
         if self._asked == 2:
-            self._two.set()
-        return Reply(text=reply.text, hold=self._two, hold_at=1)
+            self._both_asked.set()
+        return Reply(text=reply.text, hold=self._both_asked, hold_at=1)
 
 
 def _fill(store: PostgresStore, session_id: str, count: int = 4) -> None:
@@ -48,23 +48,23 @@ def _fill(store: PostgresStore, session_id: str, count: int = 4) -> None:
 
 
 @pytest.mark.req("CHAT-08", "STORE-14")
-def test_workers_that_run_at_once_make_each_summary_and_vector_once(home: Path) -> None:
+def test_concurrent_workers_make_each_summary_and_vector_once(home: Path) -> None:
     address = shared().database()
     store = PostgresStore(address, "chat")
     names = [f"sess_{number}" for number in range(8)]
     for name in names:
         _fill(store, name)
-    with Ponderer() as model:
+    with PairedSummaries() as model:
         env = {**environment(home, model), "CORTEXT_STORE": address, "CORTEXT_SESSION_IDLE_MINUTES": "0"}
-        words = [sys.executable, "-m", "cortext.faces.alfred.main", "worker", "--once"]
+        command = [sys.executable, "-m", "cortext.faces.alfred.main", "worker", "--once"]
         workers = [
-            subprocess.Popen(words, env=env, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            subprocess.Popen(command, env=env, cwd=home, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             for _ in range(2)
         ]
-        told = [worker.communicate(timeout=60)[0].decode() for worker in workers]
-        assert [worker.returncode for worker in workers] == [0, 0], told
-        assert all("summarised" in words for words in told), told
-        covered = Counter(name for words in model.summaries() for name in names if f"of {name}\n" in words)
+        outputs = [worker.communicate(timeout=60)[0].decode() for worker in workers]
+        assert [worker.returncode for worker in workers] == [0, 0], outputs
+        assert all("summarised" in output for output in outputs), outputs
+        covered = Counter(name for prompt in model.summaries() for name in names if f"of {name}\n" in prompt)
         assert covered == Counter(names)
         assert alfred(env, "worker", "--once").out == ""
         assert len(model.summaries()) == len(names)
@@ -78,7 +78,7 @@ def test_workers_that_run_at_once_make_each_summary_and_vector_once(home: Path) 
 
 
 @pytest.mark.req("CHAT-08", "STORE-14")
-def test_a_summary_that_a_dead_worker_had_begun_is_made_by_another(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_worker_makes_the_summary_of_a_dead_one(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     address = shared().database()
     with Parrot() as model:
         for name, value in {**environment(home, model), "CORTEXT_STORE": address}.items():
@@ -91,8 +91,8 @@ def test_a_summary_that_a_dead_worker_had_begun_is_made_by_another(home: Path, m
         later = time.time() + HOUR
         for _ in range(3):
             assert worker.run(later).summarised == []
-        assert [row[0] for row in store.chores().due("summarise")] == ["sess_1"], "it must not be forgotten"
-        assert store.claims().renew(dead, 0.0)  # its time is over
+        assert [row[0] for row in store.chores().due("summarise")] == ["sess_1"], "the session must stay due"
+        assert store.claims().renew(dead, 0.0)  # the claim expires
         assert worker.run(later).summarised == ["sess_1"]
         assert worker.run(later).summarised == []
         assert len(model.summaries()) == 1
@@ -101,7 +101,7 @@ def test_a_summary_that_a_dead_worker_had_begun_is_made_by_another(home: Path, m
 
 
 @pytest.mark.req("STORE-14")
-def test_what_is_due_follows_the_log() -> None:
+def test_due_work_follows_the_log() -> None:
     address = shared().database()
     store = PostgresStore(address, "chat")
     chores = store.chores()
@@ -113,13 +113,13 @@ def test_what_is_due_follows_the_log() -> None:
     assert (name, end) == ("sess_1", 2)
     store.append("sess_1", Message(role=USER, content="meanwhile"))
     chores.settled("embed", "sess_1", end)
-    assert [row[1] for row in chores.due("embed")] == [3], "what came meanwhile is due"
+    assert [row[1] for row in chores.due("embed")] == [3], "messages appended meanwhile are due"
     chores.settled("embed", "sess_1", 3)
-    chores.settled("embed", "sess_1", 2)  # a late one takes nothing back
+    chores.settled("embed", "sess_1", 2)  # a late worker must not move the mark back
     assert chores.due("embed") == []
     assert [row[0] for row in chores.due("summarise")] == ["sess_1"]
     store.update("sess_1", Change(summary="a summary", summary_covers=3, summary_by="text"))
-    assert [row[0] for row in chores.due("embed")] == ["sess_1"], "the summary has no vector"
+    assert [row[0] for row in chores.due("embed")] == ["sess_1"], "a summary without a vector is due"
     assert store.embed_summary("sess_1", "a summary", {"model": "m"})
     assert chores.due("embed") == []
     store.update("sess_1", Change(title="a title"))

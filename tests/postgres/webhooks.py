@@ -1,7 +1,7 @@
-"""Several `alfred telegram --webhook` behind one address, killed at random: then everything is counted.
+"""Several `alfred telegram --webhook` behind one address, killed at random; then every message is accounted for.
 
-The front does what a reverse proxy does: a call goes to the next process that listens, and to another one if that one
-does not. Telegram does what Telegram does: what is not answered with 200 comes again.
+The front acts as a reverse proxy: a call goes to the next process that accepts the connection. The simulated Telegram
+repeats a call that is not answered with 200.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.support.telegram_server import BOT, TelegramServer
 
 
 class Front:
-    """One address in front of many processes, a connection to each in turn."""
+    """One address in front of many processes; each gets connections in turn."""
 
     def __init__(self, ports: list[int]) -> None:
         self._ports, self._turn = ports, 0
@@ -43,9 +43,9 @@ class Front:
                 call, _ = self._listener.accept()
             except OSError:
                 return
-            threading.Thread(target=self._pass_on, args=(call,), daemon=True).start()
+            threading.Thread(target=self._forward, args=(call,), daemon=True).start()
 
-    def _pass_on(self, call: socket.socket) -> None:
+    def _forward(self, call: socket.socket) -> None:
         with call:
             for _ in self._ports:
                 self._turn += 1
@@ -67,7 +67,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
         target.shutdown(socket.SHUT_WR)
     except OSError:
-        for end in (source, target):  # one of them is dead: the other must not wait for it
+        for end in (source, target):  # one side is gone: the other must not wait for it
             try:
                 end.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -75,7 +75,7 @@ def _copy(source: socket.socket, target: socket.socket) -> None:
 
 
 class Crew:
-    """So many bot processes, each with a HOME of its own, as if on a host of its own."""
+    """Bot processes, each with its own HOME, as if on separate hosts."""
 
     def __init__(
         self, folder: Path, address: str, model: Parrot, telegram: TelegramServer, workers: int, lease: float = 2.0
@@ -84,16 +84,16 @@ class Crew:
         self.front = Front(self.ports)
         self._telegram = telegram
         self.bots = []
-        for place, port in enumerate(self.ports):
-            home = folder / f"host{place}"
+        for number, port in enumerate(self.ports):
+            home = folder / f"host{number}"
             home.mkdir()
             env = {
                 **environment(home, model, telegram),
                 "CORTEXT_STORE": address,
                 "CORTEXT_STORE_LEASE_SECONDS": f"{lease:g}",
             }
-            words = ("--webhook", self.front.url, "--listen", f"127.0.0.1:{port}", "--no-worker")
-            self.bots.append(Bot(env, telegram, *words, allowed=",".join(map(str, range(5000, 5100)))))
+            arguments = ("--webhook", self.front.url, "--listen", f"127.0.0.1:{port}", "--no-worker")
+            self.bots.append(Bot(env, telegram, *arguments, allowed=",".join(map(str, range(5000, 5100)))))
 
     def __enter__(self) -> Self:
         for bot in self.bots:
@@ -112,7 +112,7 @@ class Crew:
         return any(bot.process is not None and bot.process.poll() is not None for bot in self.bots)
 
     def logged(self) -> str:
-        """What all of them logged."""
+        """Return the logs of all bots."""
         return "\n".join(bot.logged() for bot in self.bots)
 
 
@@ -128,78 +128,78 @@ def serve(
     crashes: int = 0,
     lease: float = 2.0,
 ) -> Counter[str]:
-    """Talk in so many chats at once while processes are killed; AssertionError where something is lost or doubled.
+    """Send messages in many chats at once while processes are killed; AssertionError if one is lost or duplicated.
 
-    The server itself crashes that often too, right after a process was killed.
+    The database server crashes `crashes` times too, each time right after a process was killed. Return what happened.
     """
     address = server.database()
     chance = random.Random(seed)
-    said = {chat: [f"question {number} of {chat}" for number in range(messages)] for chat in range(5000, 5000 + chats)}
-    found: Counter[str] = Counter()
+    asked = {chat: [f"question {number} of {chat}" for number in range(messages)] for chat in range(5000, 5000 + chats)}
+    counts: Counter[str] = Counter()
     with TelegramServer() as telegram, Parrot() as model:
         model.slow = 0.1
-        with Crew(folder, address, model, telegram, workers, lease) as crew, ThreadPoolExecutor(chats) as people:
-            talking = [people.submit(_talk, telegram, chat, words, seed, found) for chat, words in said.items()]
+        with Crew(folder, address, model, telegram, workers, lease) as crew, ThreadPoolExecutor(chats) as executor:
+            senders = [executor.submit(_send_all, telegram, chat, texts, seed, counts) for chat, texts in asked.items()]
             total = chats * messages
             for number in range(kills):
-                # Spread over the whole run: when such a share of the questions has reached the model.
+                # Spread the kills over the run: each waits until its share of the questions has reached the model.
                 share = total * number // kills + 1
                 telegram.wait_for(lambda least=share: len(model.turns) >= least, 300)  # type: ignore[misc]
                 victim = crew.bots[chance.randrange(workers)]
                 victim.kill()
-                found["kills"] += 1
+                counts["kills"] += 1
                 if number < crashes:
                     server.kill()
                     server.start()
-                    found["crashes of the server"] += 1
+                    counts["crashes of the server"] += 1
                 victim.start(wait=False)
-            for future in talking:
+            for future in senders:
                 future.result(300)
-            telegram.wait_for(lambda: all(len(_answers(telegram, chat)) >= messages for chat in said), 120)
+            telegram.wait_for(lambda: all(len(_answers(telegram, chat)) >= messages for chat in asked), 120)
             store = PostgresStore(address, "chat")
             try:
                 telegram.wait_for(lambda: not store.updates(BOT).waiting(), 60)
-                for chat, words in said.items():
-                    _check(store, telegram, chat, words)
+                for chat, texts in asked.items():
+                    _check(store, telegram, chat, texts)
             finally:
                 store.close()
-        found["asked again"] = len(model.turns) - total
-        found["taken over from the living"] = crew.logged().count("is left to another process")
-        found["lone signs"] = sum(sent.text == "…" for chat in said for sent in telegram.sent(chat))
-        assert found["lone signs"] <= found["kills"] * chats + found["taken over from the living"]
+        counts["asked again"] = len(model.turns) - total
+        counts["taken over from live processes"] = crew.logged().count("is left to another process")
+        counts["placeholders left"] = sum(sent.text == "…" for chat in asked for sent in telegram.sent(chat))
+        assert counts["placeholders left"] <= counts["kills"] * chats + counts["taken over from live processes"]
         before, traceback, after = crew.logged().partition("Traceback")
         assert not traceback, before[-600:] + traceback + after[:4000]
-    return found
+    return counts
 
 
-def _talk(telegram: TelegramServer, chat: int, words: list[str], seed: int, found: Counter[str]) -> None:
-    """One person: the next message goes out when the one before was taken."""
+def _send_all(telegram: TelegramServer, chat: int, texts: list[str], seed: int, counts: Counter[str]) -> None:
+    """Play one person, who sends the next message once the previous one was accepted."""
     chance = random.Random(seed + chat)
-    for text in words:
+    for text in texts:
         update = telegram.next_update(chat, text)
         deadline = time.monotonic() + 120
         while telegram.deliver(update) != 200:
-            found["deliveries that failed"] += 1
-            assert time.monotonic() < deadline, "nobody takes updates"
-            time.sleep(0.05)  # as Telegram waits before it tries again
+            counts["deliveries that failed"] += 1
+            assert time.monotonic() < deadline, "no process accepts updates"
+            time.sleep(0.05)  # Telegram also waits before it retries
         if chance.random() < 0.2:
-            again = telegram.deliver(update)
-            found["delivered twice"] += again == 200
+            repeated = telegram.deliver(update)
+            counts["delivered twice"] += repeated == 200
 
 
-def _check(store: PostgresStore, telegram: TelegramServer, chat: int, words: list[str]) -> None:
+def _check(store: PostgresStore, telegram: TelegramServer, chat: int, texts: list[str]) -> None:
     messages = [message for message in store.read(f"tg_{chat}") if not message.partial]
     expected: list[Any] = []
-    for text in words:
+    for text in texts:
         expected += [(USER, text), (ASSISTANT, f"Answer to {text}")]
     assert [(message.role, message.text) for message in messages] == expected, f"chat {chat}: the log"
-    assert _answers(telegram, chat) == [f"Answer to {text}" for text in words], f"chat {chat}: what the user sees"
-    assert len(telegram.said(chat)) == len(words), f"chat {chat}: what else the user sees"
+    assert _answers(telegram, chat) == [f"Answer to {text}" for text in texts], f"chat {chat}: what the user sees"
+    assert len(telegram.said(chat)) == len(texts), f"chat {chat}: what else the user sees"
     assert store.check(f"tg_{chat}") == []
 
 
 def _answers(telegram: TelegramServer, chat: int) -> list[str]:
-    """The whole answers that the user sees; the first of a chat also says that a session was made."""
+    """Return the complete answers that the user sees, without the notice that a session was created."""
     shown = [text.partition("\n\nCreated session")[0] for text in telegram.said(chat)]
     return [text for text in shown if text.endswith(f"of {chat}")]
 

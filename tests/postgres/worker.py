@@ -1,7 +1,7 @@
-"""A worker of a bot: claims a chat, answers what waits in it, in order; and may be killed at any moment.
+"""A worker of a bot: claims a chat and answers its waiting updates in order. It may be killed at any moment.
 
-Its messages have ids that follow from the update's number. So a worker that takes over may do the last step again, and
-it is done once.
+The ids of its messages are derived from the update's number, so a worker that takes over can repeat the last step
+without storing a message twice.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def main(url: str, space: str, bot: str) -> None:
                 continue
             for taken in updates.waiting(chat):
                 if not claims.renew(claim, CLAIM):
-                    break  # another has it by now
+                    break  # another worker took over
                 text = str(taken.body["text"])
                 store.append(chat, Message(role="user", content=text, id=f"u-{taken.update}"))
                 store.append(chat, Message(role="assistant", content=f"re: {text}", id=f"a-{taken.update}"))

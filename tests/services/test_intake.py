@@ -26,7 +26,7 @@ from cortext.tools.claude_code.adapter import ClaudeCode
 from cortext.tools.codex.adapter import Codex
 from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
-from tests.tools.claude_code.corpus import Script, a_whole_life, call
+from tests.tools.claude_code.corpus import Script, call, full_conversation
 from tests.tools.codex import corpus as codex
 from tests.tools.gemini_cli import corpus as gemini
 from tests.tools.opencode.corpus import Corpus
@@ -55,7 +55,7 @@ def fill(home: Path) -> Path:
     """Transcripts of every tool; those of Claude Code in every state. Where those are."""
     projects = home / ".claude" / "projects" / "p"
     projects.mkdir(parents=True)
-    a_whole_life().save(projects)
+    full_conversation().save(projects)
     for number in range(5):
         talk(number, turns=1 + number).save(projects)
     talk(7, turns=BATCH_MESSAGES // 4).save(projects)  # more than one lot of messages

@@ -25,10 +25,10 @@ from cortext.store.files.layout_paths import INCOMING
 from cortext.store.files.lines import encode_message
 from cortext.store.files.log import complete
 from cortext.store.files.workspace import WorkspaceStore
+from tests.store.crash.actor import make_message
 from tests.store.crash.faults import Counting, Dead, FailAt, KillAt, ShortWrites, installed
 from tests.store.crash.power import STYLES, Op, Recorder, after_power_cut
 from tests.store.crash.replay import cuts
-from tests.store.crash.talk import message_of
 
 LONG = 2048
 NAMES = ("one", "two", "three")
@@ -38,7 +38,7 @@ DAYS = {"one": "2026-01-30", "two": "2026-01-31", "three": "2026-01-31"}
 
 def messages(name: str) -> list[Message]:
     sizes = (60, 9_000, 300)
-    found = [message_of(f"{name}-{number}", size, id=f"{name}-{number}") for number, size in enumerate(sizes)]
+    found = [make_message(f"{name}-{number}", size, id=f"{name}-{number}") for number, size in enumerate(sizes)]
     for message in found:
         message.timestamp = "2026-01-31T09:30:00.000Z"
     return [complete(message, seq) for seq, message in enumerate(found)]
@@ -381,11 +381,11 @@ class _SlowDisk(Counting):
         super().__init__()
         self.flushing, self.may_finish = Event(), Event()
 
-    def _alone(self, name: str, *args: Any) -> Any:
+    def _locked_call(self, name: str, *args: Any) -> Any:
         if name == "fsync" and current_thread() is not main_thread():
             self.flushing.set()
             assert self.may_finish.wait(60)
-        return super()._alone(name, *args)
+        return super()._locked_call(name, *args)
 
 
 def test_dropping_a_draft_waits_for_a_flush_that_has_begun(tmp_path: Path) -> None:

@@ -27,8 +27,8 @@ from hypothesis.stateful import (
 from cortext.errors import TransitionRefused
 from cortext.store.base import TORN, UNREADABLE
 from tests.store.crash import invariants
+from tests.store.crash.actor import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
 from tests.store.crash.faults import Counting, Dead, KillAt, installed
-from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
 from tests.support import postgres
 from tests.support.postgres_faults import DieAt, ServerActor
 
@@ -85,9 +85,9 @@ class SessionMachine(RuleBasedStateMachine):
     def settle(self) -> None:
         """Compare the store with the ledger; what was stored without acknowledgement is expected from now on."""
         store = self.new_store()
-        self.location = invariants.place(store)
-        assert self.location in self.ledger.places
-        self.ledger.places = {self.location}
+        self.location = invariants.location(store)
+        assert self.location in self.ledger.locations
+        self.ledger.locations = {self.location}
         if self.location != "here":
             return
         session = store.get(SESSION)
@@ -188,7 +188,7 @@ class SessionMachine(RuleBasedStateMachine):
     def all_agree(self) -> None:
         """Every process reads the same; the only damage is torn or unreadable lines, and it is reported."""
         for actor in self.actors:
-            messages = invariants.whole_reading(actor.store)
+            messages = invariants.read_all(actor.store)
             assert {m.content.partition("|")[0]: (m.id, m.seq) for m in messages} == self.ledger.acked
             damage = actor.store.check(SESSION)
             if self.layout not in LAYOUTS:

@@ -10,8 +10,8 @@ from unittest import mock
 import psycopg
 
 from cortext.store.postgres.connection import Connections
+from tests.store.crash.actor import Actor, Event
 from tests.store.crash.faults import Dead
-from tests.store.crash.talk import Actor, Event
 from tests.support import postgres
 
 

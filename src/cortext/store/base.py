@@ -1,8 +1,8 @@
-"""The store protocol, on one page. Every backend keeps it and passes tests/store/conformance.
+"""The store protocol, on one page. Every backend implements it and passes tests/store/conformance.
 
 A session is an append-only log of messages plus small metadata. `append` returns when the messages are
-durable. One writer at a time: `open` takes the session's lock and gives a Writer. Reading never blocks.
-What only some backends can do is in `capabilities`.
+durable. One writer at a time: `open` takes the session's lock and returns a Writer. Reading never blocks.
+What only some backends support is in `capabilities`.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ import msgspec
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 
-UNREADABLE = "unreadable"  # bytes that are no record
+UNREADABLE = "unreadable"  # bytes that cannot be parsed as a record
 TORN = "torn"  # an incomplete last line
-DOUBLED = "doubled"  # a message that is there already
-NUMBER = "number"  # a whole message with a count or a number that cannot be one
-DISORDER = "out of order"  # a whole message whose number does not go up
-METADATA = "metadata"  # the metadata cannot be read, and was put together from the log
-GIT_MARKS = "a git merge left its marks in it"  # the reason of a damage
+DOUBLED = "doubled"  # a message that the log already contains
+NUMBER = "number"  # a complete message with an impossible count or number
+DISORDER = "out of order"  # a complete message whose number does not increase
+METADATA = "metadata"  # the metadata cannot be read, and was reconstructed from the log
+GIT_MARKS = "it contains git conflict markers"  # the reason of a damage
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """Something wrong in a file: where, how much, and what."""
+    """A damaged stretch of a file: its position and size, the kind of damage, and the reason."""
 
     file: str
     offset: int
@@ -36,7 +36,7 @@ class Damage(msgspec.Struct, frozen=True):
 
 
 class Reading(Protocol):
-    """Messages in order, as they come off the disk. `damage` is complete when the iteration is."""
+    """Messages in order, streamed from the store. `damage` is complete once the iteration has ended."""
 
     @property
     def damage(self) -> list[Damage]: ...
@@ -45,7 +45,7 @@ class Reading(Protocol):
 
 
 class RepairReport(msgspec.Struct, kw_only=True):
-    """What a repair did (or, dry, would do)."""
+    """What a repair did, or would do in a dry run."""
 
     session: str
     damage: list[Damage]
@@ -57,7 +57,7 @@ class RepairReport(msgspec.Struct, kw_only=True):
 
 
 class Trashed(msgspec.Struct, kw_only=True):
-    """A deleted session that can still come back. `key` names it to `restore`."""
+    """A deleted session that can still be restored; pass `key` to `restore`."""
 
     key: str
     session_id: str
@@ -66,64 +66,64 @@ class Trashed(msgspec.Struct, kw_only=True):
 
 
 class Writer(Protocol):
-    """A session held open by one writer: its lock is ours until the `with` ends."""
+    """A session opened for writing; its lock is held until the `with` block ends."""
 
     def append(self, *messages: Message) -> list[Message]:
-        """Store the messages after the last one, all or none, durably; ids, numbers, times filled in."""
+        """Append the messages durably, all or none; return them with ids, numbers and times filled in."""
 
     def session(self) -> Session:
-        """The metadata as it stands; counts are not filled in, so it costs the same however long the log is."""
+        """Return the current metadata without counts; the cost does not depend on the length of the log."""
 
     def update(self, change: Change) -> Session:
-        """Change status or metadata, atomically."""
+        """Change status or metadata atomically; return the result."""
 
 
 class Store(Protocol):
-    """What every backend does, and all that the floors above may ask of it."""
+    """What every backend supports, and all that the layers above may rely on."""
 
     name: str
 
     def create(self, session: Session) -> Session:
-        """A new session, durable; SessionExists where the id is taken."""
+        """Create a session durably; SessionExists if the id is taken."""
 
     def get(self, session_id: str) -> Session:
-        """The metadata, with counts as the log has them; SessionNotFound."""
+        """Return the metadata, with counts taken from the log; SessionNotFound."""
 
     def peek(self, session_id: str) -> Session:
-        """The metadata alone, without counts: it costs the same however long the log is."""
+        """Return the metadata without counts; the cost does not depend on the length of the log."""
 
     def sessions(self) -> Iterator[Session]:
-        """Every session, in no order; damaged ones too (`damage` > 0)."""
+        """Yield every session in no particular order, including damaged ones (`damage` > 0)."""
 
     def read(self, session_id: str, start: int = 0) -> Reading:
-        """The messages from sequence `start` on, streaming."""
+        """Return a stream of the messages from number `start` on."""
 
     def tail(self, session_id: str, count: int) -> list[Message]:
-        """The last `count` messages, read from the end."""
+        """Return the last `count` messages, read from the end of the log."""
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
-        """Take the session's lock, or SessionBusy after `timeout` seconds."""
+        """Take the session's lock and return a Writer; SessionBusy after `timeout` seconds."""
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
-        """`open`, append, let go."""
+        """Take the lock, append, and release it."""
 
     def update(self, session_id: str, change: Change) -> Session:
-        """`open`, update, let go."""
+        """Take the lock, update, and release it."""
 
     def delete(self, session_id: str) -> Trashed:
         """Move the session to the trash."""
 
     def trash(self) -> Iterator[Trashed]:
-        """What the trash holds."""
+        """Yield the sessions in the trash."""
 
     def restore(self, key: str) -> Session:
-        """Bring a trashed session back under its old id; SessionExists where that is taken again."""
+        """Restore a session from the trash under its old id; SessionExists if the id has been taken since."""
 
     def check(self, session_id: str) -> list[Damage]:
-        """Everything wrong with one session's files."""
+        """Return all damage of one session."""
 
     def repair(self, session_id: str, *, dry_run: bool = False) -> RepairReport:
-        """Keep what is whole, put the rest into quarantine beside the log, and say so."""
+        """Keep intact messages, move the rest into quarantine beside the log, and report it."""
 
     def close(self) -> None:
-        """Close the connections to a server; a store of files has none."""
+        """Close connections to a server, if the store has any."""

@@ -1,6 +1,6 @@
-"""What only some backends can do, as protocols: a caller asks with `isinstance(store, Compacts)`.
+"""Protocols for what only some backends support; callers check with `isinstance(store, Compacts)`.
 
-A store that lacks one of them still works; the callers have another way, or leave the thing out.
+A store that lacks one of them still works: callers fall back to the base protocol or skip the feature.
 """
 
 from __future__ import annotations
@@ -19,34 +19,34 @@ from cortext.store.base import Reading
 
 @runtime_checkable
 class Compacts(Protocol):
-    """A store whose older messages can leave the working file for an archive beside it."""
+    """A store that can move older messages from the working file into an archive beside it."""
 
     def compact(self, session_id: str, before: int) -> int:
-        """Move the messages with a sequence below `before`; how many moved. `read` still gives all."""
+        """Archive the messages numbered below `before`; return how many moved. `read` still returns all."""
 
 
 @runtime_checkable
 class Outlines(Protocol):
-    """A store that can give its messages without their text: all that a list, and most of a packet, needs."""
+    """A store that can read messages without their text, which is enough for a list and most of a packet."""
 
     def outline(self, session_id: str) -> Iterator[Outline]:
-        """Every message in order, as `read` gives them, without content and parts."""
+        """Yield every message in the order of `read`, without content and parts."""
 
 
 @runtime_checkable
 class Skims(Protocol):
-    """A store that can give its messages without holding a huge one in memory."""
+    """A store that can read messages without holding a huge one in memory."""
 
     def skim(self, session_id: str) -> Iterator[Message]:
-        """Every message in order, as `read` gives them; of a text of many megabytes only the beginning."""
+        """Yield every message in the order of `read`; a text of many megabytes is truncated."""
 
 
 @runtime_checkable
-class CreatesWhole(Protocol):
-    """A store that makes a session with its first messages in one step: whole, or not at all."""
+class CreatesAtomically(Protocol):
+    """A store that can create a session with its first messages atomically."""
 
-    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """As `create`, `append` and `update`; a kill between them leaves nothing."""
+    def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """`create`, `append` and `update` in one step; a kill in between leaves nothing behind."""
 
 
 @runtime_checkable
@@ -54,63 +54,63 @@ class Settles(Protocol):
     """A store whose metadata holds counts that an append does not touch."""
 
     def settle(self, session_id: str) -> None:
-        """Write what the log says (counts, last activity) into the metadata; nothing where that says it already."""
+        """Write counts and last activity from the log into the metadata, if they differ."""
 
 
 @runtime_checkable
 class Rewrites(Protocol):
-    """A store whose records can be changed in place, for one reason only: to remove a secret."""
+    """A store whose records can be changed in place. The only legitimate reason is to remove a secret."""
 
     def rewrite(self, session_id: str, transform: Callable[[dict[str, Any]], dict[str, Any]]) -> int:
-        """Put every record through `transform`, atomically; how many changed."""
+        """Replace every record by `transform(record)`, atomically; return how many changed."""
 
 
 @runtime_checkable
 class Annotates(Protocol):
-    """A store that keeps a record about a message (an embedding) as a line of its own."""
+    """A store that keeps records about messages (embeddings) beside them."""
 
     def annotate(self, session_id: str, *records: dict[str, object]) -> None:
-        """Append records that are no messages; each has a `type` and a `message_id`."""
+        """Append records that are not messages; each has a `type` and a `message_id`."""
 
     def annotations(self, session_id: str) -> Iterator[dict[str, object]]:
-        """All of them, in the order they were written; those about archived messages come first."""
+        """Yield all such records in the order they were written; those about archived messages come first."""
 
 
 @runtime_checkable
 class KeepsWorking(Protocol):
-    """A store that knows which messages are not archived: those that a model is shown."""
+    """A store that knows which messages are not archived; a model is shown only those."""
 
     def working(self, session_id: str) -> Reading:
-        """The messages of the working file, in order."""
+        """Return a stream of the messages that are not archived."""
 
 
 @runtime_checkable
 class EmbedsSummaries(Protocol):
-    """A store that keeps the embedding of a summary with it."""
+    """A store that keeps the embedding of a summary beside it."""
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """Keep the embedding of this text; whether it still is the summary of the session."""
+        """Store the embedding if `summary` is still the session's summary; return whether it is."""
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
-        """The embedding that belongs to the summary as it is now."""
+        """Return the embedding of the current summary, if there is one."""
 
 
 class Draft(Protocol):
-    """A session that is being built aside: nobody sees it yet."""
+    """A session under construction, not yet visible to anyone."""
 
     session_id: str
-    copy: str  # where the tool's own form of it goes
-    later: Later  # what is written there is flushed with the rest
+    copy: str  # the path for the tool's own transcript
+    later: Later  # files registered here are flushed with the rest
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        """All its messages, in order."""
+        """Write all messages, in order."""
 
     def finish(self, session: Session, change: Change) -> None:
-        """Its metadata: the session as it began, and what changed until its end. Counts are those of the messages."""
+        """Write the metadata: the session at its start with `change` applied. Counts come from the messages."""
 
 
 class Published(msgspec.Struct):
-    """What became of drafts: now sessions; somebody else's already; or why they are not."""
+    """The outcome for each draft: made a session, its id taken by someone else, or failed with an error."""
 
     made: list[str]
     taken: list[str]
@@ -118,27 +118,27 @@ class Published(msgspec.Struct):
 
 
 class Bulk(Protocol):
-    """Many new sessions at a time: each is built aside, flushed meanwhile, and put in its place with the others."""
+    """Many new sessions at a time: each is built as a draft, flushed in the background, and published in a batch."""
 
     def begin(self, session_id: str) -> Draft:
-        """A new draft; SessionExists where the id is taken."""
+        """Start a new draft; SessionExists if the id is taken."""
 
     def drop(self, draft: Draft) -> None:
-        """Away with a draft that is not to be a session."""
+        """Discard a draft."""
 
     def ready(self, draft: Draft) -> None:
-        """All of a draft is written: it may be flushed from now on."""
+        """Mark a draft as completely written, so that flushing it may start."""
 
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
-        """Make every draft that is ready a session, durably; `done` is called with their ids while they are locked."""
+        """Make every ready draft a session, durably; `done` is called with their ids while they are locked."""
 
     def close(self) -> None:
-        """Away with what was not published."""
+        """Discard drafts that were not published."""
 
 
 @runtime_checkable
 class Bulks(Protocol):
-    """A store that takes in many new sessions at a time for the price of a few."""
+    """A store that can create many sessions in a batch, for the cost of a few flushes."""
 
     def bulk(self) -> Bulk:
-        """A bulk import; the caller closes it."""
+        """Start a bulk import; the caller closes it."""

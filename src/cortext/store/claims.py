@@ -1,7 +1,7 @@
-"""Work that is to be done once, by one of many workers: a claim that runs out, and a number that a late one lacks.
+"""Claims on work that exactly one of many workers should do: they expire, and carry a fencing number.
 
-A worker claims a piece of work (a chat whose updates wait, a session that wants a summary), does it, and says so when
-it is finished. If it dies, the claim runs out and another takes over. What is finished is not given again.
+A worker claims a task (a chat with waiting updates, a session that needs a summary), does it, and marks it finished. If
+the worker dies, the claim expires and another worker takes over. Finished work is not handed out again.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 
 class Claim(NamedTuple):
-    """A piece of work that is ours, as long as the fencing number is still this one."""
+    """A claimed task; valid as long as the stored fencing number still equals `fence`."""
 
     key: str
     topic: str
@@ -18,13 +18,13 @@ class Claim(NamedTuple):
 
 
 class Claims(Protocol):
-    """Who does what, across processes and hosts."""
+    """Which worker does which task, across processes and hosts."""
 
     def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
-        """Ours for so long; None where another has it, or where it is finished up to this version (above 0)."""
+        """Claim a task for `seconds`; None if another worker holds it or it is finished up to this version (if > 0)."""
 
     def renew(self, claim: Claim, seconds: float) -> bool:
-        """Ours for longer; False where it was lost."""
+        """Extend the claim by `seconds` from now; False if it was lost."""
 
     def finish(self, claim: Claim, *, version: int = 0) -> bool:
-        """Let go, and remember up to which version it is finished; False where it was lost."""
+        """Release the claim and record up to which version the task is finished; False if the claim was lost."""

@@ -1,4 +1,4 @@
-"""What a store on a server can do beyond the protocol: tell about the server, list and find with its help."""
+"""What a store on a server supports beyond the base protocol: its state, and listing and search by the server."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cortext.model.session import Session
 
 
 class ServerState(msgspec.Struct, kw_only=True):
-    """A server as it answers now."""
+    """The current state of a server."""
 
     address: str
     version: str
     schema: int
-    # Whether the server can search by meaning; if not, that is done with the local index.
+    # Whether the server can search by meaning; otherwise the local index does.
     vectors: bool
     round_trip_ms: float
     clock_ahead_s: float
@@ -28,32 +28,32 @@ class ServerState(msgspec.Struct, kw_only=True):
 
 
 class Hit(NamedTuple):
-    """A message that was found, with its session and a score between 0 and 1."""
+    """A matching message with its session and a score between 0 and 1."""
 
     session: Session
     message: Message
     score: float
 
 
-class Served(Protocol):
+class ServerQueries(Protocol):
     """A store on a server."""
 
     def server(self) -> ServerState:
-        """How the server is."""
+        """Return the current state of the server."""
 
     def listed(
         self, where: Sequence[tuple[str, str]] = (), *, limit: int = 0, order: str = "last_active"
     ) -> list[Session]:
-        """Sessions with these properties, the newest first."""
+        """Return the sessions that match all (column, value) filters, newest first."""
 
     def find(self, text: str, limit: int = 20) -> list[Hit]:
-        """Messages with these words, the best first; any text is a question, none an error."""
+        """Return the messages that contain these words, best first; no text is invalid as a query."""
 
     def has_vectors(self) -> bool:
         """Whether the server itself can search by meaning."""
 
-    def find_alike(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
-        """Messages whose vector of this model is near, the nearest first; none where the server has no vectors."""
+    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+        """Return the messages with the nearest vectors of this model, nearest first; empty without vectors."""
 
     def miscounted(self) -> Iterator[str]:
-        """Ids of sessions whose counts are not those of their rows: somebody changed rows by hand."""
+        """Yield the ids of sessions whose counts differ from their rows, because rows were changed by hand."""

@@ -1,4 +1,4 @@
-"""Crash tests: kill, fail, tear, cut the power; then open the store and check `invariants`.
+"""Crash tests: kills, failing calls, torn writes, power cuts; then the store is opened and `invariants` are checked.
 
-Quick versions run with the test command. The long ones: `python -m tests.store.crash.long --help`.
+Quick versions run with the test suite. For the long ones, see `python -m tests.store.crash.long --help`.
 """

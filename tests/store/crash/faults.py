@@ -1,4 +1,4 @@
-"""Stand-ins for `fsio.calls`: they count, stop, fail or cut short any single call to the kernel."""
+"""Replacements for `fsio.calls` that count system calls, or kill, fail or shorten a single one."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from typing import Any
 from cortext.io import files as fsio
 
 KERNEL = fsio.Calls()
-# What these change on disk, if anything, is not what a session says.
+# These calls do not change the content of a session.
 HARMLESS = frozenset({"close", "flock", "chmod", "fchmod"})
 WRITES = frozenset({"write", "pwrite"})
-NOBODY = 2**22 + 1  # above what Linux gives out as a pid
+NOBODY = 2**22 + 1  # above the largest process id of Linux
 
 
 class Dead(BaseException):
-    """The process is no more. Not an Exception: nothing may catch it and go on."""
+    """The simulated death of the process. Not an Exception, so that nothing catches it and continues."""
 
 
 class Counting:
-    """The real calls, counted. `sync=False` leaves the flush out: a kill does not touch the page cache."""
+    """Executes and counts the real calls. `sync=False` skips flushes: a kill does not affect the page cache."""
 
     def __init__(self, *, sync: bool = False) -> None:
         self.sync = sync
         self.names: list[str] = []
-        self._one_at_a_time = RLock()  # some calls come from threads that flush
+        self._lock = RLock()  # flushes may come from other threads
 
     @property
     def count(self) -> int:
@@ -39,14 +39,14 @@ class Counting:
     def __getattr__(self, name: str) -> Callable[..., Any]:
         if name.startswith("_") or not hasattr(KERNEL, name):
             raise AttributeError(name)
-        return partial(self._alone, name)
+        return partial(self._locked_call, name)
 
-    def _alone(self, name: str, *args: Any) -> Any:
-        with self._one_at_a_time:
+    def _locked_call(self, name: str, *args: Any) -> Any:
+        with self._lock:
             return self.call(name, *args)
 
     def call(self, name: str, *args: Any) -> Any:
-        """One call of fsio. What counts is asked `act`."""
+        """Execute one call of fsio; one that counts goes through `act`."""
         if not self.counts(name, args):
             return self.real(name, *args)
         self.names.append(name)
@@ -57,26 +57,26 @@ class Counting:
         return name not in HARMLESS and not (name == "open" and not args[1] & os.O_CREAT)
 
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
-        """Do the call; subclasses do something else at some numbers."""
+        """Execute the n-th call; subclasses inject faults here."""
         return self.real(name, *args)
 
     def real(self, name: str, *args: Any) -> Any:
-        """The kernel's own call."""
+        """Execute the real system call."""
         if name == "fsync" and not self.sync:
             return None
         return getattr(KERNEL, name)(*args)
 
 
 def half_of(name: str, args: tuple[Any, ...]) -> None:
-    """Do the first half of a write."""
+    """Execute the first half of a write."""
     data = memoryview(args[1])
     getattr(KERNEL, name)(args[0], data[: len(data) // 2], *args[2:])
 
 
-def bury(locks: set[int]) -> None:
-    """What the kernel does for the dead: it takes their locks away.
+def release_locks_of_dead(locks: set[int]) -> None:
+    """Release the locks of a process that died, as the kernel would.
 
-    A lock's file says who held it. Here that is the living test, so it gets the number of nobody.
+    The lock files name the test process, which is alive, as their holder; they get the id of no process instead.
     """
     for descriptor in locks:
         KERNEL.pwrite(descriptor, disown(os.pread(descriptor, 512, 0)), 0)
@@ -85,16 +85,16 @@ def bury(locks: set[int]) -> None:
 
 
 def disown(note: bytes) -> bytes:
-    """The note of a lock that this process held, as if another, dead one had held it."""
+    """Return the content of a lock file with this process replaced by a dead one as the holder."""
     own = b"held %d " % os.getpid()
     return note.replace(own, b"held %d" % NOBODY + b" " * max(1, len(own) - 5 - len(b"%d" % NOBODY)), 1)
 
 
 class KillAt(Counting):
-    """Dies before the n-th call, or in the middle of it where it is a write (`half`).
+    """Dies before the n-th call, or in the middle of it if it is a write (`half`).
 
-    `die` really ends the process (in a fork). Without it Dead is raised; after that no call reaches the
-    disk any more, so whatever a `finally` does on the way out, the disk is as the kill left it.
+    `die` really ends the process (in a fork). Without it Dead is raised, and from then on no call reaches the
+    disk, so that no `finally` block can change what the kill left.
     """
 
     def __init__(self, number: int, *, half: bool = False, die: Callable[[], None] | None = None) -> None:
@@ -123,16 +123,16 @@ class KillAt(Counting):
         self.dead = True
         if self.die is not None:
             self.die()
-        bury(self._locks)
+        release_locks_of_dead(self._locks)
         raise Dead
 
 
 class FailAt(Counting):
-    """The n-th call fails with an error of the kernel; every call counts here, reads and closes too.
+    """Makes the n-th call fail with an error; every call counts here, including reads and closes.
 
-    `partly` writes half first (a disk that fills up), `then` are calls that fail from there on, each time
-    (a rollback that fails as well). `changing`: a call that only reads is let through, and the next one fails; for
-    threads, whose n-th call is not always the same.
+    `partly` writes half first (a disk that fills up). Calls named in `then` fail from there on (a failing
+    rollback). With `changing`, the first call from the n-th on that changes something fails instead; for tests with
+    threads, where the n-th call varies.
     """
 
     def __init__(
@@ -158,7 +158,7 @@ class FailAt(Counting):
         return True
 
     def harmless(self) -> list[bool]:
-        """Of every call so far, whether it could not have changed a session: an open to read, a close, a flock."""
+        """Return for every call so far whether it cannot change a session: an open for reading, a close, a flock."""
         return self._harmless
 
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
@@ -167,21 +167,21 @@ class FailAt(Counting):
         self._harmless.append(harmless)
         if isinstance(args[0], int):
             self.order.append((name, args[0]))
-        its_turn = number == self.number
+        is_chosen = number == self.number
         if self.changing:
-            its_turn = 0 < self.number <= number and not self.failed and not harmless
-        if its_turn or (number > self.number and name in self.then):
+            is_chosen = 0 < self.number <= number and not self.failed and not harmless
+        if is_chosen or (number > self.number and name in self.then):
             if self.partly and name in WRITES:
                 half_of(name, args)
             if name == "close":
-                self.real(name, *args)  # the kernel frees the number whatever it answers
+                self.real(name, *args)  # the kernel frees the descriptor even if close fails
             self.failed.append(name)
             raise OSError(self.code, os.strerror(self.code))
         return self.real(name, *args)
 
 
 class ShortWrites(Counting):
-    """From the n-th call on, every write takes one byte less than half of what it is given."""
+    """From the n-th call on, every write accepts one byte less than half of its data."""
 
     def __init__(self, number: int, *, end: int = 0) -> None:
         super().__init__()
@@ -199,7 +199,7 @@ class ShortWrites(Counting):
 
 @contextmanager
 def installed(calls: Any) -> Iterator[Any]:
-    """Everything that fsio does goes through `calls` for the length of the `with`."""
+    """Route every system call of fsio through `calls` within the `with` block."""
     before = fsio.calls
     fsio.calls = calls
     try:

@@ -1,10 +1,10 @@
 """The long versions of the crash tests.
 
-    python -m tests.store.crash.long                      # everything: 5,000 kills, every call, 100 seeds of power cuts
-    python -m tests.store.crash.long --kills 500          # only kills, so many
+    python -m tests.store.crash.long                  # everything: 5,000 kills, every call, power cuts with 100 seeds
+    python -m tests.store.crash.long --kills 500      # only 500 kills
     python -m tests.store.crash.long --forks --power 20 --fail
 
-Prints a line of progress, and ends with status 1 at the first failure, with what is needed to see it again.
+Prints progress on one line, and ends at the first failure with status 1 and what is needed to reproduce it.
 """
 
 from __future__ import annotations
@@ -21,35 +21,35 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tests.store.crash import replay
+from tests.store.crash.actor import LAYOUTS, SCENARIOS
 from tests.store.crash.faults import FailAt
-from tests.store.crash.kills import SIZES, kill_often
+from tests.store.crash.kills import SIZES, kill_repeatedly
 from tests.store.crash.steps import STEPS, Prepared, fail
-from tests.store.crash.talk import LAYOUTS, SCENARIOS
 from tests.store.crash.test_failing_calls import CODES
 
 ROOT = Path(__file__).parents[3]
-STYLES_A_PLACE = 3
+STYLES_PER_CUT = 3
 
 
 def kills(count: int, seed: int) -> Iterator[str]:
-    """Writers killed at random moments: small messages most often, because they are quick."""
-    done = promised = 0
+    """Kill writers at random moments, mostly with small messages, because those are quick."""
+    done = acknowledged = 0
     turn = 0
     while done < count:
         for layout in LAYOUTS:
             for size, (_, sessions) in SIZES.items():
-                often = 4 * sessions if size < 10_000 else sessions
+                times = 4 * sessions if size < 10_000 else sessions
                 with tempfile.TemporaryDirectory(prefix="cortext-kills-") as folder:
-                    promised += kill_often(layout, size, folder, seed + turn, often)
-                done += often
-                yield f"{done:,} of {count:,} kills, {promised:,} messages promised and found"
+                    acknowledged += kill_repeatedly(layout, size, folder, seed + turn, times)
+                done += times
+                yield f"{done:,} of {count:,} kills, {acknowledged:,} messages acknowledged and found"
                 if done >= count:
                     return
         turn += 1
 
 
 def forks() -> Iterator[str]:
-    """A kill at every call, and in the middle of every write, with the whole check each time."""
+    """Kill at every call, and in the middle of every write, with the full check each time."""
     total = 0
     for layout in LAYOUTS:
         for scenario in SCENARIOS:
@@ -65,7 +65,7 @@ def forks() -> Iterator[str]:
 
 
 def power(seeds: int, seed: int) -> Iterator[str]:
-    """Power cuts at every place of every recording, after kills and failed flushes too."""
+    """Cut the power at every operation of every recording, also after kills and failed flushes."""
     states = 0
     with tempfile.TemporaryDirectory(prefix="cortext-power-") as folder:
         for number in range(seed, seed + seeds):
@@ -81,7 +81,7 @@ def power(seeds: int, seed: int) -> Iterator[str]:
                         "flush": replay.record(layout, scenario, f"{base}-f", fail_sync_at=chance.randint(1, flushes)),
                     }
                     for name, ops in recordings.items():
-                        for cut, style in replay.cuts(ops, STYLES_A_PLACE if name == "plain" else 1, chance):
+                        for cut, style in replay.cuts(ops, STYLES_PER_CUT if name == "plain" else 1, chance):
                             states += 1
                             if text := replay.check_cut(layout, ops, cut, style, number, folder):
                                 raise AssertionError(f"{scenario}, {name}, {text}")
@@ -89,7 +89,7 @@ def power(seeds: int, seed: int) -> Iterator[str]:
 
 
 def failures() -> Iterator[str]:
-    """Every error at every call, reads and closes too, of every step."""
+    """Fail every call of every step with every error, including reads and closes."""
     tried = 0
     for step in STEPS:
         for layout in step.layouts:
@@ -104,16 +104,18 @@ def failures() -> Iterator[str]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="The long versions of the crash tests.")
-    parser.add_argument("--kills", type=int, default=0, help="kill so many writers at random moments")
+    parser.add_argument("--kills", type=int, default=0, help="how many writers to kill at random moments")
     parser.add_argument("--forks", action="store_true", help="kill at every single call")
-    parser.add_argument("--power", type=int, default=0, metavar="SEEDS", help="cut the power everywhere, so many times")
+    parser.add_argument(
+        "--power", type=int, default=0, metavar="SEEDS", help="cut the power at every operation, with this many seeds"
+    )
     parser.add_argument("--fail", action="store_true", help="let every call fail with every error")
     parser.add_argument("--seed", type=int, default=int(time.time()))
     options = parser.parse_args()
     if not (options.kills or options.forks or options.power or options.fail):
         options.kills, options.forks, options.power, options.fail = 5000, True, 100, True
     print(f"seed {options.seed}", flush=True)
-    began = time.monotonic()
+    started = time.monotonic()
     parts: list[Iterator[str]] = []
     if options.kills:
         parts.append(kills(options.kills, options.seed))
@@ -125,9 +127,9 @@ def main() -> int:
         parts.append(failures())
     for part in parts:
         for line in part:
-            print(f"\r{time.monotonic() - began:7.0f} s  {line}\033[K", end="", flush=True)
+            print(f"\r{time.monotonic() - started:7.0f} s  {line}\033[K", end="", flush=True)
         print()
-    print("all of it held")
+    print("all checks passed")
     return 0
 
 

@@ -1,9 +1,9 @@
-"""The disk after a power cut, made from a recording of every call.
+"""The disk after a power cut, simulated from a recording of every system call.
 
-The model is harder than any file system: data is safe only after fsync of its file, a name only after fsync
-of its folder (of the target, for a rename), and what is not safe may be there, be gone, be half there, be
-zeros, each on its own, in any order. A flush that failed loses its data for good: a later flush of the
-same file does not bring it back. (Names are journalled: one of a folder whose flush failed stays unsafe.)
+The model is stricter than any file system: data is safe only after fsync of its file, a name only after fsync
+of its folder (of the target, for a rename). Each operation that is not safe may be complete, missing, partial
+or zeroed, independently of the others. A failed flush loses its data for good: a later flush of the same file
+does not save it. (Names are journalled: a name in a folder whose flush failed stays unsafe.)
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from tests.store.crash import trees
-from tests.store.crash.faults import Counting, Dead, bury, disown
-from tests.store.crash.talk import Event
+from tests.store.crash.actor import Event
+from tests.store.crash.faults import Counting, Dead, disown, release_locks_of_dead
 
 BLOCK = 4096
 NAMES = ("file", "folder", "remove", "rename")
@@ -25,7 +25,7 @@ STYLES = ("drop", "keep", "zero", "prefix", "mixed", "mixed")
 
 
 class Op(msgspec.Struct):
-    """One thing that happened: a change of a file's bytes, of a folder's names, a flush, or a diary entry."""
+    """One recorded operation: a change of a file's bytes or of a folder's names, a flush, or an event of the actor."""
 
     kind: str
     node: int = -1
@@ -39,10 +39,10 @@ class Op(msgspec.Struct):
 
 
 class Recorder(Counting):
-    """Does every call for real (but the flush) and writes it down.
+    """Executes every call except flushes, and records it.
 
-    At the n-th counted call (`kill_at`) the process dies; `fail_sync_at` makes the n-th flush fail. What was
-    on disk under `base` before counts as safe.
+    The process dies at the n-th counted call (`kill_at`); the n-th flush fails (`fail_sync_at`). What exists
+    under `base` at the start counts as safe.
     """
 
     def __init__(self, base: str, *, kill_at: int = 0, fail_sync_at: int = 0) -> None:
@@ -57,19 +57,19 @@ class Recorder(Counting):
         self._sizes: dict[int, int] = {}
         self._names: dict[str, int] = {self.base: 0}
         self._syncs = 0
-        self._other = False  # another program is writing: what its flushes answer is not our affair
+        self._other_program = False  # another program is writing: its flushes neither count nor fail
         for folder, folders, files in os.walk(self.base):
             for name in [*folders, *files]:
                 path = os.path.join(folder, name)
-                self._made(path, "folder" if name in folders else "file")
+                self._created(path, "folder" if name in folders else "file")
                 if name in files:
                     with open(path, "rb") as file:
                         self.ops.append(Op("write", self._names[path], data=file.read()))
         self.ops.append(Op("all safe"))
 
     def mark(self, event: Event) -> None:
-        """An entry of the diary, at its place among the calls."""
-        self._other = event[:2] == ("try", "tear")
+        """Record an event of the actor between the calls."""
+        self._other_program = event[:2] == ("try", "tear")
         self.ops.append(Op("event", event=event))
 
     def counts(self, name: str, args: tuple[Any, ...]) -> bool:
@@ -78,28 +78,28 @@ class Recorder(Counting):
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
         if number == self.kill_at:
             self.dead = True
-            bury(self._locks)
+            release_locks_of_dead(self._locks)
         if self.dead and name != "close":
             raise Dead
         if name == "fsync":
             return self._fsync(args[0])
         new = name == "open" and bool(args[1] & os.O_CREAT) and not os.path.lexists(args[0])
         answer = self.real(name, *args)
-        self._note(name, args, answer, new)
+        self._record(name, args, answer, new)
         return answer
 
     def _fsync(self, descriptor: int) -> None:
-        self._syncs += not self._other
+        self._syncs += not self._other_program
         node = self._open.get(descriptor, (-1, False))[0]
-        failed = self._syncs == self.fail_sync_at and not self._other
+        failed = self._syncs == self.fail_sync_at and not self._other_program
         self.ops.append(Op("sync failed" if failed else "sync", node))
         if failed:
             raise OSError(5, os.strerror(5))
 
-    def _note(self, name: str, args: tuple[Any, ...], answer: Any, new: bool) -> None:
+    def _record(self, name: str, args: tuple[Any, ...], answer: Any, new: bool) -> None:
         if name == "open":
             if new:
-                self._made(args[0], "file")
+                self._created(args[0], "file")
             self._open[answer] = (self._node(args[0]), bool(args[1] & os.O_APPEND))
             self._sizes.setdefault(self._open[answer][0], os.fstat(answer).st_size)
         elif name == "close":
@@ -122,24 +122,26 @@ class Recorder(Counting):
             self.ops.append(Op("truncate", node, args[1]))
             self._sizes[node] = args[1]
         elif name == "mkdir":
-            self._made(args[0], "folder")
+            self._created(args[0], "folder")
         elif name in ("unlink", "rmdir"):
-            self.ops.append(Op("remove", self._node(args[0]), **self._spot(args[0])))
+            self.ops.append(Op("remove", self._node(args[0]), **self._location(args[0])))
             self._names.pop(os.path.abspath(args[0]), None)
         elif name == "rename":
-            old, spot = self._spot(args[0]), self._spot(args[1])
-            self.ops.append(Op("rename", self._node(args[0]), old_folder=old["folder"], old_name=old["name"], **spot))
+            old, location = self._location(args[0]), self._location(args[1])
+            self.ops.append(
+                Op("rename", self._node(args[0]), old_folder=old["folder"], old_name=old["name"], **location)
+            )
             self._renamed(os.path.abspath(args[0]), os.path.abspath(args[1]))
 
-    def _made(self, path: str, kind: str) -> None:
+    def _created(self, path: str, kind: str) -> None:
         node = self._names[os.path.abspath(path)] = len(self.ops) + 1
         self._sizes[node] = 0
-        self.ops.append(Op(kind, node, **self._spot(path)))
+        self.ops.append(Op(kind, node, **self._location(path)))
 
     def _node(self, path: str) -> int:
         return self._names.get(os.path.abspath(path), -1)
 
-    def _spot(self, path: str) -> Any:
+    def _location(self, path: str) -> Any:
         folder, name = os.path.split(os.path.abspath(path))
         return {"folder": self._node(folder), "name": name}
 
@@ -151,7 +153,7 @@ class Recorder(Counting):
 
 
 class Disk:
-    """What is safe so far, and what is still on its way."""
+    """The simulated disk: the safe state, and the operations that are not safe yet."""
 
     def __init__(self, chance: random.Random, style: str) -> None:
         self._chance = chance
@@ -162,7 +164,7 @@ class Disk:
         self._pending: list[Op] = []
 
     def do(self, op: Op) -> None:
-        """Take in one recorded operation."""
+        """Replay one recorded operation."""
         if op.kind == "sync":
             self._settle(op.node, safe=True)
         elif op.kind == "sync failed":
@@ -179,29 +181,29 @@ class Disk:
             self._pending.append(op)
 
     def cut(self, target: str) -> None:
-        """The power goes: what was on its way arrives or does not; then the disk is written to `target`."""
+        """Cut the power: each pending operation gets a random fate, then the disk's content is written to `target`."""
         for op in self._pending:
-            self._maybe(op)
+            self._apply_by_chance(op)
         self._pending.clear()
-        trees.put(target, dict(self._tree(0, "")))
+        trees.write(target, dict(self._tree(0, "")))
 
     def _settle(self, node: int, *, safe: bool) -> None:
-        waiting: list[Op] = []
+        still_pending: list[Op] = []
         for op in self._pending:
             if (op.folder if op.kind in NAMES else op.node) != node:
-                waiting.append(op)
+                still_pending.append(op)
             elif safe:
-                # Renames of one and the same file never overtake each other.
-                for earlier in [other for other in waiting if op.kind in NAMES and other.kind in NAMES]:
+                # Renames of the same file are never reordered.
+                for earlier in [other for other in still_pending if op.kind in NAMES and other.kind in NAMES]:
                     if earlier.node == op.node:
                         self._apply(earlier)
-                        waiting.remove(earlier)
+                        still_pending.remove(earlier)
                 self._apply(op)
             elif op.kind in ("write", "truncate"):
-                self._maybe(op)
+                self._apply_by_chance(op)
             else:
-                waiting.append(op)
-        self._pending = waiting
+                still_pending.append(op)
+        self._pending = still_pending
 
     def _apply(self, op: Op) -> None:
         if op.kind == "write":
@@ -221,11 +223,11 @@ class Disk:
             if op.kind == "rename":
                 self._names[op.folder][op.name] = op.node
 
-    def _maybe(self, op: Op) -> None:
-        """An operation that was never made safe: any fate is possible."""
+    def _apply_by_chance(self, op: Op) -> None:
+        """Apply an operation that was never made safe fully, partly or not at all."""
         fate = self._chance.choice(STYLES[:4]) if self._style == "mixed" else self._style
         if op.kind != "write":
-            # A name, or a size, is there or is not.
+            # A change of a name or a size happens completely or not at all.
             if fate == "keep" or (fate not in ("drop", "keep") and self._chance.random() < 0.5):
                 self._apply(op)
         elif fate == "keep":
@@ -233,32 +235,32 @@ class Disk:
         elif fate == "prefix":
             self._apply(msgspec.structs.replace(op, data=op.data[: self._chance.randint(0, len(op.data))]))
         elif fate == "zero":
-            self._apply(msgspec.structs.replace(op, data=self._holes(op)))
+            self._apply(msgspec.structs.replace(op, data=self._with_holes(op)))
 
-    def _holes(self, op: Op) -> bytes:
-        """The write with its size but only some of its blocks."""
+    def _with_holes(self, op: Op) -> bytes:
+        """Return the data of a write with some or all of its blocks zeroed."""
         data = bytearray(op.data)
-        every = self._chance.random() < 0.3
+        all_blocks = self._chance.random() < 0.3
         first = op.offset // BLOCK
         for block in range(first, (op.offset + len(data)) // BLOCK + 1):
-            if every or self._chance.random() < 0.5:
+            if all_blocks or self._chance.random() < 0.5:
                 start, end = max(0, block * BLOCK - op.offset), (block + 1) * BLOCK - op.offset
                 data[start:end] = bytes(len(data[start:end]))
         return bytes(data)
 
     def _tree(self, folder: int, path: str) -> Iterator[tuple[str, bytes | None]]:
         for name, node in self._names[folder].items():
-            here = os.path.join(path, name)
+            child = os.path.join(path, name)
             if self._kinds[node] == "folder":
-                yield here, None
-                yield from self._tree(node, here)
+                yield child, None
+                yield from self._tree(node, child)
             else:
                 content = bytes(self._bytes[node])
-                yield here, disown(content) if name.endswith(".lock") else content
+                yield child, disown(content) if name.endswith(".lock") else content
 
 
 def after_power_cut(ops: list[Op], cut: int, chance: random.Random, style: str, target: str) -> list[Event]:
-    """Write the disk as a cut after `cut` operations leaves it; the diary up to then."""
+    """Write the disk to `target` as a cut after `cut` operations leaves it; return the events up to then."""
     disk = Disk(chance, style)
     for op in ops[:cut]:
         disk.do(op)

@@ -1,4 +1,4 @@
-"""One step of a session's life at a time, with the state before it ready to be copied."""
+"""Single operations on a session, each with a prepared state that is copied for every fault."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import msgspec
 
 from cortext.errors import CortextError, NotFound, SessionExists
 from tests.store.crash import invariants, trees
+from tests.store.crash.actor import COMPACTING, LAYOUTS, Actor, Event, Ledger, files_of
 from tests.store.crash.faults import Counting, FailAt, installed
-from tests.store.crash.talk import COMPACTING, LAYOUTS, Actor, Event, Ledger, place_of
 
 TORN = b'{"role": "user", "content": "torn \xc3'
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What comes before, and the step itself."""
+    """An operation and the preparation it needs."""
 
     name: str
     prepare: Callable[[Actor], None]
@@ -28,29 +28,29 @@ def _nothing(actor: Actor) -> None:
     pass
 
 
-def _some(actor: Actor) -> None:
+def _filled(actor: Actor) -> None:
     actor.create()
     actor.append("a-0", "a-1", "a-2")
     actor.append("a-3", size=9000)
 
 
-def _emptied(actor: Actor) -> None:
-    _some(actor)
+def _fully_archived(actor: Actor) -> None:
+    _filled(actor)
     actor.compact(9)
 
 
 def _torn(actor: Actor) -> None:
-    _some(actor)
+    _filled(actor)
     actor.tear(TORN)
 
 
 def _damaged(actor: Actor) -> None:
-    _some(actor)
+    _filled(actor)
     actor.tear(b"no json\n" + b"\0" * 300 + b"\n" + TORN)
 
 
 def _archived(actor: Actor) -> None:
-    _some(actor)
+    _filled(actor)
     actor.compact(2)
     actor.append("a-4", "a-5")
 
@@ -68,15 +68,15 @@ def _deleted(actor: Actor) -> None:
 STEPS = (
     Step("create", _nothing, Actor.create),
     Step("first append", Actor.create, lambda actor: actor.append("b-0")),
-    Step("append", _some, lambda actor: actor.append("b-0", "b-1", size=5000)),
+    Step("append", _filled, lambda actor: actor.append("b-0", "b-1", size=5000)),
     Step("append after a torn line", _torn, lambda actor: actor.append("b-0")),
-    Step("append to an emptied log", _emptied, lambda actor: actor.append("b-0"), COMPACTING),
-    Step("status", _some, lambda actor: actor.status("paused")),
+    Step("append to an emptied log", _fully_archived, lambda actor: actor.append("b-0"), COMPACTING),
+    Step("status", _filled, lambda actor: actor.status("paused")),
     Step("title", _torn, lambda actor: actor.title("second")),
-    Step("first compaction", _some, lambda actor: actor.compact(2), COMPACTING),
+    Step("first compaction", _filled, lambda actor: actor.compact(2), COMPACTING),
     Step("compaction", _archived, lambda actor: actor.compact(5), COMPACTING),
     Step("compaction after a torn line", _torn, lambda actor: actor.compact(2), COMPACTING),
-    Step("rewrite", _some, Actor.rewrite),
+    Step("rewrite", _filled, Actor.rewrite),
     Step("repair", _damaged, Actor.repair),
     Step("delete", _quarantined, Actor.delete),
     Step("restore", _deleted, Actor.restore),
@@ -84,7 +84,7 @@ STEPS = (
 
 
 class Prepared:
-    """The state before a step, made once and copied for every fault."""
+    """The state before a step, created once and copied for every fault."""
 
     def __init__(self, step: Step, layout: str, folder: str) -> None:
         self.step = step
@@ -95,17 +95,17 @@ class Prepared:
         before = os.path.join(folder, "before")
         with installed(Counting()):
             step.prepare(Actor(layout, before, self.events.append))
-        self._before = trees.take(before)
+        self._before = trees.read(before)
 
     def fresh(self) -> tuple[Actor, list[Event]]:
-        """A copy to work on, with its diary."""
+        """Return an actor on a copy of the prepared state, and its list of events."""
         root = os.path.join(self.folder, "now")
-        trees.put(root, self._before)
+        trees.write(root, self._before)
         events = list(self.events)
         return Actor(self.layout, root, events.append), events
 
     def calls(self) -> FailAt:
-        """The calls that the step makes when nothing goes wrong."""
+        """Return the calls that the step makes without a fault."""
         actor, _ = self.fresh()
         calls = FailAt(0, 0)
         with installed(calls):
@@ -114,9 +114,9 @@ class Prepared:
 
 
 def fail(prepared: Prepared, faults: FailAt, *, thorough: bool = True) -> str:
-    """Do the step while one call fails; then again without. What went wrong with that, or nothing.
+    """Do the step while one call fails, then again without faults; return the call that was reported as failed.
 
-    A refusal must be one of our errors, leave everything as it was, and not stand in the way of a retry.
+    A failure must raise one of our errors, leave everything as it was, and not prevent a retry.
     """
     actor, events = prepared.fresh()
     before = messages_of(actor)
@@ -131,7 +131,7 @@ def fail(prepared: Prepared, faults: FailAt, *, thorough: bool = True) -> str:
             rollback_failed = len(faults.failed) > 1
             if not rollback_failed and prepared.step.name not in ("delete", "restore"):
                 after = messages_of(actor)
-                assert after == before, f"refused, and yet {after} is there"
+                assert after == before, f"refused, but the messages changed from {before} to {after}"
             retry(actor, prepared.step)
         check = invariants.check if thorough else invariants.check_lightly
         check(prepared.layout, actor.root, Ledger(events))
@@ -139,20 +139,20 @@ def fail(prepared: Prepared, faults: FailAt, *, thorough: bool = True) -> str:
 
 
 def retry(actor: Actor, step: Step) -> None:
-    """The same step once more, by the same store; it may find that the first try had done it all but the flush."""
+    """Repeat the step with the same store; the first attempt may have done everything except the flush."""
     try:
         step.act(actor)
     except SessionExists:
-        assert step.name in ("create", "restore") and invariants.place(actor.store) == "here"
+        assert step.name in ("create", "restore") and invariants.location(actor.store) == "here"
     except NotFound:
         assert step.name in ("delete", "restore")
 
 
 def messages_of(actor: Actor) -> list[str]:
-    """The ids of the messages as a new process sees them; none where there is no session here."""
+    """Return the ids of the messages as a new process sees them; empty if the session does not exist."""
     store = LAYOUTS[actor.layout](actor.root)
     try:
-        place_of(store)
+        files_of(store)
     except AssertionError:
         return []
     return [message.id for message in store.read("talk")]

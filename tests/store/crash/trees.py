@@ -1,4 +1,4 @@
-"""Whole folders as values: taken, and put in place. What is there already is not made anew (that is slow)."""
+"""Folder trees as values: read from disk and written back. Unchanged files are not rewritten, which would be slow."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 Tree = dict[str, bytes | None]
 
 
-def take(root: str) -> Tree:
-    """Everything under a folder; empty where there is none."""
+def read(root: str) -> Tree:
+    """Return everything under a folder; empty if it does not exist."""
     tree: Tree = {}
     for folder, folders, files in os.walk(root):
         for name in folders:
@@ -21,8 +21,8 @@ def take(root: str) -> Tree:
     return tree
 
 
-def put(root: str, tree: Tree) -> None:
-    """Make the folder hold exactly this."""
+def write(root: str, tree: Tree) -> None:
+    """Make the folder contain exactly this tree."""
     os.makedirs(root, mode=0o700, exist_ok=True)
     for folder, folders, files in os.walk(root, topdown=False):
         for name in (*files, *folders):

@@ -1,4 +1,4 @@
-"""A process that writes to one session until somebody kills it, and says what was acknowledged.
+"""A process that writes to one session until it is killed, and prints what it attempted and what was acknowledged.
 
 python -m tests.store.crash.writer LAYOUT ROOT SIZE PREFIX
 """
@@ -8,18 +8,18 @@ from __future__ import annotations
 import os
 import sys
 
-from tests.store.crash.invariants import place
-from tests.store.crash.talk import COMPACTING, Actor, Event, diary_line
+from tests.store.crash.actor import COMPACTING, Actor, Event, event_line
+from tests.store.crash.invariants import location
 
 
-def tell(event: Event) -> None:
-    """Straight into the pipe: nothing waits in a buffer of ours when the kill comes."""
-    os.write(1, diary_line(event))
+def print_event(event: Event) -> None:
+    """Write the event straight into the pipe, so that no buffer is lost when the kill comes."""
+    os.write(1, event_line(event))
 
 
 def main(layout: str, root: str, size: int, prefix: str) -> None:
-    actor = Actor(layout, root, tell)
-    where = place(actor.store)
+    actor = Actor(layout, root, print_event)
+    where = location(actor.store)
     if where == "absent":
         actor.create()
     elif where == "trash":

@@ -9,10 +9,10 @@ from cortext.index.sessions import Row
 from cortext.model.session import Session
 from cortext.services.library.json_views import row_of
 from cortext.store.base import Store
-from cortext.store.server_capabilities import Served
+from cortext.store.server_capabilities import ServerQueries
 
 
-class ServedStore(Store, Served, Protocol):
+class ServedStore(Store, ServerQueries, Protocol):
     """A store on a server."""
 
 

@@ -7,7 +7,7 @@ from cortext.errors import CortextError
 from cortext.model.message import Message
 from cortext.model.session import Change, Session
 from cortext.store.base import Store, Trashed
-from cortext.store.capabilities import CreatesWhole, Settles
+from cortext.store.capabilities import CreatesAtomically, Settles
 
 __all__ = ["Found", "NamedStore", "Trashed", "create_with", "settle"]
 
@@ -33,8 +33,8 @@ def create_with(store: Store, session: Session, messages: Sequence[Message], cha
 
     On a server, which has no such step, a stop that we hear of (Ctrl-C, an error) takes it back.
     """
-    if isinstance(store, CreatesWhole):
-        return store.create_whole(session, messages, change)
+    if isinstance(store, CreatesAtomically):
+        return store.create_atomically(session, messages, change)
     made = store.create(session)
     try:
         if messages:

@@ -65,8 +65,8 @@ class SpawnStore(FileStore):
         fsio.replace_file(files.log, [_metadata_line(session, {})], aside=self.control)
 
     @fsio.reports_os_errors
-    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See capabilities.CreatesWhole."""
+    def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """See capabilities.CreatesAtomically."""
         check_id(session.id)
         created = clock.normalise(session.created_at) or clock.now()
         numbered = [complete(message, seq) for seq, message in enumerate(messages)]

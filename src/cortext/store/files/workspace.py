@@ -112,8 +112,8 @@ class WorkspaceStore(FileStore):
                     raise fsio.write_failed(error, files.path, "every acknowledged message") from error
         return files
 
-    def create_whole(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
-        """See capabilities.CreatesWhole."""
+    def create_atomically(self, session: Session, messages: Sequence[Message], change: Change) -> Session:
+        """See capabilities.CreatesAtomically."""
         bulk = self.bulk()
         try:
             draft = bulk.begin(session.id)

@@ -1,4 +1,4 @@
-"""What an assistant keeps beside its sessions, on the server: see assistant.Facts and Chats."""
+"""An assistant's facts and active chats on the server: see assistant.Facts and assistant.Chats."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ServerChats:
 
 
 class ServerFacts:
-    """See assistant.Facts. What was forgotten stays in its row, and is not given any more."""
+    """See assistant.Facts. A forgotten fact keeps its row and is no longer returned."""
 
     def __init__(self, connections: Connections, space: str) -> None:
         self._connections, self._space = connections, space
@@ -53,7 +53,7 @@ class ServerFacts:
         kept = msgspec.structs.replace(
             fact, id=fact.id or ids.new_session_id("mem_"), created_at=fact.created_at or clock.now()
         )
-        same = hashlib.blake2b(_same(kept).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+        same = hashlib.blake2b(_identity(kept).encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
         values = (self._space, kept.id, same, encode(kept).decode("utf-8"), kept.created_at)
 
         def insert(connection: Connection) -> Fact | None:
@@ -67,23 +67,24 @@ class ServerFacts:
             return _fact(row[0]) if row else None
 
         known = self._connections.run(insert)
-        # An id that is taken by something else: that one stays, and this gets an id of its own.
+        # The id belongs to another fact: that one stays, and this one gets a new id.
         return known or self.add(msgspec.structs.replace(kept, id=""))
 
     def forget(self, fact_id: str, *, by: str = "") -> Fact:
         now = clock.now()
-        tried: list[None] = []
+        attempted = False
 
-        def leave(connection: Connection) -> list[tuple[str, ...]]:
+        def attempt(connection: Connection) -> list[tuple[str, ...]]:
+            nonlocal attempted
             query = """
             UPDATE cortext.facts SET forgotten_at = %s, forgotten_by = %s
             WHERE space = %s AND id = %s AND (forgotten_at IS NULL OR (%s AND forgotten_at = %s)) RETURNING record
             """
-            values = (now, by, self._space, fact_id, bool(tried), now)
-            tried.append(None)  # asked again after a lost answer, it may be our own work that we find
+            values = (now, by, self._space, fact_id, attempted, now)
+            attempted = True  # after a lost answer, the fact may have been forgotten by our own first attempt
             return connection.execute(query.encode(), values).fetchall()
 
-        rows = self._connections.run(leave)
+        rows = self._connections.run(attempt)
         if not rows:
             raise memory_not_found(fact_id)
         return _fact(rows[0][0])
@@ -93,6 +94,6 @@ def _fact(record: str) -> Fact:
     return msgspec.convert(decode_value(record.encode("utf-8")), Fact)
 
 
-def _same(fact: Fact) -> str:
-    """What two facts that say the same have in common: see assistant_files."""
+def _identity(fact: Fact) -> str:
+    """Return the normalised text and expiry by which equal facts are recognised: see files.assistant."""
     return " ".join(fact.text.lower().split()).rstrip(".!") + "\n" + fact.expires_at

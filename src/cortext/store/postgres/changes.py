@@ -1,6 +1,6 @@
-"""Changes of a session's own row on the server: metadata, archive, and the records about its messages.
+"""Changes of a session's row on the server: metadata, archive, and the records about its messages.
 
-Each reads, decides and writes while the row is locked, in one transaction.
+Each change reads, decides and writes in one transaction, with the row locked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from cortext.store.postgres.rows import SESSION, columns_of, storable
 from cortext.store.postgres.schema import has_vectors
 
 PAGE = 500
-_MINE = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
+_LEASED = "session_id = %s AND life = %s AND fence = %s AND deleted_at IS NULL"
 _SAVE = """
 UPDATE cortext.sessions SET record = %s, type = %s, title = %s, status = %s, agent = %s, tool = %s, summary = %s,
     last_active = greatest(last_active, %s), last_hour = greatest(last_hour, %s),
@@ -28,14 +28,14 @@ WHERE session_id = %s AND life = %s
 _NOTES = f"""
 SELECT record FROM cortext.notes WHERE session_id = %s AND life = %s AND number >= %s ORDER BY number LIMIT {PAGE}
 """
-_LAST = "SELECT record FROM cortext.notes WHERE session_id = %s AND life = %s AND number >= %s ORDER BY number"
+_LAST_NOTES = "SELECT record FROM cortext.notes WHERE session_id = %s AND life = %s AND number >= %s ORDER BY number"
 _COUNT = "SELECT count(*) FROM cortext.messages WHERE session_id = %s AND life = %s AND seq >= %s AND seq < %s"
 
 Target = Lease | None
 
 
 class Changes:
-    """Changes of the sessions of one space."""
+    """Changes to the sessions of one space."""
 
     def __init__(
         self, connections: Connections, leases: Leases, space: str, session: Callable[[tuple[Any, ...]], Session]
@@ -45,7 +45,7 @@ class Changes:
         self._vectors = False
 
     def change(self, session_id: str, change: Change, lease: Target) -> Session:
-        """Read, change and save under the row's lock."""
+        """Change the metadata and return the result; without a lease, wait until nobody holds the session."""
 
         def attempt() -> Session | None:
             return self.connections.run(lambda connection: self._change(connection, session_id, change, lease))
@@ -54,7 +54,7 @@ class Changes:
             return self.leases.wait_for(session_id, attempt)
         changed = attempt()
         if changed is None:
-            raise self.leases.lost(lease)
+            raise self.leases.takeover_error(lease)
         return changed
 
     def _change(self, connection: Connection, session_id: str, change: Change, lease: Target) -> Session | None:
@@ -69,7 +69,7 @@ class Changes:
         return session
 
     def compact(self, session_id: str, before: int) -> int:
-        """From here on the messages before this number are archived; how many that is."""
+        """Mark the messages below number `before` as archived; return how many were not archived before."""
 
         def attempt() -> int | None:
             return self.connections.run(lambda connection: self._compact(connection, session_id, before))
@@ -77,21 +77,21 @@ class Changes:
         return self.leases.wait_for(session_id, attempt)
 
     def annotate(self, session_id: str, records: Sequence[dict[str, object]]) -> None:
-        """Keep records about messages."""
+        """Store records about messages."""
         lines = [encode_annotation(record).decode("utf-8").rstrip("\n") for record in records]
         unanswered = False
 
-        def note(connection: Connection) -> bool | None:
+        def attempt(connection: Connection) -> bool | None:
             nonlocal unanswered
-            again, unanswered = unanswered, True
-            done = self._annotate(connection, session_id, lines, again=again)
+            retried, unanswered = unanswered, True
+            done = self._annotate(connection, session_id, lines, retried=retried)
             unanswered = False
             return done
 
-        self.leases.wait_for(session_id, lambda: self.connections.run(note))
+        self.leases.wait_for(session_id, lambda: self.connections.run(attempt))
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
-        """Keep the embedding of the summary, if that is still this one."""
+        """Store the embedding if `summary` is still the session's summary; return whether it is."""
         vector = encode({"summary": summary, "embedding": embedding}).decode("utf-8")
         query = f"""
         UPDATE cortext.sessions SET summary_vector = %s, due_embed = next_seq > embedded_before
@@ -100,24 +100,25 @@ class Changes:
         return bool(self.connections.query(query, vector, session_id, self.space, storable(summary)))
 
     def summary_embedding(self, session_id: str, summary: str) -> dict[str, object] | None:
-        """The embedding of this summary, if it is there."""
+        """Return the stored embedding if it belongs to this summary."""
         query = f"SELECT summary_vector FROM cortext.sessions WHERE {LIVE}"
         rows = self.connections.query(query, session_id, self.space)
         found = decode_value(rows[0][0].encode("utf-8")) if rows and rows[0][0] else {}
         return found["embedding"] if found.get("summary") == summary else None
 
     def notes(self, session_id: str, life: int) -> Iterator[dict[str, object]]:
-        """The records about messages, in the order they were written."""
+        """Yield the records about messages, in the order they were written."""
         number = 0
         while rows := self.connections.query(_NOTES, session_id, life, number):
             yield from (decode_value(row[0].encode("utf-8")) for row in rows)
             number += len(rows)
 
     def _locked(self, connection: Connection, session_id: str, lease: Target, columns: str) -> tuple[Any, ...] | None:
-        """The life and these columns of a session that is ours to write, its row locked; an old lease is ended."""
-        condition, values = (_MINE, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", (session_id, self.space))
+        """Lock a session's row and return its life and these columns; None if another process holds the session."""
+        condition, values = (_LEASED, tuple(lease)) if lease else (f"{LIVE} AND {FREE}", (session_id, self.space))
         query = f"SELECT holder, life, {columns} FROM cortext.sessions WHERE {condition} FOR UPDATE"
         row = connection.execute(query.encode(), values).fetchone()
+        # Without a lease of ours, a row that still names a holder has an expired lease; end it for good.
         if row is not None and row[0] is not None and lease is None:
             end = (
                 "UPDATE cortext.sessions SET fence = fence + 1, holder = NULL, token = NULL, held_until = NULL "
@@ -132,23 +133,24 @@ class Changes:
             if row is None:
                 return None
             life, archived, end = row
-            upto = min(max(before, archived), end)
-            moved = connection.execute(_COUNT.encode(), (session_id, life, archived, upto)).fetchone()
+            end_of_archive = min(max(before, archived), end)
+            moved = connection.execute(_COUNT.encode(), (session_id, life, archived, end_of_archive)).fetchone()
             save = "UPDATE cortext.sessions SET archived_before = %s WHERE session_id = %s AND life = %s"
-            connection.execute(save.encode(), (upto, session_id, life))
+            connection.execute(save.encode(), (end_of_archive, session_id, life))
         return int(moved[0]) if moved else 0
 
-    def _annotate(self, connection: Connection, session_id: str, lines: list[str], *, again: bool) -> bool | None:
+    def _annotate(self, connection: Connection, session_id: str, lines: list[str], *, retried: bool) -> bool | None:
         with connection.transaction():
             row = self._locked(connection, session_id, None, "next_note")
             if row is None:
                 return None
             life, number = row
-            if again and number >= len(lines):  # an answer may have been lost: are they the last that are there?
-                last = connection.execute(_LAST.encode(), (session_id, life, number - len(lines))).fetchall()
+            # The answer to an earlier attempt may be lost: check whether it stored these notes.
+            if retried and number >= len(lines):
+                last = connection.execute(_LAST_NOTES.encode(), (session_id, life, number - len(lines))).fetchall()
                 if [line for (line,) in last] == lines:
                     return True
-            values = [(session_id, life, number + place, line) for place, line in enumerate(lines)]
+            values = [(session_id, life, number + index, line) for index, line in enumerate(lines)]
             with connection.cursor() as cursor:
                 cursor.executemany(b"INSERT INTO cortext.notes VALUES (%s, %s, %s, %s)", values)
             save = "UPDATE cortext.sessions SET next_note = %s WHERE session_id = %s AND life = %s"
@@ -158,7 +160,7 @@ class Changes:
         return True
 
     def has_vectors(self, connection: Connection) -> bool:
-        """Whether the server can search by meaning; once it can, it is not asked again."""
+        """Whether the server can search by meaning; a positive answer is cached."""
         if not self._vectors:
             self._vectors = has_vectors(connection)
         return self._vectors

@@ -1,7 +1,6 @@
-"""Which sessions have to be looked after, by the server's own index: what is settled costs nothing to pass over.
+"""Which sessions need background work (embeddings, summaries), from the server's index of due sessions.
 
-A session says how far each chore has come (`…_before`). Who appends to it marks it as due, who settles it takes the
-mark away.
+A session records how far each chore has come (`…_before`). An append marks the session as due; `settled` clears that.
 """
 
 from __future__ import annotations
@@ -9,20 +8,21 @@ from __future__ import annotations
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.lease import LIVE
 
-# The columns of each chore: whether something is due, and how far it has come. And what is due beside the log itself.
+# The columns of each chore: whether it is due, and up to which message it is done.
 COLUMNS = {"embed": ("due_embed", "embedded_before"), "summarise": ("due_summarise", "summarised_before")}
-_BESIDE = {"embed": " OR (summary <> '' AND summary_vector IS NULL)", "summarise": ""}
+# What else makes a chore due, apart from new messages.
+_ALSO_DUE = {"embed": " OR (summary <> '' AND summary_vector IS NULL)", "summarise": ""}
 AT_ONCE = 500
 
 
 class ServerChores:
-    """What is to be looked at in one space of a server."""
+    """The chores of the sessions in one space of a server."""
 
     def __init__(self, connections: Connections, space: str) -> None:
         self._connections, self._space = connections, space
 
     def due(self, chore: str) -> list[tuple[str, int, str]]:
-        """Ids of sessions, the end of their log, their last activity: those that wait longest, so many at a time."""
+        """Return (session id, next message number, last activity) of due sessions, oldest first, at most `AT_ONCE`."""
         query = f"""
         SELECT session_id, next_seq, last_active FROM cortext.sessions
         WHERE space = %s AND deleted_at IS NULL AND {COLUMNS[chore][0]} AND message_count > 0
@@ -31,10 +31,10 @@ class ServerChores:
         return [(row[0], row[1], row[2]) for row in self._connections.query(query, self._space)]
 
     def settled(self, chore: str, session_id: str, end: int) -> None:
-        """Nothing is left to do up to this end of the log. What was appended since is due still."""
+        """Record that a chore is done for the messages below `end`; messages appended since remain due."""
         due, done = COLUMNS[chore]
         query = f"""
-        UPDATE cortext.sessions SET {done} = %s, {due} = next_seq > %s{_BESIDE[chore]}
+        UPDATE cortext.sessions SET {done} = %s, {due} = next_seq > %s{_ALSO_DUE[chore]}
         WHERE {LIVE} AND {done} <= %s RETURNING life
         """
         self._connections.query(query, end, end, session_id, self._space, end)

@@ -1,7 +1,7 @@
-"""Work that is done once, by one of many workers: see claims.Claims.
+"""Claims on a server, for work that one of many workers does: see claims.Claims.
 
-A worker that was stopped for longer than its claim, and wakes up, finds that the number has moved on. What it writes
-under its claim is refused, because the claim's row is locked in the transaction that writes.
+If a worker was suspended for longer than its claim lasts, the fencing number has increased meanwhile. Its writes under
+that claim are refused, because the transaction that writes locks and checks the claim's row.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ServerClaims:
         self._connections = connections
 
     def claim(self, topic: str, key: str, seconds: float, *, version: int = 0) -> Claim | None:
-        token = secrets.token_hex(8)  # asked again after a lost answer, the server knows us by it
+        token = secrets.token_hex(8)  # identifies us if the query is retried after a lost answer
         values = {"key": key, "topic": topic, "token": token, "seconds": seconds, "version": version}
         row = self._connections.run(lambda connection: connection.execute(_CLAIM.encode(), values).fetchone())
         return Claim(key, topic, row[0]) if row else None
@@ -51,12 +51,12 @@ class ServerClaims:
         return bool(self._connections.query(_FINISH, version, *claim))
 
 
-def still_ours(connection: Connection, claim: Claim) -> None:
-    """Keep the claim from changing hands until the transaction ends; TakenOver where it has."""
+def lock_claim(connection: Connection, claim: Claim) -> None:
+    """Lock the claim's row until the transaction ends; TakenOver if another worker has the claim."""
     query = b"SELECT fence FROM cortext.claims WHERE key = %s AND topic = %s AND fence = %s FOR UPDATE"
     if connection.execute(query, claim).fetchone() is None:
         raise TakenOver(
-            f"{claim.key} was taken over by another process: this one had been silent for too long",
-            kept="everything that was acknowledged; nothing was written now",
-            hint="the other one goes on with it",
+            f"{claim.key} was taken over by another process: this process did not renew its claim in time",
+            kept="everything acknowledged before this write",
+            hint="nothing to do: the other process continues with it",
         )

@@ -1,4 +1,4 @@
-"""The driver for PostgreSQL, and what its errors mean. No other module below has to know."""
+"""The PostgreSQL driver, and the translation of its errors into ours."""
 
 from __future__ import annotations
 
@@ -12,75 +12,75 @@ try:
     from psycopg_pool import ConnectionPool, PoolTimeout
 except ImportError as problem:
     raise ConfigError(
-        f"the store is a PostgreSQL server, and the driver for it is not here ({problem})",
+        f"the store is a PostgreSQL server, but its driver is not installed ({problem})",
         kept="nothing was changed",
         hint=install_hint("postgres"),
     ) from None
 
-# A line that breaks is ours to tell: the driver's own words about it would land on the user's screen.
+# Broken connections are reported by our own errors: the driver's log lines must not reach the user's terminal.
 logging.getLogger("psycopg").addHandler(logging.NullHandler())
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
-__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "as_error", "lost", "psycopg", "server_message", "unwanted"]
+__all__ = ["Connection", "ConnectionPool", "PoolTimeout", "as_error", "connection_lost", "login_refused", "psycopg"]
 
-# What a server says to somebody whom it does not want. While connecting, errors have no code.
-_UNWANTED = (
+# How a server words a refused login. Errors that occur while connecting have no SQLSTATE.
+_REFUSALS = (
     "authentication failed",
     "no password supplied",
     "does not exist",
     "no pg_hba.conf entry",
     "is not permitted",
 )
-# The server goes down, comes up, was told to let go of us, or has no room for one more: worth another try.
-_GONE = ("57P01", "57P02", "57P03", "57P05", "53300", "25P03", "08000", "08003", "08006", "08001", "08004")
+# The server is shutting down or starting up, ended our connection, or has too many clients: worth a retry.
+_UNAVAILABLE = ("57P01", "57P02", "57P03", "57P05", "53300", "25P03", "08000", "08003", "08006", "08001", "08004")
 
 
 def server_message(error: BaseException) -> str:
-    """The first line of what the driver or the server said."""
+    """Return the first line of an error message of the driver or the server."""
     lines = str(error).strip().splitlines()
     return (lines[0] if lines else type(error).__name__)[:300]
 
 
-def unwanted(error: psycopg.Error) -> bool:
-    """Whether the server answered and does not let us in: trying again cannot help."""
+def login_refused(error: psycopg.Error) -> bool:
+    """Whether the server refused the login, so that a retry cannot help."""
     state = error.sqlstate or ""
     if state:
         return state.startswith(("28", "3D")) or state == "42501"
-    return isinstance(error, psycopg.OperationalError) and any(words in str(error) for words in _UNWANTED)
+    return isinstance(error, psycopg.OperationalError) and any(text in str(error) for text in _REFUSALS)
 
 
-def lost(error: psycopg.Error) -> bool:
-    """Whether the connection is gone, so that nobody knows what became of the last statement."""
-    if error.sqlstate in _GONE:
+def connection_lost(error: psycopg.Error) -> bool:
+    """Whether the connection is lost, so that the outcome of the last statement is unknown."""
+    if error.sqlstate in _UNAVAILABLE:
         return True
-    # The driver itself noticed: such an error has no code from the server.
+    # Errors that the driver itself detects have no SQLSTATE.
     return isinstance(error, psycopg.OperationalError | psycopg.InterfaceError) and error.sqlstate is None
 
 
 def as_error(error: psycopg.Error, where: str) -> CortextError:
-    """Our error for what the server refused."""
+    """Return our error for an error of the driver or the server; `where` is the address without its password."""
     state = error.sqlstate or ""
-    if unwanted(error):
+    if login_refused(error):
         return ConfigError(
-            f"{where} does not let us in: {server_message(error)}",
+            f"login refused by {where}: {server_message(error)}",
             kept="nothing was changed",
-            hint="check user, password and database in the setting `store` (or CORTEXT_STORE)",
+            hint="check the user, password and database in the setting `store` (or CORTEXT_STORE)",
         )
-    if lost(error):
+    if connection_lost(error):
         return StoreUnreachable(
             f"no answer from {where}: {server_message(error)}",
-            kept="what was acknowledged before; nothing else was promised",
-            hint="is the server up, and the address right? `cortext doctor` looks at it",
+            kept="everything that was acknowledged before",
+            hint="check that the server is running and the address is right, then run `cortext doctor`",
         )
     if state == "55P03":
         return SessionBusy(
-            f"another process has been writing the same session on {where} for too long",
+            f"timed out waiting for another process that writes the same session on {where}",
             kept="nothing was changed",
-            hint="try again when it is done",
+            hint="try again later",
         )
     return WriteFailed(
-        f"{where} refused: {server_message(error)}",
-        kept="everything as it was before",
-        hint="the server's own log says more; `cortext doctor` looks at it",
+        f"{where} refused the statement: {server_message(error)}",
+        kept="nothing was changed",
+        hint="see the server's log for details, or run `cortext doctor` to check the store",
     )

@@ -1,7 +1,7 @@
-"""Messages and sessions as rows, both ways.
+"""Conversion of messages and sessions to rows and back.
 
-A row of text has no room for a NUL or half a character pair. Where a value has one, the column holds what can be
-searched, and the value itself stands in the JSON beside it (`more`, `record`), where both are escapes.
+A text column cannot hold NUL or an unpaired surrogate. For a value that contains one, the column holds a searchable
+substitute, and the value itself is in the JSON beside it (`more`, `record`), where both are escaped.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ SESSION = (
     "session_id, record, created_at, last_active, message_count, token_count, straight, "
     "coalesce(held_until > now(), false)"
 )
-SEARCHED = 100_000  # characters of a text that the server's index takes in
-_LARGEST = 2**53
-_BEYOND = ("model", "parts", "usage", "parent", "partial", "aside", "extra")
-_STORED = (
+SEARCHED = 100_000  # characters of a text that the server indexes
+_MAX_INTEGER = 2**53
+_MORE_FIELDS = ("model", "parts", "usage", "parent", "partial", "aside", "extra")
+_RECORD_FIELDS = (
     "type", "title", "status", "created_at", "summary", "summary_covers", "summary_by", "agent", "agent_config",
     "origin", "extra",
 )  # fmt: skip
@@ -32,7 +32,7 @@ MessageRow = tuple[str, str, str, int, str, str | None]
 
 
 class _More(msgspec.Struct, omit_defaults=True):
-    """What a message has beyond the columns, or in place of them."""
+    """The fields of a message that have no column, and values that their column cannot hold."""
 
     id: str | None = None
     role: str | None = None
@@ -63,12 +63,12 @@ class _Record(msgspec.Struct):
     extra: dict[str, Any] = {}
 
 
-_more = msgspec.json.Decoder(_More)
-_record = msgspec.json.Decoder(_Record)
+_more_decoder = msgspec.json.Decoder(_More)
+_record_decoder = msgspec.json.Decoder(_Record)
 
 
 def storable(text: str) -> str:
-    """The text as a column can hold it: the same, or with marks in place of what cannot be there."""
+    """Return the text with replacement characters for what a text column cannot hold."""
     if "\0" not in text:
         if text.isascii():
             return text
@@ -81,20 +81,20 @@ def storable(text: str) -> str:
 
 
 def hour_of(timestamp: str) -> str:
-    """The hour of a moment: lists are ordered by it first, because the index then seldom changes."""
+    """Return the hour of a timestamp. Lists are ordered by it first, because the index then seldom changes."""
     return timestamp[:13]
 
 
 def key_of(message_id: str) -> str:
-    """The id of a message as a column can hold it: never the same for two ids."""
+    """Return a message id in a form that a text column can hold; distinct ids stay distinct."""
     plain = storable(message_id)
     return plain if plain == message_id else "\ufffd" + ascii(message_id)
 
 
 def to_row(message: Message) -> MessageRow:
-    """A whole message (see log.complete) as id, role, said_at, tokens, content, more; InvalidMessage."""
+    """Return a complete message (see files.log) as id, role, said_at, tokens, content, more; InvalidMessage."""
     tokens = message.tokens or 0
-    plain = not (
+    fits_columns = not (
         message.parts is not None
         or message.usage is not None
         or message.extra is not None
@@ -102,13 +102,13 @@ def to_row(message: Message) -> MessageRow:
         or message.parent
         or message.partial
         or message.aside
-        or not 0 <= tokens < _LARGEST
+        or not 0 <= tokens < _MAX_INTEGER
     )
     content, key = storable(message.content), key_of(message.id)
-    if plain and content == message.content and key == message.id and len(content) < MAX_LINE // 6:
+    if fits_columns and content == message.content and key == message.id and len(content) < MAX_LINE // 6:
         return key, message.role, message.timestamp, tokens, content, None
-    encode_message(message)  # refuses what is too long or too deep for a line of any store
-    more = {name: value for name in _BEYOND if (value := getattr(message, name))}
+    encode_message(message)  # raises InvalidMessage for what is too long or too deeply nested for any store
+    more = {name: value for name in _MORE_FIELDS if (value := getattr(message, name))}
     more |= {name: {} for name in ("usage", "extra") if getattr(message, name) == {}}
     if message.parts is not None:
         more["parts"] = message.parts
@@ -118,17 +118,17 @@ def to_row(message: Message) -> MessageRow:
         more["content"] = message.content
     if key != message.id:
         more["id"] = message.id
-    if not 0 <= tokens < _LARGEST:
+    if not 0 <= tokens < _MAX_INTEGER:
         more["tokens"], tokens = tokens, 0
     return key, message.role, message.timestamp, tokens, content, encode(more).decode("utf-8")
 
 
 def from_row(row: tuple[Any, ...]) -> Message:
-    """The message of the columns in MESSAGE; BadLine where what is beyond them cannot be read."""
-    seq, key, role, said_at, tokens, content, beyond = row
-    if beyond is None:
+    """Return the message of a row with the columns MESSAGE; BadLine if `more` cannot be decoded."""
+    seq, key, role, said_at, tokens, content, encoded = row
+    if encoded is None:
         return Message(role=role, content=content, timestamp=said_at, tokens=tokens, id=key, seq=seq)
-    more = _decoded(beyond, _more, _More)
+    more = _decoded(encoded, _more_decoder, _More)
     return Message(
         role=role,
         content=content if more.content is None else more.content,
@@ -147,36 +147,36 @@ def from_row(row: tuple[Any, ...]) -> Message:
 
 
 def record_of(session: Session) -> str:
-    """The metadata as JSON."""
-    return encode({name: getattr(session, name) for name in _STORED}).decode("utf-8")
+    """Return the metadata as JSON."""
+    return encode({name: getattr(session, name) for name in _RECORD_FIELDS}).decode("utf-8")
 
 
-def what_is_wrong(record: str) -> str:
-    """Why this metadata cannot be read; empty where it can."""
+def record_error(record: str) -> str:
+    """Return why this metadata cannot be decoded; empty if it can."""
     try:
-        _decoded(record, _record, _Record)
+        _decoded(record, _record_decoder, _Record)
     except BadLine as error:
         return str(error)
     return ""
 
 
 def columns_of(session: Session) -> tuple[str, ...]:
-    """Record, type, title, status, agent, tool, summary: the columns that a change of metadata writes."""
+    """Return the columns that a change of metadata writes: record, type, title, status, agent, tool, summary."""
     texts = (session.type, session.title, session.status, session.agent, session.origin.tool, session.summary)
     return (record_of(session), *(storable(text) for text in texts))
 
 
 def session_from(row: tuple[Any, ...], *, store: str, path: str, leased: bool) -> Session:
-    """The session of the columns in SESSION. Metadata that cannot be read is damage, never an error."""
+    """Return the session of a row with the columns SESSION. Unreadable metadata counts as damage, not as an error."""
     session_id, record, created_at, last_active, count, tokens, straight, held = row
     damage = 0
     try:
-        found = _decoded(record, _record, _Record)
+        found = _decoded(record, _record_decoder, _Record)
     except BadLine:
         found, damage = _Record(), 1
     return Session(
         id=session_id,
-        **{name: getattr(found, name) for name in _STORED if name != "created_at"},
+        **{name: getattr(found, name) for name in _RECORD_FIELDS if name != "created_at"},
         created_at=found.created_at or created_at,
         last_active=last_active,
         message_count=count,
@@ -193,7 +193,7 @@ def _decoded(text: str, decoder: Any, kind: Any) -> Any:
     try:
         return decoder.decode(text)
     except msgspec.DecodeError:
-        pass  # half a character pair, which only the lenient way takes
+        pass  # an unpaired surrogate, which only the lenient decoder accepts
     try:
         return msgspec.convert(decode_value(text.encode("utf-8")), kind)
     except (msgspec.ValidationError, UnicodeEncodeError) as error:

@@ -1,6 +1,6 @@
-"""Sessions on a PostgreSQL server, for more than one machine: see base.Store, Compacts, Annotates, Rewrites, Outlines.
+"""The PostgreSQL store, for sessions shared by several machines: see base.Store and capabilities.
 
-The same protocol and the same guarantees as on disk. What a lock file is there is a lease here (postgres_lease).
+It gives the same guarantees as a store of files, with leases (`lease`) in place of lock files.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from cortext.store.postgres.claims import ServerClaims
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection, psycopg
 from cortext.store.postgres.lease import FREE, LIVE, Lease, Leases
-from cortext.store.postgres.log import Appending, ServerReading, life_of, tail
+from cortext.store.postgres.log import AppendBatch, ServerReading, life_of, tail
 from cortext.store.postgres.rows import SESSION, columns_of, hour_of, session_from
 from cortext.store.postgres.updates import ServerUpdates
 from cortext.store.server_capabilities import Hit, ServerState
@@ -40,7 +40,7 @@ LOCK_TIMEOUT = 5.0
 LEASE = 10.0
 PATIENCE = 10.0
 PAGE = 500
-# What a session of a space is where it does not say itself.
+# The default type of sessions by space.
 _TYPES = {"spawn": "spawn", "chat": "chat"}
 
 _CREATE = """
@@ -91,10 +91,10 @@ class PostgresStore:
         self.leases = Leases(self.connections, space, timeout=lock_timeout, seconds=lease)
         self.root = f"{self.connections.name}#{space}"
         self.changes = Changes(self.connections, self.leases, space, self._session)
-        self._of_thread = threading.local()  # the claim that a thread works under
+        self._thread = threading.local()  # holds the claim that the thread works under
 
     def close(self) -> None:
-        """Let go of the connections."""
+        """Stop renewing leases and close the connections."""
         self.leases.close()
         self.connections.close()
 
@@ -115,7 +115,7 @@ class PostgresStore:
                 connection.execute(_CREATE.encode(), values)
             except psycopg.errors.UniqueViolation:
                 live = connection.execute(_LIFE.encode(), (session.id, self.space)).fetchone()
-                if live != (life,):  # else it is our own, and only the answer was lost
+                if live != (life,):  # else we created it, and only the answer was lost
                     raise session_exists(session.id) from None
 
         self.connections.run(insert)
@@ -161,34 +161,34 @@ class PostgresStore:
             self._life(session_id)
         return found
 
-    def open(self, session_id: str, timeout: float | None = None) -> Opened:
-        return Opened(self, session_id, timeout)
+    def open(self, session_id: str, timeout: float | None = None) -> HeldSession:
+        return HeldSession(self, session_id, timeout)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         check_id(session_id)
         if not messages:
             self._life(session_id)
             return []
-        # Without a lease: the statement that writes is the lock.
-        claim = getattr(self._of_thread, "claim", None)
-        appending = Appending(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
-        stored = appending.run()
-        return self.leases.wait_for(session_id, appending.run) if stored is None else stored
+        # Without a lease: the statement that writes also checks that nobody holds the session.
+        claim = getattr(self._thread, "claim", None)
+        batch = AppendBatch(self.connections, self.space, session_id, messages, None, self.leases.seconds, claim)
+        stored = batch.run()
+        return self.leases.wait_for(session_id, batch.run) if stored is None else stored
 
     @contextmanager
-    def under(self, claim: Claim) -> Iterator[None]:
-        """What this thread appends, it appends only as long as the claim is ours; else TakenOver."""
-        before = getattr(self._of_thread, "claim", None)
-        self._of_thread.claim = claim
+    def under_claim(self, claim: Claim) -> Iterator[None]:
+        """In the `with` block, this thread's appends raise TakenOver once the claim is lost."""
+        before = getattr(self._thread, "claim", None)
+        self._thread.claim = claim
         try:
             yield
         finally:
-            self._of_thread.claim = before
+            self._thread.claim = before
 
     def update(self, session_id: str, change: Change) -> Session:
         return self.changes.change(check_id(session_id), change, None)
 
-    # ── by the server's own means: see served.Served ─────────────────────────────────────────────────
+    # ── listing and search by the server: see server_capabilities ────────────────────────────────────
 
     def server(self) -> ServerState:
         return postgres_search.state(self.connections, self.space)
@@ -206,7 +206,7 @@ class PostgresStore:
     def has_vectors(self) -> bool:
         return self.connections.run(self.changes.has_vectors)
 
-    def find_alike(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
+    def find_similar(self, vector: Sequence[float], model: str, limit: int = 20) -> list[Hit]:
         if not self.has_vectors():
             return []
         rows = postgres_vectors.find(self.connections, self.space, vector, model, limit)
@@ -220,15 +220,15 @@ class PostgresStore:
     def delete(self, session_id: str) -> Trashed:
         check_id(session_id)
         deleted_at = clock.now()
-        began = self._life(session_id)
+        life = self._life(session_id)
 
         def attempt() -> int | None:
             rows = self.connections.query(_DELETE, deleted_at, session_id, self.space)
             if rows:
                 return int(rows[0][0])
-            # The answer to a first try may be lost: is it in the trash since then?
-            gone = "SELECT life FROM cortext.sessions WHERE session_id = %s AND life = %s AND deleted_at = %s"
-            rows = self.connections.query(gone, session_id, began, deleted_at)
+            # The answer to an earlier attempt may be lost: check whether that attempt deleted it.
+            deleted = "SELECT life FROM cortext.sessions WHERE session_id = %s AND life = %s AND deleted_at = %s"
+            rows = self.connections.query(deleted, session_id, life, deleted_at)
             return int(rows[0][0]) if rows else None
 
         return self._trashed(session_id, self.leases.wait_for(session_id, attempt), deleted_at)
@@ -240,25 +240,25 @@ class PostgresStore:
         session_id, _, stamp = key.rpartition(".")
         if not is_id(session_id) or not is_id(stamp):
             raise invalid_trash_key(key)
-        life = int(stamp, 16) if all(letter in "0123456789abcdef" for letter in stamp) and len(stamp) <= 16 else 0
-        tried: list[None] = []
+        life = int(stamp, 16) if all(digit in "0123456789abcdef" for digit in stamp) and len(stamp) <= 16 else 0
+        attempted = False
 
         def put_back(connection: Connection) -> bool:
-            again = bool(tried)
-            tried.append(None)
+            nonlocal attempted
+            retried, attempted = attempted, True
             try:
                 if connection.execute(_RESTORE.encode(), (session_id, life, self.space)).fetchone():
                     return True
             except psycopg.errors.UniqueViolation:
                 raise session_exists_again(session_id) from None
             live = connection.execute(_LIFE.encode(), (session_id, self.space)).fetchone()
-            return again and live == (life,)
+            return retried and live == (life,)  # an earlier attempt restored it, and only the answer was lost
 
         if not self.connections.run(put_back):
             raise not_in_trash(key)
         return self.get(session_id)
 
-    # ── looking after a session ──────────────────────────────────────────────────────────────────────
+    # ── maintenance of a session ─────────────────────────────────────────────────────────────────────
 
     def check(self, session_id: str) -> list[Damage]:
         return postgres_repair.check(self.connections, session_id, self._life(session_id))
@@ -271,7 +271,7 @@ class PostgresStore:
             return postgres_repair.repair(self.connections, session_id, writer.lease.life, dry_run=False)
 
     def compact(self, session_id: str, before: int) -> int:
-        """See capabilities.Compacts: nothing moves, but from here on these messages are archived."""
+        """See capabilities.Compacts: no rows move, the messages are only marked as archived."""
         return self.changes.compact(check_id(session_id), before)
 
     def rewrite(self, session_id: str, transform: Transform) -> int:
@@ -291,36 +291,36 @@ class PostgresStore:
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
         """See capabilities.EmbedsSummaries."""
-        same = bool(summary) and self.get(session_id).summary == summary
-        return same and self.changes.embed_summary(session_id, summary, embedding)
+        is_current = bool(summary) and self.get(session_id).summary == summary
+        return is_current and self.changes.embed_summary(session_id, summary, embedding)
 
     def summary_embedding(self, session_id: str) -> dict[str, object] | None:
         """See capabilities.EmbedsSummaries."""
         return self.changes.summary_embedding(session_id, self.get(session_id).summary)
 
-    # ── what an assistant keeps beside its sessions ──────────────────────────────────────────────────
+    # ── data of an assistant, beside its sessions ────────────────────────────────────────────────────
 
     def chats(self) -> ServerChats:
-        """Which session is active in which chat."""
+        """Return the record of which session is active in which chat."""
         return ServerChats(self.connections, self.space)
 
     def facts(self) -> ServerFacts:
-        """What is remembered."""
+        """Return the remembered facts."""
         return ServerFacts(self.connections, self.space)
 
     def updates(self, bot: int) -> ServerUpdates:
-        """The updates that a messenger sent to this bot."""
-        return ServerUpdates(self.connections, bot, self.under, self.leases.seconds)
+        """Return the updates that a messenger sent to this bot."""
+        return ServerUpdates(self.connections, bot, self.under_claim, self.leases.seconds)
 
     def claims(self) -> ServerClaims:
-        """Who of many workers does what."""
+        """Return the claims of workers on tasks."""
         return ServerClaims(self.connections)
 
     def chores(self) -> ServerChores:
-        """Which sessions have to be looked after."""
+        """Return the background work that is due."""
         return ServerChores(self.connections, self.space)
 
-    # ── the parts that these are made of ─────────────────────────────────────────────────────────────
+    # ── helpers ──────────────────────────────────────────────────────────────────────────────────────
 
     def _session(self, row: tuple[Any, ...]) -> Session:
         return session_from(row, store=self.name, path=f"{self.root}/{row[0]}", leased=self.space == "spawn")
@@ -335,8 +335,8 @@ class PostgresStore:
         return Trashed(key=f"{session_id}.{life:x}", session_id=session_id, deleted_at=deleted_at, origin=self.root)
 
 
-class Opened:
-    """A session held by its lease, for the length of a `with`."""
+class HeldSession:
+    """A context manager that holds a session's lease for the `with` block."""
 
     __slots__ = ("_session_id", "_store", "_timeout", "_writer")
 
@@ -353,7 +353,7 @@ class Opened:
 
 
 class ServerWriter:
-    """A session held open: see base.Writer."""
+    """A session opened for writing: see base.Writer."""
 
     def __init__(self, store: PostgresStore, lease: Lease) -> None:
         self._store = store
@@ -364,10 +364,10 @@ class ServerWriter:
             return []
         store = self._store
         session_id = self.lease.session_id
-        appending = Appending(store.connections, store.space, session_id, messages, self.lease, store.leases.seconds)
-        stored = appending.run()
+        batch = AppendBatch(store.connections, store.space, session_id, messages, self.lease, store.leases.seconds)
+        stored = batch.run()
         if stored is None:
-            raise store.leases.lost(self.lease)
+            raise store.leases.takeover_error(self.lease)
         return stored
 
     def session(self) -> Session:

@@ -1,7 +1,7 @@
-"""The updates of a messenger on the server, for one process or many: see assistant.SharedUpdates.
+"""A messenger's updates on the server, for one process or many: see assistant.SharedUpdates.
 
-An update is taken once, by whichever process hears it first. Its chat is worked on by one process at a time, which has
-claimed it; what comes meanwhile waits on the server, in the order of its numbers.
+An update is accepted once, by whichever process receives it first. Its chat is handled by one process at a time, the
+one that claimed it; updates that arrive meanwhile wait on the server, in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -20,78 +20,78 @@ from cortext.model import clock
 from cortext.store.assistant import Taken
 from cortext.store.claims import Claim
 from cortext.store.files.lines import decode_value, encode
-from cortext.store.postgres.claims import ServerClaims, still_ours
+from cortext.store.postgres.claims import ServerClaims, lock_claim
 from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 
 BOT = "bot"
 BOT_SECONDS = 30.0
-# Messengers send an update again for a day at most: older numbers need not be remembered.
-REMEMBERED = 2 * 86_400.0
+# Messengers repeat an update for a day at most, so older ones need not be remembered.
+REMEMBERED_SECONDS = 2 * 86_400.0
 _KEY = " WHERE chat = %s AND bot = %s AND number = %s"
 _LEFT_ALONE = """
 SELECT u.chat, count(*) FROM cortext.updates u LEFT JOIN cortext.claims c ON c.key = u.chat AND c.topic = %s
 WHERE u.bot = %s AND u.done_at IS NULL AND (c.held_until IS NULL OR c.held_until < now()) GROUP BY u.chat
 """
 
-Under = Callable[[Claim], AbstractContextManager[None]]
+UnderClaim = Callable[[Claim], AbstractContextManager[None]]
 
 
 class ServerUpdates:
     """See assistant.SharedUpdates."""
 
-    def __init__(self, connections: Connections, bot: int, under: Under, seconds: float) -> None:
-        self._connections, self._bot, self._under = connections, bot, under
+    def __init__(self, connections: Connections, bot: int, under_claim: UnderClaim, seconds: float) -> None:
+        self._connections, self._bot, self._under_claim = connections, bot, under_claim
         self.seconds = seconds
         self._claims = ServerClaims(connections)
-        self._claim: Claim | None = None
-        self._open: dict[int, Taken] = {}
-        self._held: dict[str, Claim] = {}
-        self._one = threading.Lock()  # several chats are answered at once, in threads of this process
+        self._bot_claim: Claim | None = None
+        self._pending: dict[int, Taken] = {}
+        self._claimed: dict[str, Claim] = {}
+        self._lock = threading.Lock()  # threads of this process answer several chats at once
 
     def hold(self) -> None:
-        """Become the one process that asks the messenger for updates; with webhooks there may be many."""
-        self._claim = self._claims.claim(BOT, str(self._bot), BOT_SECONDS)
-        if self._claim is None:
+        """Become the one process that polls the messenger; SessionBusy. Webhooks do not need this."""
+        self._bot_claim = self._claims.claim(BOT, str(self._bot), BOT_SECONDS)
+        if self._bot_claim is None:
             raise SessionBusy(
-                "this bot is served by another process",
+                "another process already serves this bot",
                 kept="nothing was changed",
-                hint=f"stop the other one first; if it died, its claim runs out within {BOT_SECONDS:g} s",
+                hint=f"stop the other process first; if it crashed, its claim expires within {BOT_SECONDS:g} s",
             )
 
     def release(self) -> None:
         """Let another process serve the bot."""
-        if self._claim is not None:
-            self._claims.finish(self._claim)
-            self._claim = None
+        if self._bot_claim is not None:
+            self._claims.finish(self._bot_claim)
+            self._bot_claim = None
 
-    # ── a chat, by one process at a time ─────────────────────────────────────────────────────────────
+    # ── claims on chats ──────────────────────────────────────────────────────────────────────────────
 
     def claim(self, chat: str) -> bool:
         claim = self._claims.claim(f"{BOT}-{self._bot}", chat, self.seconds)
         if claim is not None:
-            with self._one:
-                self._held[chat] = claim
+            with self._lock:
+                self._claimed[chat] = claim
         return claim is not None
 
     def renew(self, chat: str) -> bool:
-        claim = self._held.get(chat)
+        claim = self._claimed.get(chat)
         return claim is not None and self._claims.renew(claim, self.seconds)
 
     def release_chat(self, chat: str) -> None:
-        with self._one:
-            claim = self._held.pop(chat, None)
-            self._open = {number: taken for number, taken in self._open.items() if taken.chat != chat}
+        with self._lock:
+            claim = self._claimed.pop(chat, None)
+            self._pending = {number: taken for number, taken in self._pending.items() if taken.chat != chat}
         if claim is not None and self._claims.finish(claim):
-            old = clock.from_epoch(time.time() - REMEMBERED)
+            oldest = clock.from_epoch(time.time() - REMEMBERED_SECONDS)
             query = "DELETE FROM cortext.updates WHERE chat = %s AND bot = %s AND done_at < %s RETURNING number"
-            self._connections.query(query, chat, self._bot, old)
+            self._connections.query(query, chat, self._bot, oldest)
 
     def working(self, chat: str) -> AbstractContextManager[None]:
-        claim = self._held.get(chat)
+        claim = self._claimed.get(chat)
         if claim is None:
-            raise TakenOver(f"{chat} is not ours any more", kept="nothing was written now")
-        return self._under(claim)
+            raise TakenOver(f"another process handles {chat} now", kept="everything acknowledged before")
+        return self._under_claim(claim)
 
     def left_alone(self) -> dict[str, int]:
         return dict(self._connections.query(_LEFT_ALONE, f"{BOT}-{self._bot}", self._bot))
@@ -99,8 +99,8 @@ class ServerUpdates:
     # ── updates ──────────────────────────────────────────────────────────────────────────────────────
 
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
-        if self._claim is not None and not self._claims.renew(self._claim, BOT_SECONDS):
-            raise SessionBusy("another process serves this bot now", kept="nothing was taken", hint="end this one")
+        if self._bot_claim is not None and not self._claims.renew(self._bot_claim, BOT_SECONDS):
+            raise SessionBusy("another process serves this bot now", kept="nothing was changed", hint="stop this one")
         token = secrets.token_hex(8)
         wanted = {number: Taken(update=number, chat=chat, at=clock.now(), body=body) for number, chat, body in arrived}
         rows = [
@@ -115,68 +115,68 @@ class ServerUpdates:
             """
             with connection.transaction(), connection.cursor() as cursor:
                 cursor.executemany(query, rows)
-            mine = "SELECT number FROM cortext.updates WHERE chat = ANY(%s) AND bot = %s AND token = %s"
+            by_token = "SELECT number FROM cortext.updates WHERE chat = ANY(%s) AND bot = %s AND token = %s"
             chats = list({taken.chat for taken in wanted.values()})
-            return {row[0] for row in connection.execute(mine.encode(), (chats, self._bot, token))}
+            return {row[0] for row in connection.execute(by_token.encode(), (chats, self._bot, token))}
 
-        ours = self._connections.run(insert) if rows else set[int]()
-        return [taken for number, taken in wanted.items() if number in ours]
+        accepted = self._connections.run(insert) if rows else set[int]()
+        return [taken for number, taken in wanted.items() if number in accepted]
 
     def sent(self, update: int, message: int) -> None:
-        def grow(sent: str, facts: str) -> tuple[str, str]:
+        def extended(sent: str, facts: str) -> tuple[str, str]:
             known = msgspec.json.decode(sent)
             return (sent if message in known else encode([*known, message]).decode("utf-8")), facts
 
-        self._change(update, grow)
+        self._change(update, extended)
 
     def note(self, update: int, facts: Mapping[str, Any]) -> None:
-        def grow(sent: str, noted: str) -> tuple[str, str]:
+        def extended(sent: str, noted: str) -> tuple[str, str]:
             return sent, encode({**decode_value(noted.encode("utf-8")), **facts}).decode("utf-8")
 
-        self._change(update, grow)
-        if update in self._open:
-            self._open[update].facts.update(facts)
+        self._change(update, extended)
+        if update in self._pending:
+            self._pending[update].facts.update(facts)
 
     def done(self, update: int) -> None:
         chat = self._chat(update)
 
-        def end(connection: Connection) -> None:
+        def mark_done(connection: Connection) -> None:
             with connection.transaction():
                 self._check(connection, chat)
                 query = "UPDATE cortext.updates SET done_at = %s" + _KEY
                 connection.execute(query.encode(), (clock.now(), chat, self._bot, update))
 
-        self._connections.run(end)
-        with self._one:
-            self._open.pop(update, None)
+        self._connections.run(mark_done)
+        with self._lock:
+            self._pending.pop(update, None)
 
     def waiting(self, chat: str = "") -> list[Taken]:
-        """See assistant.Updates; those of one chat, for a process that has claimed it."""
+        """See assistant.SharedUpdates; without a chat, the updates of all chats."""
         query = """
         SELECT number, chat, arrived_at, body, sent, facts FROM cortext.updates
         WHERE bot = %s AND done_at IS NULL AND (%s = '' OR chat = %s) ORDER BY number
         """
         found = []
-        for number, where, at, *texts in self._connections.query(query, self._bot, chat, chat):
-            found.append(_taken(number, where, at, *(decode_value(text.encode("utf-8")) for text in texts)))
-        with self._one:
-            self._open |= {taken.update: taken for taken in found}
+        for number, chat_of_update, at, *texts in self._connections.query(query, self._bot, chat, chat):
+            found.append(_taken(number, chat_of_update, at, *(decode_value(text.encode("utf-8")) for text in texts)))
+        with self._lock:
+            self._pending |= {taken.update: taken for taken in found}
         return found
 
     def _chat(self, update: int) -> str:
-        """The chat of an update: it is the beginning of its key."""
-        if update not in self._open:
+        """Return the chat of an update, which is part of its key; empty if the update is done or unknown."""
+        if update not in self._pending:
             self.waiting()
-        taken = self._open.get(update)
+        taken = self._pending.get(update)
         return taken.chat if taken else ""
 
     def _check(self, connection: Connection, chat: str) -> None:
-        """TakenOver where we had claimed the chat, and lost it."""
-        claim = self._held.get(chat)
+        """Raise TakenOver if this process had claimed the chat and lost it."""
+        claim = self._claimed.get(chat)
         if claim is not None:
-            still_ours(connection, claim)
+            lock_claim(connection, claim)
 
-    def _change(self, update: int, grow: Callable[[str, str], tuple[str, str]]) -> None:
+    def _change(self, update: int, extended: Callable[[str, str], tuple[str, str]]) -> None:
         chat = self._chat(update)
         key = (chat, self._bot, update)
 
@@ -187,7 +187,7 @@ class ServerUpdates:
                 row = connection.execute(query.encode(), key).fetchone()
                 if row is not None:
                     save = f"UPDATE cortext.updates SET sent = %s, facts = %s{_KEY}"
-                    connection.execute(save.encode(), (*grow(*row), *key))
+                    connection.execute(save.encode(), (*extended(*row), *key))
 
         self._connections.run(change)
 

@@ -1,6 +1,6 @@
-"""Meaning on the server: vectors of messages, where the extension pgvector is. Without it, nothing here happens.
+"""Search by meaning on servers that have the extension pgvector; without it, nothing here is used.
 
-Vectors come as the records that `annotate` stores (type `embedding`), and are repeated in a table that can be searched.
+Vectors arrive as records for `annotate` (type `embedding`) and are copied into a table that can be searched.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from cortext.store.postgres.connection import Connections
 from cortext.store.postgres.driver import Connection
 from cortext.store.postgres.rows import MESSAGE, SESSION, key_of
 
-_MANY = 400  # the nearest of all spaces that are looked at
+_CANDIDATES = 400  # nearest vectors of all spaces that are considered
 
 
 def keep(connection: Connection, session_id: str, life: int, records: Sequence[dict[str, Any]]) -> None:
-    """Repeat the vectors among these records in the table; the caller's transaction holds both."""
+    """Copy the vectors among these records into the table, in the caller's transaction."""
     rows = []
     for record in records:
         found = vector_of(record)
@@ -34,7 +34,7 @@ def keep(connection: Connection, session_id: str, life: int, records: Sequence[d
 
 
 def vector_of(record: dict[str, Any]) -> list[float] | None:
-    """The vector of a record that holds one, in either of its two spellings."""
+    """Return the vector of a record, from either of its two encodings; None if it has none."""
     if record.get("type") != "embedding":
         return None
     vector = record.get("vector")
@@ -51,12 +51,12 @@ def vector_of(record: dict[str, Any]) -> list[float] | None:
 
 
 def literal(vector: Sequence[float]) -> str:
-    """A vector as the extension reads it."""
+    """Return a vector in the text form of pgvector."""
     return "[" + ",".join(f"{float(value):.6g}" for value in vector) + "]"
 
 
 def find(connections: Connections, space: str, vector: Sequence[float], model: str, limit: int) -> list[Any]:
-    """The columns of SESSION, those of MESSAGE and a score, of the messages that mean something alike."""
+    """Return the columns SESSION, the columns MESSAGE and a score of the messages with the nearest vectors."""
     session = ", ".join(f"s.{name}" for name in SESSION.split(", ")[:7])
     message = ", ".join(f"m.{name}" for name in MESSAGE.split(", "))
     dimensions = len(vector)
@@ -65,11 +65,11 @@ def find(connections: Connections, space: str, vector: Sequence[float], model: s
     FROM (
         SELECT session_id, life, id, 1 - (vector::vector({dimensions}) <=> %s::vector({dimensions})) AS score
         FROM cortext.vectors WHERE model = %s AND vector_dims(vector) = {dimensions}
-        ORDER BY vector::vector({dimensions}) <=> %s::vector({dimensions}) LIMIT {_MANY}
+        ORDER BY vector::vector({dimensions}) <=> %s::vector({dimensions}) LIMIT {_CANDIDATES}
     ) AS near
     JOIN cortext.sessions s ON s.session_id = near.session_id AND s.life = near.life
     JOIN cortext.messages m ON m.session_id = near.session_id AND m.life = near.life AND m.id = near.id
     WHERE s.space = %s AND s.deleted_at IS NULL ORDER BY near.score DESC, m.seq LIMIT %s
     """
-    spelled = literal(vector)
-    return connections.query(query, spelled, model, spelled, space, limit)
+    text = literal(vector)
+    return connections.query(query, text, model, text, space, limit)

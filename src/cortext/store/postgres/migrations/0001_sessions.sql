@@ -5,12 +5,12 @@
 
 CREATE TABLE IF NOT EXISTS cortext.sessions (
     session_id text NOT NULL,
-    -- An id can be used again while an older session of that name is in the trash: each has a life of its own.
+    -- An id can be reused while an older session with that id is in the trash: the life distinguishes them.
     life bigint NOT NULL,
-    -- Whose session it is: home, spawn or chat.
+    -- The store it belongs to: home, spawn or chat.
     space text NOT NULL,
     deleted_at text,
-    -- The metadata exactly as it is, as JSON. The six after it repeat what is filtered and searched by.
+    -- The complete metadata as JSON. The six columns after it repeat the fields used in filters and searches.
     record text NOT NULL,
     type text NOT NULL,
     title text NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE IF NOT EXISTS cortext.sessions (
     tool text NOT NULL,
     summary text NOT NULL,
     created_at text NOT NULL,
-    -- The end of the log. None of these is in an index: an append then changes one row in place.
+    -- The end of the log. None of these is indexed, so that an append updates one row in place.
     last_active text NOT NULL,
     next_seq bigint NOT NULL DEFAULT 0,
     message_count bigint NOT NULL DEFAULT 0,
@@ -29,13 +29,13 @@ CREATE TABLE IF NOT EXISTS cortext.sessions (
     -- The embedding of the summary, and the summary that it belongs to.
     summary_vector text,
     next_note bigint NOT NULL DEFAULT 0,
-    -- The lease: who writes, until when, and a number that goes up whenever that changes hands.
+    -- The lease: its holder, its expiry, and a fencing number that increases with every new holder.
     fence bigint NOT NULL DEFAULT 0,
     holder text,
     token text,
     held_since text,
     held_until timestamptz,
-    -- Lists are ordered by the hour first: that is what the index has, and it seldom changes.
+    -- Lists are ordered by the hour first: the index contains only the hour, so it seldom changes.
     active_hour text GENERATED ALWAYS AS (substr(last_active, 1, 13)) STORED,
     words tsvector GENERATED ALWAYS AS (to_tsvector('simple', left(title || ' ' || summary, 100000))) STORED,
     PRIMARY KEY (session_id, life)
@@ -53,14 +53,14 @@ CREATE TABLE IF NOT EXISTS cortext.messages (
     role text NOT NULL,
     said_at text NOT NULL,
     tokens bigint NOT NULL,
-    -- The plain text; what a message has beyond it (parts, model, usage, …) is JSON in `more`.
+    -- The plain text; the other fields of a message (parts, model, usage, …) are JSON in `more`.
     content text NOT NULL,
     more text,
     words tsvector GENERATED ALWAYS AS (to_tsvector('simple', left(content, 100000))) STORED,
     PRIMARY KEY (session_id, life, seq)
 );
 
--- A message whose commit nobody saw is asked for by its id, and can never be there twice.
+-- After a commit whose answer was lost, the message is looked up by its id, and it can never be stored twice.
 CREATE UNIQUE INDEX IF NOT EXISTS messages_by_id ON cortext.messages (session_id, life, id);
 CREATE INDEX IF NOT EXISTS messages_words ON cortext.messages USING gin (words);
 
@@ -72,7 +72,7 @@ CREATE TABLE IF NOT EXISTS cortext.notes (
     PRIMARY KEY (session_id, life, number)
 );
 
--- Rows that a repair took out of a log, as they were.
+-- Rows that a repair removed from a log, unchanged.
 CREATE TABLE IF NOT EXISTS cortext.quarantine (
     session_id text NOT NULL,
     life bigint NOT NULL,

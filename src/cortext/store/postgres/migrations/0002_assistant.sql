@@ -1,7 +1,7 @@
--- What an assistant keeps beside its sessions, and who of many workers does what.
+-- An assistant's data beside its sessions, and the claims of workers on tasks.
 
 CREATE TABLE IF NOT EXISTS cortext.claims (
-    -- A chat's or a session's id first: its claims lie where its messages lie.
+    -- The key, a chat's or a session's id, comes first: distributed engines keep its claims with its messages.
     key text NOT NULL,
     topic text NOT NULL,
     fence bigint NOT NULL DEFAULT 0,
@@ -24,10 +24,10 @@ CREATE TABLE IF NOT EXISTS cortext.updates (
     number bigint NOT NULL,
     arrived_at text NOT NULL,
     body text NOT NULL,
-    -- Grows while the update is answered: the messages that hold the answer, and what was noted on the way.
+    -- Extended while the update is answered: the messages that hold the answer, and notes about it.
     sent text NOT NULL DEFAULT '[]',
     facts text NOT NULL DEFAULT '{}',
-    -- Who took it in: a second try of the same process is told from another process.
+    -- Who accepted it: distinguishes a retry by the same process from another process.
     token text NOT NULL,
     done_at text,
     PRIMARY KEY (chat, bot, number)
@@ -37,7 +37,7 @@ CREATE INDEX IF NOT EXISTS updates_waiting ON cortext.updates (bot, number) WHER
 CREATE TABLE IF NOT EXISTS cortext.facts (
     space text NOT NULL,
     id text NOT NULL,
-    -- The words without what does not count, and until when they hold: the same fact is not kept twice.
+    -- A hash of the normalised text and the expiry: the same fact is not stored twice.
     same text NOT NULL,
     record text NOT NULL,
     created_at text NOT NULL,

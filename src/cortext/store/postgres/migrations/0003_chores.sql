@@ -1,7 +1,7 @@
--- How far a session of the assistant was looked after: its messages have vectors, its summary covers them.
+-- How far the background work on a session of the assistant has come: its vectors and its summary.
 --
--- A mark changes once when a quiet session goes on, and once when it is settled. In between, an append changes no column
--- of an index, and a worker finds what is due without looking at what is not.
+-- A flag changes once when an idle session continues, and once when the work is done. In between, an append changes no
+-- indexed column, and a worker finds due sessions without reading the others.
 
 ALTER TABLE cortext.sessions ADD COLUMN IF NOT EXISTS embedded_before bigint NOT NULL DEFAULT 0;
 ALTER TABLE cortext.sessions ADD COLUMN IF NOT EXISTS summarised_before bigint NOT NULL DEFAULT 0;

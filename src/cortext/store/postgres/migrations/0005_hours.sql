@@ -1,4 +1,4 @@
--- The hours of the sessions that are there (apart from 0004: some engines fill a new column only after it is committed).
+-- The hours of existing sessions. Separate from 0004, because some engines fill a new column only after the commit.
 
 UPDATE cortext.sessions SET last_hour = substr(last_active, 1, 13) WHERE last_hour = '';
 

@@ -1,4 +1,4 @@
--- Search by meaning on the server, where the extension pgvector is. Not numbered: a server may get it at any time.
+-- Search by meaning on servers with the extension pgvector. Not numbered: the extension may be installed at any time.
 
 CREATE TABLE IF NOT EXISTS cortext.vectors (
     session_id text NOT NULL,

@@ -1,4 +1,4 @@
-"""A writer that holds a session, and writes once more when it is told to: for the test that stops it in between."""
+"""A process that holds a session, writes, waits for a line on its input, and writes again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from cortext.store.postgres.store import PostgresStore
 def main(url: str, space: str) -> None:
     store = PostgresStore(url, space, lease=0.6)
     with store.open("talk") as writer:
-        for words in ("before", "after"):
+        for text in ("before", "after"):
             try:
-                print(f"stored {writer.append(Message(role='user', content=words))[0].seq}", flush=True)
+                print(f"stored {writer.append(Message(role='user', content=text))[0].seq}", flush=True)
             except SessionBusy as error:
                 print(f"busy: {error.message}", flush=True)
-            if words == "before":
+            if text == "before":
                 sys.stdin.readline()
 
 

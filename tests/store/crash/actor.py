@@ -1,7 +1,7 @@
-"""What the crash tests write: messages that prove themselves, and a diary of what was said to be done.
+"""An actor that changes one session in the crash tests, and a ledger of what was attempted and acknowledged.
 
-A message carries its name and size; from them its whole content follows. So a reader can tell, without
-knowing who wrote it or when, whether a message is whole, cut, merged or invented.
+A message's content is derived from its name and size, which it contains. So a reader can tell, without knowing who
+wrote it or when, whether a message is intact, truncated, merged or made up.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ LAYOUTS: dict[str, Callable[..., FileStore]] = {
 }
 COMPACTING = ("workspace", "chat")
 SESSION = "talk"
-# Everything that has ever split, glued or confused a line of JSON.
+# Characters that could split a line of JSON, join two of them, or look like one.
 _FILLER = ' ünï 漢字 🙂 \\ \\n "quoted" {"role": "user", "content": "not a message", "seq": 1}\n\t\u2028 <<<<<<< '
 
 Event = tuple[str, str, list[Any]]
 
 
-def text_of(name: str, size: int) -> str:
-    """The content that belongs to a name and a size in characters."""
-    head = f"{name}|{size}|"
-    piece = name + _FILLER
-    return (head + piece * (1 + size // len(piece)))[: max(size, len(head))]
+def make_text(name: str, size: int) -> str:
+    """Return the content for a name and a size in characters."""
+    header = f"{name}|{size}|"
+    unit = name + _FILLER
+    return (header + unit * (1 + size // len(unit)))[: max(size, len(header))]
 
 
-def message_of(name: str, size: int = 60, *, id: str = "") -> Message:
-    """The message of that name. Every third one carries a tool's call and result too."""
+def make_message(name: str, size: int = 60, *, id: str = "") -> Message:
+    """Return the message for a name and a size. Every third one has a tool call and its result too."""
     number = int(name.rpartition("-")[2] or "0") if name.rpartition("-")[2].isdigit() else 0
     parts = None
     if number % 3 == 2:
         parts = [
-            Part(type="text", text=text_of(name, size)),
+            Part(type="text", text=make_text(name, size)),
             Part(type="tool_call", id=name, name="read_file", input={"path": f"{name}.md", "deep": [1, {"x": None}]}),
             Part(type="tool_result", call_id=name, output=f"result of {name}\n"),
         ]
     return Message(
         role=ASSISTANT if number % 2 else USER,
-        content=text_of(name, size),
+        content=make_text(name, size),
         id=id,
         model="m" if number % 2 else "",
         parts=parts,
@@ -61,25 +61,25 @@ def message_of(name: str, size: int = 60, *, id: str = "") -> Message:
     )
 
 
-def name_of(message: Message) -> str:
-    """The name of a message, once it was compared with what that name must say; else AssertionError."""
+def checked_name(message: Message) -> str:
+    """Return the name of a message; AssertionError if the message differs from what was written under that name."""
     name, _, rest = message.content.partition("|")
     size = rest.partition("|")[0]
-    assert size.isdigit(), f"not a message of ours: {message.content[:80]!r}"
-    meant = message_of(name, int(size))
-    assert message.extra in (None, {"rewritten": True}), f"{name}: where does {message.extra} come from?"
+    assert size.isdigit(), f"not a message of these tests: {message.content[:80]!r}"
+    expected = make_message(name, int(size))
+    assert message.extra in (None, {"rewritten": True}), f"{name}: unexpected extra {message.extra}"
     for field in ("role", "content", "model", "parts", "usage", "partial"):
-        assert getattr(message, field) == getattr(meant, field), f"{name}: {field} is not what was written"
+        assert getattr(message, field) == getattr(expected, field), f"{name}: {field} differs from what was written"
     return name
 
 
 def new_session() -> Session:
-    """The session as every test creates it."""
+    """Return the session that every test creates."""
     return Session(id=SESSION, title="first", agent="qa-test", created_at="2026-01-31T09:30:00Z")
 
 
 class Actor:
-    """Does things to one session and writes into the diary what it tries and what it was promised."""
+    """Changes one session and notes an event for each attempt and each acknowledgement."""
 
     def __init__(self, layout: str, root: str, note: Callable[[Event], None], *, lock_timeout: float = 5.0) -> None:
         self.layout = layout
@@ -89,14 +89,14 @@ class Actor:
         self._note = note
 
     def reopen(self) -> None:
-        """Forget everything, as a new process would."""
+        """Open the store anew, as a new process would."""
         self.store = LAYOUTS[self.layout](self.root, lock_timeout=self.lock_timeout)
 
     def create(self) -> None:
         self._do("create", [], lambda: self.store.create(new_session()) and [])
 
     def append(self, *names: str, size: int = 60) -> None:
-        messages = [message_of(name, size) for name in names]
+        messages = [make_message(name, size) for name in names]
         self._do("append", list(names), lambda: [[m.id, m.seq] for m in self.store.append(SESSION, *messages)])
 
     def status(self, status: str) -> None:
@@ -109,12 +109,12 @@ class Actor:
         self._do("compact", [before], lambda: [self.store.compact(SESSION, before)])
 
     def rewrite(self) -> None:
-        """Every second message gets another field; that is all that changes."""
+        """Add a field to every message of the user."""
 
-        def mark(record: dict[str, Any]) -> dict[str, Any]:
+        def add_field(record: dict[str, Any]) -> dict[str, Any]:
             return {**record, "extra": {"rewritten": True}} if record.get("role") == USER else record
 
-        self._do("rewrite", [], lambda: [self.store.rewrite(SESSION, mark)])
+        self._do("rewrite", [], lambda: [self.store.rewrite(SESSION, add_field)])
 
     def delete(self) -> None:
         self._do("delete", [], lambda: [self.store.delete(SESSION).key])
@@ -130,10 +130,10 @@ class Actor:
         self._do("repair", [], lambda: [self.store.repair(SESSION).changed])
 
     def tear(self, junk: bytes) -> None:
-        """Another program writes half a line, flushes it, and is gone."""
+        """Act as another program that writes these bytes, flushes them, and ends."""
 
         def write() -> list[Any]:
-            descriptor = fsio.calls.open(place_of(self.store).log, os.O_WRONLY | os.O_APPEND)
+            descriptor = fsio.calls.open(files_of(self.store).log, os.O_WRONLY | os.O_APPEND)
             try:
                 fsio.write_all(descriptor, junk)
                 fsio.calls.fsync(descriptor)
@@ -143,80 +143,80 @@ class Actor:
 
         self._do("tear", [junk.decode("latin-1")], write)
 
-    def _do(self, verb: str, words: list[Any], work: Callable[[], Any]) -> None:
-        self._note(("try", verb, words))
+    def _do(self, verb: str, arguments: list[Any], work: Callable[[], Any]) -> None:
+        self._note(("try", verb, arguments))
         try:
             answer = work()
         except Exception:
-            self._note(("no", verb, words))
+            self._note(("no", verb, arguments))
             raise
-        self._note(("ack", verb, [words, answer]))
+        self._note(("ack", verb, [arguments, answer]))
 
 
-def place_of(store: FileStore) -> SessionFiles:
-    """The files of the session."""
-    place = store.locate(SESSION)
-    assert place is not None, "there is no session"
-    return place
+def files_of(store: FileStore) -> SessionFiles:
+    """Return the paths of the session's files."""
+    files = store.locate(SESSION)
+    assert files is not None, "there is no session"
+    return files
 
 
 class Ledger:
-    """What must be there, and what may be, after the events of a diary."""
+    """What the store must contain, and what it may contain, after a sequence of events."""
 
     def __init__(self, events: Iterable[Event] = ()) -> None:
         self.tried: list[str] = []
         self.acked: dict[str, tuple[str, int]] = {}
-        self.places = {"absent"}
+        self.locations = {"absent"}
         self.statuses = {"active"}
         self.titles = {"first"}
-        self.junk: list[bytes] = []  # what was flushed into the log and is no message: it must be kept
+        self.junk: list[bytes] = []  # flushed bytes that are not messages: they must be kept
         for event in events:
             self.add(event)
 
     def add(self, event: Event) -> None:
-        phase, verb, words = event
+        phase, verb, arguments = event
         if phase == "try":
-            self._tried(verb, words)
+            self._tried(verb, arguments)
         elif phase == "ack":
-            self._acked(verb, *words)
+            self._acked(verb, *arguments)
 
-    def _tried(self, verb: str, words: list[Any]) -> None:
+    def _tried(self, verb: str, arguments: list[Any]) -> None:
         if verb == "append":
-            self.tried += words
+            self.tried += arguments
         elif verb == "status":
-            self.statuses.add(words[0])
+            self.statuses.add(arguments[0])
         elif verb == "title":
-            self.titles.add(words[0])
+            self.titles.add(arguments[0])
         else:
-            places = {"create": "here", "restore": "here", "delete": "trash"}
-            self.places |= {places[verb]} if verb in places else set()
+            locations = {"create": "here", "restore": "here", "delete": "trash"}
+            self.locations |= {locations[verb]} if verb in locations else set()
 
-    def _acked(self, verb: str, words: list[Any], answer: list[Any]) -> None:
+    def _acked(self, verb: str, arguments: list[Any], answer: list[Any]) -> None:
         if verb == "append":
-            self.acked.update({name: (id, seq) for name, (id, seq) in zip(words, answer, strict=True)})
+            self.acked.update({name: (id, seq) for name, (id, seq) in zip(arguments, answer, strict=True)})
         elif verb == "status":
-            self.statuses = {words[0]}
+            self.statuses = {arguments[0]}
         elif verb == "title":
-            self.titles = {words[0]}
+            self.titles = {arguments[0]}
         elif verb in ("create", "restore"):
-            self.places = {"here"}
+            self.locations = {"here"}
         elif verb == "delete":
-            self.places = {"trash"}
+            self.locations = {"trash"}
         elif verb == "tear":
-            self.junk += [line for line in words[0].encode("latin-1").split(b"\n") if line.strip()]
+            self.junk += [line for line in arguments[0].encode("latin-1").split(b"\n") if line.strip()]
 
 
-def read_diary(raw: bytes) -> list[Event]:
-    """The events of a diary that a process wrote as lines; a last line that it could not end is dropped."""
+def read_events(raw: bytes) -> list[Event]:
+    """Return the events that a process wrote as lines; an incomplete last line is dropped."""
     return [tuple(json.loads(line)) for line in raw.split(b"\n")[:-1]]
 
 
-def diary_line(event: Event) -> bytes:
+def event_line(event: Event) -> bytes:
     return json.dumps(event).encode() + b"\n"
 
 
 def life(actor: Actor) -> None:
-    """Everything that can happen to a session, once or twice."""
+    """Do everything that can happen to a session, once or twice."""
     actor.create()
     actor.append("a-0")
     actor.append("a-1", "a-2", "a-3")
@@ -237,8 +237,8 @@ def life(actor: Actor) -> None:
     actor.append("a-10")
 
 
-def mending(actor: Actor) -> None:
-    """Torn ends, mended by the next append or by a repair."""
+def repairing(actor: Actor) -> None:
+    """Tear the end of the log, so that the next append or a repair has to fix it."""
     actor.create()
     actor.append("b-0", "b-1")
     actor.tear(b'{"role": "user", "content": "torn \xc3')
@@ -255,4 +255,4 @@ def mending(actor: Actor) -> None:
     actor.append("b-6")
 
 
-SCENARIOS: dict[str, Callable[[Actor], None]] = {"life": life, "mending": mending}
+SCENARIOS: dict[str, Callable[[Actor], None]] = {"life": life, "repairing": repairing}
