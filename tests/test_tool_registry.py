@@ -114,7 +114,7 @@ def test_a_read_only_tool_works_everywhere_but_cannot_be_resumed_in(site: Path, 
     assert "--ai (claude, gemini, opencode, codex)" in refused.err
     assert "--print" in refused.err
     # Without --ai it is as if it had been held nowhere: any tool that is installed will do, here none.
-    assert "none of the AI tools is installed here" in cortext("resume", "herons").err
+    assert "no AI tool is installed here" in cortext("resume", "herons").err
     refused = cortext("init", "--ai", "notes", cwd=home / "notes")
     assert refused.code == 2
     assert "nothing to set up in a workspace for Notes" in refused.err

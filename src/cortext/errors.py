@@ -4,24 +4,24 @@ CortextError
 ├── UsageError                 the command was not understood                     exit 2
 │   ├── InvalidId              an id that could not be a file name of ours
 │   └── InvalidMessage         a message that cannot be stored as it is
-├── NotFound                   nothing of that name                               exit 1
+├── NotFound                   nothing matches                                    exit 1
 │   ├── SessionNotFound
-│   └── AmbiguousId            more than one of that name
+│   └── AmbiguousId            more than one match
 ├── TransitionRefused          a change of status that is not allowed             exit 1
 ├── SessionExists              an id that is taken                                exit 1
 ├── DamagedData                bytes on disk that are not what they should be     exit 3
 ├── SessionBusy                another process is writing                         exit 4
-│   └── TakenOver              work that another process does by now
-├── WriteFailed                the disk said no; nothing was acknowledged         exit 5
+│   └── TakenOver              another process has taken over
+├── WriteFailed                the disk refused; nothing was acknowledged         exit 5
 ├── UnsafePath                 a path that leads out of its store                 exit 6
 ├── ConfigError                a settings file that cannot be used                exit 7
 ├── StoreUnreachable           the server of the store does not answer            exit 9
-└── ModelError                 the model gave no (whole) answer                   exit 8
+└── ModelError                 the model gave no complete answer                  exit 8
     ├── NoModel                no model is named, or none is usable here
     ├── ModelRefused           the key, the name or the request was not accepted
     ├── ModelBusy              rate limit or overload, after the retries
     ├── ModelUnreachable       no connection, or no answer in time
-    └── ModelCut               the answer broke off; what came before it did is kept
+    └── ModelCut               the answer broke off; the part that arrived is kept
 
 An error says what happened (the message), what was kept (`kept`) and what to do next (`hint`).
 `code` is the stable word for scripts (`--json`), `exit_status` what the process ends with.
@@ -33,12 +33,12 @@ DISTRIBUTION = "cortext-cli"  # our name on the package index; `cortext` there i
 
 
 def install_hint(extra: str) -> str:
-    """How to install what an optional part needs."""
+    """Return how to install an optional dependency."""
     return f"install it with: pip install '{DISTRIBUTION}[{extra}]'"
 
 
 class CortextError(Exception):
-    """The root: catch this and you catch everything that we raise on purpose."""
+    """The root of every error that cortext raises on purpose."""
 
     code = "error"
     exit_status = 1
@@ -48,10 +48,10 @@ class CortextError(Exception):
         self.message = message
         self.kept = kept
         self.hint = hint
-        self.session_id = ""  # the session in which it happened, where a script may want to go on with it
+        self.session_id = ""  # the session in which it happened, for a script that continues with it
 
     def as_dict(self) -> dict[str, str]:
-        """The error for `--json`: empty fields are left out."""
+        """Return the error for `--json`, without empty fields."""
         fields = {"code": self.code, "message": self.message, "kept": self.kept, "hint": self.hint}
         fields["session_id"] = self.session_id
         return {name: value for name, value in fields.items() if value}
@@ -154,42 +154,42 @@ class ModelCut(ModelError):
 
 def session_not_found(session_id: str) -> SessionNotFound:
     """There is no session with this id."""
-    return SessionNotFound(f"no session {session_id}", hint="see what there is with `cortext list`")
+    return SessionNotFound(f"no session {session_id}", hint="list them with `cortext list`")
 
 
 def session_exists(session_id: str) -> SessionExists:
     """A new session cannot be created under an id that is taken."""
-    return SessionExists(f"there is already a session {session_id}", kept="it is unchanged")
+    return SessionExists(f"session {session_id} already exists", kept="it is unchanged")
 
 
 def session_exists_again(session_id: str) -> SessionExists:
     """A session cannot be restored from the trash: its id was taken since."""
     return SessionExists(
-        f"there is a session {session_id} again",
+        f"session {session_id} exists again",
         kept="both are unchanged",
-        hint="delete the one that is there, then restore",
+        hint="delete the existing one, then restore",
     )
 
 
-def not_in_trash(wanted: str, hint: str = "list it with `cortext restore`") -> NotFound:
-    """The trash holds nothing under this key or name."""
-    return NotFound(f"nothing in the trash is called {wanted}", hint=hint)
+def not_in_trash(wanted: str, hint: str = "list the trash with `cortext restore`") -> NotFound:
+    """The trash contains nothing with this key or name."""
+    return NotFound(f"{wanted} is not in the trash", hint=hint)
 
 
 def invalid_trash_key(key: str) -> InvalidId:
     """This cannot be the key of something in the trash."""
-    return InvalidId(f"not a key of the trash: {ascii(key)[:120]}", hint="list it with `cortext restore`")
+    return InvalidId(f"invalid trash key {ascii(key)[:120]}", hint="list the trash with `cortext restore`")
 
 
 def memory_not_found(fact_id: str) -> NotFound:
     """The assistant remembers no fact with this id."""
-    return NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="see them with `alfred memory`")
+    return NotFound(f"no memory {fact_id!r}", kept="nothing was changed", hint="list them with `alfred memory`")
 
 
 def index_busy() -> SessionBusy:
-    """The search index has one writer at a time, and another process is it."""
+    """The search index has one writer at a time, and another process is writing."""
     return SessionBusy(
         "the search index is being written by another process",
         kept="the index as it is",
-        hint="try again when it is done; `cortext index status` shows how far it is",
+        hint="try again when it is done; `cortext index status` shows the progress",
     )

@@ -44,7 +44,7 @@ def test_without_a_model_no_session_is_started(home: Path, tmp_path: Path) -> No
             "No model is available yet.", "your message is at the prompt again", "nothing was stored you> hello there"
         )
         screen.press("C-c")
-        screen.wait_for("Ctrl-D or /exit leaves")
+        screen.wait_for("press Ctrl-D or type /exit to leave")
         screen.press("C-d")
         screen.wait_for_end()
     folder = sessions_of(home)

@@ -40,7 +40,7 @@ def test_a_conversation_in_a_terminal(home: Path, model: Parrot, tmp_path: Path)
         screen.press("Enter")
         screen.wait_for("slow words")
         screen.press("C-c")
-        screen.wait_for("stopped; what came is in the file")
+        screen.wait_for("stopped; the partial answer is stored")
         screen.type("and on")
         screen.press("Enter")
         # The model is told that the stopped question got no answer.

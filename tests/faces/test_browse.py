@@ -161,7 +161,7 @@ def test_enter_starts_the_tool_or_says_why_not(screen: Terminal) -> None:
 
 def test_a_window_that_is_too_small_says_so_and_can_be_closed(pond: Pond, tmp_path: Path) -> None:
     with Terminal(pond, tmp_path, "30x8") as screen:
-        screen.wait_for("too small: 40×10 at least")
+        screen.wait_for("too small")
         screen.press("Escape")
         assert screen.wait_for_end() == 0
 
@@ -171,12 +171,12 @@ def test_without_sessions_it_says_how_to_start(tmp_path: Path) -> None:
     for folder in nowhere:
         folder.mkdir()
     with Terminal(nowhere, tmp_path, "80x24") as screen:
-        screen.wait_for("0 sessions", "Nothing is kept yet", "cortext import")
+        screen.wait_for("0 sessions", "Nothing is stored yet", "cortext import")
         screen.press("Enter")
         screen.type("words")
-        screen.wait_for("Nothing matches")
+        screen.wait_for("No session matches")
         screen.press("C-g")
-        screen.wait_for("no workspace")
+        screen.wait_for("not a workspace")
         screen.press("Escape")
         assert screen.wait_for_end() == 0
 
@@ -256,8 +256,8 @@ def test_any_text_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
         messages.append(Message(role="user\x1b[2J", content=text, timestamp="\x1b]0;t\x07", seq=99))
     row = _row(title="\x1b[2Jtitle " + "長い" * 60, summary="\u202esummary\n\x07")
     match = Match("m", 1, "user", "", "The \x1bboat leaks", [(4, 9), (10, 15)], 1.0, "", "")
-    lit = draw.lit_words([match])
-    lines, places = draw.preview_lines(Wanted(row, 1), messages, cells, lit, unfolded=unfolded)
+    pattern = draw.highlight_pattern([match])
+    lines, first_lines = draw.preview_lines(Wanted(row, 1), messages, cells, pattern, unfolded=unfolded)
     entry = draw.entry_lines(Entry(row, [match]), max(cells, 60), chosen=True, wide=True)
     for line in [*lines, *draw.preview_head(row, cells)]:
         text = "".join(piece for _, piece in line)
@@ -265,8 +265,8 @@ def test_any_text_is_shown_safely_and_fits(cells: int, unfolded: bool) -> None:
         assert width(text) <= cells
     for line in entry:
         assert width("".join(piece for _, piece in line)) <= max(cells, 60)
-    assert any(("class:lit", "leaks") in line for line in lines)
-    assert places[0] < places[1] < places[2] < len(lines)
+    assert any(("class:highlight", "leaks") in line for line in lines)
+    assert first_lines[0] < first_lines[1] < first_lines[2] < len(lines)
 
 
 @given(st.text(alphabet="ab  広xyz🦩", max_size=90), st.integers(2, 30))

@@ -87,8 +87,8 @@ def test_the_help_names_every_command_once_and_fits_the_screen() -> None:
     assert re.findall(r"^  ([a-z]+) ", done.out, re.MULTILINE) == NAMES
     assert all(len(line) <= 120 for line in done.out.splitlines())
     assert done.out.endswith(
-        "Exit codes: 0 done, 1 not found or refused, 2 not understood,\n"
-        "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,\n"
+        "Exit codes: 0 done, 1 not found or refused, 2 usage error,\n"
+        "3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 invalid settings,\n"
         "8 no answer from the model, 9 no answer from the store's server.\n"
     )
     assert cortext("help").out == done.out
@@ -304,10 +304,10 @@ def test_exit_7_bad_settings(demo: Path, home: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.req("STORE-06", "LOOK-01")
 def test_doctor_on_nothing_and_on_a_healthy_store(demo: Path, tmp_path: Path) -> None:
     empty = cortext("doctor", cwd=tmp_path)
-    assert empty == Ran(0, "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.\n", "")
+    assert empty == Ran(0, "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.\n", "")
     assert cortext("doctor", "--json", cwd=tmp_path) == Ran(0, "[]\n", "")
     healthy = cortext("doctor", cwd=demo)
-    said = f"✓ demo (workspace): 12 sessions, 218 messages\n    {demo}\nAll is well.\n"
+    said = f"✓ demo (workspace): 12 sessions, 218 messages\n    {demo}\nNo problems found.\n"
     assert healthy == Ran(0, said, "")
 
 
@@ -326,7 +326,7 @@ def test_doctor_and_repair_report_location_extent_and_remedy(demo: Path, capsys:
     assert "(damaged)" in _here(capsys, "list").out
     dry = _here(capsys, "repair", "002", "--dry-run")
     assert dry.code == 0
-    assert dry.out.endswith(f"{name}: 21 messages would be kept, 22 bytes would be put aside.\n")
+    assert dry.out.endswith(f"{name}: 21 messages would be kept, 22 bytes would be quarantined.\n")
     assert log.read_bytes() == broken
     wet = _here(capsys, "repair", "002")
     assert wet.out == dry.out.replace("would be ", "") + f"What could not be read is in {log}.quarantine\n"
@@ -334,7 +334,7 @@ def test_doctor_and_repair_report_location_extent_and_remedy(demo: Path, capsys:
     aside = [json.loads(line) for line in Path(f"{log}.quarantine").read_text(encoding="utf-8").splitlines()]
     assert [base64.b64decode(item["base64"]) for item in aside] == [b'{"role": BROKEN\n', b'{"torn']
     assert _here(capsys, "doctor").code == 0
-    assert _here(capsys, "repair", "002").out == f"{name}: nothing is wrong (21 messages).\n"
+    assert _here(capsys, "repair", "002").out == f"{name}: not damaged (21 messages).\n"
 
 
 @pytest.mark.req("STORE-06", "LOOK-01")
@@ -422,14 +422,16 @@ def test_the_demo_works_in_an_empty_home_and_twice(tmp_path: Path, home: Path) -
 def test_cortext_alone_reports_the_workspace_and_next_steps(demo: Path, tmp_path: Path, home: Path) -> None:
     nowhere = cortext(cwd=tmp_path)
     assert nowhere.out == (
-        "No workspace here. cortext init makes this folder one.\n"
-        "Nothing is kept yet. cortext import takes in what your AI tools have stored;\n"
-        "cortext demo shows what it is like.\n"
+        "No workspace here. cortext init sets one up in this folder.\n"
+        "Nothing is stored yet. cortext import imports what your AI tools have stored;\n"
+        "cortext demo makes a workspace to try out.\n"
     )
     here = cortext(cwd=demo)
     assert here.code == 0
     assert here.out.splitlines()[0] == f"Workspace {demo}"
-    assert here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one, cortext help says more."
+    assert (
+        here.out.splitlines()[-1] == "12 conversations in all. cortext resume continues one, cortext help shows more."
+    )
     assert "12 conversations in all." in cortext(cwd=tmp_path).out, "a workspace that was used is known everywhere"
 
 

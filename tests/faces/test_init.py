@@ -297,7 +297,7 @@ def test_uninstall_leaves_the_tree_as_it_was_before_init(original: Path, workspa
     middle = _tree(workspace)
     done = cortext("uninstall", cwd=workspace)
     assert done.code == 0, done.err
-    assert "taken out of" in done.out
+    assert "removed from" in done.out
     assert _tree(workspace) == before
     assert middle != before, "the dry run removed nothing"
     assert (workspace / ".git/config").read_bytes() == settings

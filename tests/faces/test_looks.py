@@ -101,7 +101,7 @@ def test_a_short_id_is_the_shortest_unique_prefix_and_not_a_number() -> None:
 def test_the_picker_looks_like_the_browser(pond: Pond, tmp_path: Path, size: str) -> None:
     env = {**pond.env, "PATH": f"{SCRIPTS}{os.pathsep}/usr/bin{os.pathsep}/bin"}
     with ShellScreen(tmp_path, [str(SCRIPTS / "cortext"), "resume"], env, pond.folder, size) as screen:
-        screen.wait_for("Resume which?", "find:", "Knots", "Enter resume")
+        screen.wait_for("Choose a conversation", "find:", "Knots", "Enter resume")
         screen.type("leaking")
         screen.wait_for("1 session ", "The boat leaks.", "002-debug-leaking-boat")
         screen.press("C-d")

@@ -321,8 +321,8 @@ def test_nothing_but_the_protocol_is_on_standard_output(tmp_path: Path) -> None:
 def test_words_that_occur_nowhere_are_not_reported_as_found(client: Client) -> None:
     for tool in ("search_sessions", "search_workspace"):
         nothing = client(tool, query="zzzzqqq")
-        assert nothing.text.startswith("Nothing was found") and _ids(nothing) == []
+        assert nothing.text.startswith("No results") and _ids(nothing) == []
     assert "Found" in client("search_sessions", query="herons").text
     near = client("search_sessions", query="fish tank")
-    assert near.text.startswith('No message contains "fish tank". This is only near it in meaning')
+    assert near.text.startswith('No message contains "fish tank". These are only similar in meaning')
     assert _ids(near)[0] == "claude-tank"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from cortext.errors import CortextError, NotFound, UsageError
 from cortext.faces.mcp import dates
 from cortext.faces.mcp.calls import SPECS, SearchWorkspace, decode
+from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.pages import fenced, fit
 from cortext.faces.mcp.tools import call
-from cortext.faces.mcp.world import World
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
@@ -122,10 +122,10 @@ def test_decisions_are_sentences_that_settle_the_topic() -> None:
 def test_a_page_has_at_least_one_entry_and_a_cursor_to_the_next() -> None:
     entries = ["word " * 100] * 10
     page = fit(entries, 0, lambda text: (text, {"text": text}), 700)
-    assert 0 < len(page.texts) == page.following < 10
+    assert 0 < len(page.texts) == page.next_index < 10
     huge = fit(entries, 3, lambda text: (text, {"text": text}), 10)
-    assert (len(huge.texts), huge.following) == (1, 4)
-    assert fit(entries, 9, lambda text: (text, {"text": text}), 10).following == -1
+    assert (len(huge.texts), huge.next_index) == (1, 4)
+    assert fit(entries, 9, lambda text: (text, {"text": text}), 10).next_index == -1
 
 
 @pytest.mark.req("SAFE-03")
@@ -138,7 +138,7 @@ def test_a_fence_occurs_nowhere_in_its_contents() -> None:
 
 @pytest.mark.req("SESS-010")
 def test_the_server_answers_in_an_empty_home(tmp_path: Path) -> None:
-    world = World(str(tmp_path), lambda: None)
+    world = Context(str(tmp_path), lambda: None)
     assert call(world, "list_sessions", {}).data["sessions"] == []
     assert call(world, "resume_session", {}).data["sessions"] == []
     assert call(world, "search_sessions", {"query": "herons"}).data["results"] == []
@@ -159,7 +159,7 @@ def test_among_clones_the_current_one_wins_then_the_newest(tmp_path: Path) -> No
         store.create(Session(id="001-plan-heron", created_at=f"2026-01-0{place + 1}T00:00:00Z", type="plan"))
         moment = f"2026-01-0{place + 1}T00:00:00Z"
         store.append("001-plan-heron", Message(role="user", content=f"I am {name}.", timestamp=moment))
-    here, outside = World(str(tmp_path / "here"), lambda: None), World(str(tmp_path), lambda: None)
+    here, outside = Context(str(tmp_path / "here"), lambda: None), Context(str(tmp_path), lambda: None)
     for tool in ("get_session", "resume_session"):
         assert "I am here." in call(here, tool, {"id": "001-plan-heron"}).text
         assert "I am elsewhere." in call(outside, tool, {"id": "001-plan-heron"}).text
@@ -179,7 +179,7 @@ def test_no_answer_exceeds_the_budget_even_for_a_hostile_session(
         store.create(Session(id=name, type=words, title=words, agent=words, origin=Origin(tool=words), status="paused"))
         store.append(name, *(Message(role=role, content=f"We decided: {words}.") for role in ("user", "assistant") * 3))
         store.update(name, Change(summary=words))
-    world = World(str(tmp_path), lambda: None)
+    world = Context(str(tmp_path), lambda: None)
     for tool, arguments in (
         ("search_workspace", {"query": "heron"}),
         ("search_sessions", {"query": words, "messages_per_session": 10}),

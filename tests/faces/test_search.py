@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cortext.faces.cortext.commands.search import lit
+from cortext.faces.cortext.commands.search import highlighted
 from cortext.faces.terminal.table import width
 from cortext.model.message import Message
 from cortext.model.session import Change, Origin, Session
@@ -51,9 +51,9 @@ def test_search_prints_sessions_with_highlighted_messages(world: World) -> None:
     assert lines[1].startswith("   one · plan · claude · active · ")
     assert lines[2] == "   assistant #1  Three tries, then ␛[31ma clear␛[0m error."
     assert "cortext resume ID" in done.err
-    lit = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
-    assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in lit
-    assert "␛[31ma clear" in lit  # escape codes in a message are shown, not executed
+    coloured = cortext("search", "three", "tries", cwd=world.root, env={"FORCE_COLOR": "1"}).out
+    assert "\x1b[1;33mThree\x1b[0m \x1b[1;33mtries\x1b[0m" in coloured
+    assert "␛[31ma clear" in coloured  # escape codes in a message are shown, not executed
 
 
 @pytest.mark.req("FIND-01")
@@ -132,7 +132,7 @@ def test_a_snippet_wraps_at_spaces_and_loses_nothing(columns: int, monkeypatch: 
     monkeypatch.setenv("NO_COLOR", "1")
     text = "a heron stands still in the shallow water until 魚 comes by, and then it is very quick indeed " * 3
     match = Match("m", 1, "user", "", text.strip(), [(2, 7), (30, 45)], 1.0, "", "")
-    shown = lit(match, 14)
+    shown = highlighted(match, 14)
     assert shown.split() == text.split()
     lines = shown.split("\n")
     assert (len(lines) == 1) == (columns == 0)

@@ -185,7 +185,7 @@ def test_missing_tools_are_reported_by_name(workspace: Path) -> None:
 def test_nothing_to_resume_says_so_and_how_to_start(workspace: Path) -> None:
     done = cortext("resume", cwd=workspace)
     assert done.code == 0
-    assert "No conversation can be resumed yet" in done.out
+    assert "There are no conversations yet" in done.out
     assert "/workspace.brainstorm" in done.out
 
 

@@ -102,7 +102,7 @@ def test_a_type_says_whether_it_keeps_sessions(workspace: Path) -> None:
     written["types"]["debug"]["sessions"] = False
     path.write_text(json.dumps(written), encoding="utf-8")
     listed = cortext("type", "list", cwd=workspace).out
-    marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(keeps no session)")]
+    marked = [line.split()[0] for line in listed.splitlines() if line.endswith("(no sessions)")]
     assert marked == ["debug", "haiku"]
     for name in ("debug", "haiku"):
         _refused(cortext("new", name, "Nothing", cwd=workspace), "no sessions are kept")
@@ -170,7 +170,7 @@ def test_trust_shows_what_it_trusts(workspace: Path) -> None:
     done = cortext("trust", cwd=workspace)
     assert done.code == 0 and "model.name = openai/evil" in done.out and "other.key" in done.out
     assert "pause_minutes" not in done.out, "that one needs no trust"
-    assert "Trusted: " in done.out and "(none:" in cortext("trust", cwd=workspace).out
+    assert "Trusted the current settings" in done.out and "(none:" in cortext("trust", cwd=workspace).out
 
 
 # ── session metadata ─────────────────────────────────────────────────────────────────

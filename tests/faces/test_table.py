@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import pytest
 
 from cortext.faces.terminal.style import columns, paint
-from cortext.faces.terminal.table import SAMPLE, cut, each, pad, shown_statuses, table, width
+from cortext.faces.terminal.table import SAMPLE, cut, map_values, pad, shown_statuses, table, width
 from cortext.safety import terminal
 
 WORDS = (
@@ -73,7 +73,7 @@ def test_a_function_is_called_once_per_distinct_value() -> None:
         asked.append(value)
         return str(value)
 
-    assert each(describe, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
+    assert map_values(describe, [3, 1, 3, 3, 1]) == ["3", "1", "3", "3", "1"]
     assert sorted(asked) == [1, 3]
 
 

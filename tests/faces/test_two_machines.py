@@ -498,7 +498,7 @@ def test_doctor_checks_driver_hooks_and_path(desk: Machine, monkeypatch: pytest.
         and "Codex does not run our hooks: they are not trusted yet" in report.out
         and "Trust all" in report.out
     )
-    assert "Nothing is damaged; see the warnings above." in report.out and "All is well" not in report.out
+    assert "Nothing is damaged; see the warnings above." in report.out and "No problems found" not in report.out
     assert "merge driver" not in report.out and "PATH" not in report.out and "Claude" not in report.out
     _trust_codex(desk)
     assert "Codex" not in desk.cortext("doctor").out

@@ -75,7 +75,7 @@ def test_every_command_works_on_sessions_copied_to_a_server_and_back(url: str, h
     assert "sess_tea" in ran("search", "unmistakable lapsang").out
     ran("title", "sess_tea", "All about tea")
     assert "All about tea" in ran("list").out
-    assert "All is well" in ran("doctor").out
+    assert "No problems found" in ran("doctor").out
     ran("delete", "sess_tea")
     assert "sess_tea" not in ran("list").out
     key = next(iter(PostgresStore(url, "chat").trash())).key
@@ -101,7 +101,7 @@ def test_doctor_reports_damage_on_the_server(url: str, monkeypatch: pytest.Monke
         connection.execute("UPDATE cortext.sessions SET message_count = 7")
     assert "cortext repair talk" in ran("doctor", code=3).out
     ran("repair", "talk")
-    assert "All is well" in ran("doctor").out
+    assert "No problems found" in ran("doctor").out
     monkeypatch.setenv("CORTEXT_STORE", f"postgresql://cortext:{PASSWORD}@127.0.0.1:1/x")
     assert "no answer from postgresql://cortext@127.0.0.1:1/x" in ran("list", code=9).err
 

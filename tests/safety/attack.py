@@ -302,7 +302,7 @@ def preload() -> None:
         importlib.import_module(f"{cortext.PACKAGE}.{module}")
     for tool in ("claude_code", "gemini_cli", "opencode", "codex"):
         importlib.import_module(f"cortext.tools.{tool}.adapter")
-    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.world"):
+    for module in ("aur.spawn", "aur.agents", "alfred.talk", "alfred.memory", "alfred.worker", "mcp.context"):
         importlib.import_module(f"cortext.faces.{module}")
 
 
@@ -372,9 +372,9 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
         sys.argv = [case.program, *case.words]
         if case.program == "mcp":
             _ask(case.words[0])
-        from cortext.faces.terminal.run import whole_process
+        from cortext.faces.terminal.run import run_process
 
-        whole_process({"cortext": cortext, "aur": aur, "alfred": alfred}[case.program].run)
+        run_process({"cortext": cortext, "aur": aur, "alfred": alfred}[case.program].run)
     except BaseException:
         import traceback
 
@@ -386,9 +386,9 @@ def _become(world: World, case: Case, programs: Path, given: int, terminal: int)
 def _ask(tool: str) -> None:
     """Call the MCP server once, as the server itself does."""
     from cortext.errors import CortextError
+    from cortext.faces.mcp.context import Context as Served
     from cortext.faces.mcp.server import refusal
     from cortext.faces.mcp.tools import call
-    from cortext.faces.mcp.world import World as Served
 
     given = {
         "search_workspace": {"query": "retry budget"},

@@ -179,7 +179,7 @@ def test_bad_transcripts_do_not_affect_the_others(home: Path) -> None:
     opened.close()
     done = checked(cortext("import", cwd=home), 3)
     for name in ("1c5c8a52-6f3d", "rollout-", "session-2026-11-15T02-00-0b5c8a52"):
-        assert any(name in line and "could not be taken in" in line for line in done.out.splitlines()), (name, done.out)
+        assert any(name in line and "could not be captured" in line for line in done.out.splitlines()), (name, done.out)
     rows = {row["id"]: row for row in checked(cortext("list", "--json", cwd=home), 0).json}
     assert sorted(row["tool"] for row in rows.values()) == ["claude", "codex", "gemini", "gemini", "opencode"]
     boat = next(name for name, row in rows.items() if row["tool"] == "opencode")

@@ -6,7 +6,7 @@ import pytest
 
 from cortext.config.schema import Settings
 from cortext.model.session import Session
-from cortext.services.workspace.pausing import LONGEST, look, saved, wants_to_pause
+from cortext.services.workspace.pausing import LONGEST, react_to_prompt, saved, wants_to_pause
 
 PAUSE = """
 let's stop
@@ -195,27 +195,27 @@ def _session(count: int = 4, **extra: object) -> Session:
 
 @pytest.mark.req("SESS-005d")
 def test_the_model_is_told_what_to_tell_the_user() -> None:
-    looked = look("let's stop here", _session(), Settings())
-    assert '"The plan" is saved' in looked.context and "/workspace.resume" in looked.context
-    assert looked.change is not None and looked.change.extra == {"pause_after_answer": True}
+    reaction = react_to_prompt("let's stop here", _session(), Settings())
+    assert '"The plan" is saved' in reaction.context and "/workspace.resume" in reaction.context
+    assert reaction.change is not None and reaction.change.extra == {"pause_after_answer": True}
 
 
 @pytest.mark.req("SESS-005d")
 def test_a_refused_offer_is_repeated_only_after_much_new_text() -> None:
     session = _session(40)
-    offered = look("go on", session, Settings())
+    offered = react_to_prompt("go on", session, Settings())
     assert "whether to save" in offered.context and offered.change is not None
     session.extra |= offered.change.extra or {}
-    assert look("go on", session, Settings()) == ("", None), "asked once"
+    assert react_to_prompt("go on", session, Settings()) == ("", None), "asked once"
     for no in ("no", "No.", "nope", "not now", "no thanks", "No, thank you!", "later", "don't save", "skip it"):
-        change = look(no, session, Settings()).change
+        change = react_to_prompt(no, session, Settings()).change
         assert change is not None and change.extra == {"save_declined": True}, no
     for other in ("no, use the other index", "later versions of it", "yes", "don't drop the table"):
-        assert look(other, session, Settings()).change is None, other
+        assert react_to_prompt(other, session, Settings()).change is None, other
     session.extra |= {"save_declined": True}
     session.message_count = 400
-    assert look("go on", session, Settings()) == ("", None)
+    assert react_to_prompt("go on", session, Settings()) == ("", None)
     session.extra |= saved(session).extra or {}
-    assert look("go on", session, Settings()).context == ""
+    assert react_to_prompt("go on", session, Settings()).context == ""
     session.message_count = 440
-    assert "whether to save" in look("go on", session, Settings()).context
+    assert "whether to save" in react_to_prompt("go on", session, Settings()).context

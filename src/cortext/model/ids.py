@@ -33,8 +33,8 @@ def check_id(text: str) -> str:
     """Return the id itself, or raise InvalidId. Call it before building a path from an id."""
     if not isinstance(text, str) or not is_id(text):
         raise InvalidId(
-            f"not a session id: {ascii(text)[:120]}",
-            hint="ids are 1 to 96 of a-z, 0-9, _ and -, and begin with a letter or digit",
+            f"invalid session id {ascii(text)[:120]}",
+            hint="use 1 to 96 characters of a-z, 0-9, _ and -, starting with a letter or digit",
         )
     return text
 

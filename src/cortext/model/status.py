@@ -31,7 +31,7 @@ _ALLOWED = {
 def check_transition(old: str, new: str, *, force: bool = False) -> None:
     """Raise if a transition is not allowed. Keeping the status always is."""
     if new not in STORED:
-        raise UsageError(f"unknown status: {ascii(new)[:40]}", hint=f"use one of {', '.join(STORED)}")
+        raise UsageError(f"unknown status {ascii(new)[:40]}", hint=f"use one of {', '.join(STORED)}")
     if old == new or old not in STORED:  # a status that another program wrote may always be left
         return
     if new in _ALLOWED[old] or (force and old == COMPLETED and new == ACTIVE):

@@ -24,7 +24,7 @@ def check_plain_name(name: str) -> str:
     """Return the name itself, or raise UnsafePath."""
     if not is_plain_name(name):
         raise UnsafePath(
-            f"not a plain file name: {ascii(name)[:120]}",
+            f"invalid file name {ascii(name)[:120]}",
             kept="nothing was touched",
             hint="use a name without / or \\ that is not . or ..",
         )

@@ -184,17 +184,19 @@ class Hook:
 
     def _resume(self) -> str:
         """Return the list of conversations, or resume one in this chat and return its context."""
-        from cortext.services.resume.in_tool import LARGEST, Desk
+        from cortext.services.resume.in_tool import LARGEST, ChatResumer
         from cortext.services.workspace import running_chats as chats
 
         self._capture_new()  # earlier messages belong to the earlier conversation
         listing = self.world.listing()
         listing.refresh()
         chat = self._chat()
-        desk = Desk(listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save)
+        resumer = ChatResumer(
+            listing, self.capture, self.world.workspace, chat, caught_up=self.world.caught_up, save=self._save
+        )
         if not self.tool.records_after_answer:
-            return desk.answer(self.event.arguments).text()
-        reply = desk.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
+            return resumer.answer(self.event.arguments).text()
+        reply = resumer.answer(self.event.arguments, LARGEST, lambda text: len(text.encode("utf-8", "replace")))
         chat.owed = reply.record
         chats.save(chat)
         instruction = "cortext has answered this already; do not run the command again."
@@ -238,10 +240,10 @@ class Hook:
         self._activate(found)
         from cortext.services.workspace import pausing
 
-        result = pausing.look(self.event.text, found.session, self.world.settings)
-        if result.change is not None:
-            found.place.store.update(found.session.id, result.change)
-        return result.context
+        reaction = pausing.react_to_prompt(self.event.text, found.session, self.world.settings)
+        if reaction.change is not None:
+            found.place.store.update(found.session.id, reaction.change)
+        return reaction.context
 
     def _started(self) -> None:
         """Activate the conversation that the tool opened; a completed one only if it was just resumed."""
@@ -282,7 +284,7 @@ class Hook:
         if saved.commit.note:
             from cortext.services.workspace import notices
 
-            notices.leave([saved.commit.note])
+            notices.add([saved.commit.note])
         return saved
 
 

@@ -8,7 +8,7 @@ from cortext.errors import CortextError
 from cortext.faces.alfred.drawing import show
 from cortext.faces.terminal.output import note, print_json
 from cortext.faces.terminal.run import report
-from cortext.faces.terminal.talk.answer import answer_json, show_answer, take_answer
+from cortext.faces.terminal.talk.answer import answer_json, show_answer, store_answer
 from cortext.faces.terminal.talk.loop import TalkLoop
 from cortext.model.message import USER, Message
 from cortext.services.assistant.commands import NO_SESSION, Commands, created_notice
@@ -70,7 +70,7 @@ class Loop(TalkLoop):
             return 0
         try:
             if as_json:
-                take_answer(talk)
+                store_answer(talk)
             else:
                 show_answer(talk, on_call=self.show_call)
         finally:

@@ -6,7 +6,7 @@ import argparse
 
 from cortext.errors import UsageError
 from cortext.faces.terminal.args import Help
-from cortext.faces.terminal.talk.interrupt import interruptible_talk
+from cortext.faces.terminal.talk.interrupt import echo_by_prompt_only
 from cortext.wiring.stores import Stores
 
 
@@ -24,7 +24,7 @@ def run(arguments: list[str]) -> int:
     parser.add_argument("--json", action="store_true", help="print the answer to a question as JSON")
     options = parser.parse_args(arguments)
     if not options.question and not options.json:
-        with interruptible_talk():  # before the slow imports: people type before the prompt appears
+        with echo_by_prompt_only():  # before the slow imports: people type before the prompt appears
             from cortext.faces.alfred.loop import Loop
 
             return Loop(Stores(), options.model).talk(new=options.new, session=options.session)

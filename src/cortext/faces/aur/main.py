@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cortext import __version__
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process, unknown_command
 
 PACKAGE = "cortext.faces.aur"
 COMMANDS = {"spawn": "spawn", "agents": "agents"}
@@ -33,7 +33,7 @@ Exit codes: 0 done, 1 not found or refused, 2 usage error, 3 damaged data, 4 in 
 
 def main() -> None:
     """Run the program."""
-    whole_process(run)
+    run_process(run)
 
 
 def run(arguments: list[str]) -> int:

@@ -11,7 +11,7 @@ from cortext.faces.aur.sessions import expire
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.style import paint
-from cortext.faces.terminal.talk.answer import answer_json, show_answer, take_answer
+from cortext.faces.terminal.talk.answer import answer_json, show_answer, store_answer
 from cortext.faces.terminal.talk.piped import question_of
 from cortext.model.status import COMPLETED, INTERRUPTED
 from cortext.services.talk.turn import cut_error
@@ -34,7 +34,7 @@ def ask_once(stores: Stores, options: Namespace) -> int:
         try:
             opened.talk.say(question)
             if options.json:
-                take_answer(opened.talk)
+                store_answer(opened.talk)
             else:
                 show_answer(opened.talk)
             code = 130 if opened.talk.stopped else 0

@@ -12,7 +12,7 @@ from cortext.config.schema import Settings
 from cortext.errors import SessionNotFound, UsageError
 from cortext.faces.terminal.output import print_json
 from cortext.faces.terminal.style import columns
-from cortext.faces.terminal.table import Column, columns_table, cut, each, fitted_table, shown_statuses, table
+from cortext.faces.terminal.table import Column, columns_table, cut, fitted_table, map_values, shown_statuses, table
 from cortext.model import clock
 from cortext.safety import terminal
 from cortext.services.library import last_list
@@ -61,9 +61,9 @@ def session_table(found: list[tuple[Any, ...]]) -> str:
     ids, agents, counts, times, statuses, damage = zip(*found, strict=True)
     cells = (
         ids,
-        each(lambda agent: agent or "-", agents),
-        each(str, counts),
-        each(lambda time: f"{time[:10]} {time[11:19]}Z", times),
+        map_values(lambda agent: agent or "-", agents),
+        map_values(str, counts),
+        map_values(lambda time: f"{time[:10]} {time[11:19]}Z", times),
         shown_statuses(statuses, damage),
     )
     return columns_table(HEADS, cells, styles=("cyan", "", "", "dim", ""))
@@ -77,9 +77,9 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
     shown = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column(session_id, ids, style="cyan"),
-        Column(agent, each(lambda name: cut(terminal.line(name), 12) or "-", agents), rank=2),
-        Column(turn_count, each(str, counts), rank=4, right=True),
-        Column(created_at, each(clock.short, times), rank=3, style="dim"),
+        Column(agent, map_values(lambda name: cut(terminal.line(name), 12) or "-", agents), rank=2),
+        Column(turn_count, map_values(str, counts), rank=4, right=True),
+        Column(created_at, map_values(clock.short, times), rank=3, style="dim"),
         Column(status, shown_status, rank=1),
     ]
     return fitted_table(shown, 1, screen, least=14)[0]

@@ -71,9 +71,9 @@ def run(arguments: list[str]) -> int:
 
         return sessions.clean_sessions(stores, options)
     if options.interactive or (options.resume is not None and not options.prompt):
-        from cortext.faces.terminal.talk.interrupt import interruptible_talk
+        from cortext.faces.terminal.talk.interrupt import echo_by_prompt_only
 
-        with interruptible_talk():  # before the slow imports: people type before the prompt appears
+        with echo_by_prompt_only():  # before the slow imports: people type before the prompt appears
             from cortext.faces.aur.loop import talk
 
             return talk(stores, options)

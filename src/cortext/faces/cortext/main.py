@@ -1,4 +1,4 @@
-"""`cortext`: finds the command and runs it. Only that command's module is imported."""
+"""`cortext`: find the command and run it. Only that command's module is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from cortext import __version__
 from cortext.config import folders
 from cortext.errors import CortextError
-from cortext.faces.terminal.run import note_untrusted_workspace, run_command, unknown_command, whole_process
+from cortext.faces.terminal.run import note_untrusted_workspace, run_command, run_process, unknown_command
 from cortext.safety import terminal
 
 PACKAGE = "cortext.faces.cortext.commands"
@@ -16,50 +16,50 @@ PACKAGE = "cortext.faces.cortext.commands"
 # Name, module and one line of help, in the order and the groups in which `--help` shows them.
 COMMANDS: tuple[tuple[str, tuple[tuple[str, str, str], ...]], ...] = (
     (
-        "A conversation",
+        "One conversation",
         (
-            ("new", "new", "begin one: cortext new brainstorm API design"),
+            ("new", "new", "start one: cortext new brainstorm API design"),
             ("resume", "resume", "continue one, in any AI tool: by number, id or words"),
             ("stop", "stop", "save and pause it"),
             ("complete", "complete", "save it and mark it as completed"),
             ("show", "show", "read it"),
-            ("title", "title", "name it"),
-            ("fork", "fork", "go another way from any of its messages"),
+            ("title", "title", "show or change its title"),
+            ("fork", "fork", "branch off at any of its messages"),
             ("prune", "prune", "move its older messages to the archive"),
-            ("export", "export", "as markdown, JSON or a native session; secrets masked"),
+            ("export", "export", "write it as markdown, JSON or a native session; secrets masked"),
             ("delete", "delete", "move it to the trash"),
             ("restore", "restore", "bring it back from the trash"),
         ),
     ),
     (
-        "All of them",
+        "All conversations",
         (
-            ("list", "list_", "what there is, the last active first"),
+            ("list", "list_", "list sessions, most recently active first"),
             ("search", "search", "find what was said, by words and by meaning"),
-            ("similar", "similar", "sessions that are about the same as one"),
+            ("similar", "similar", "find sessions about the same topic"),
             ("browse", "browse", "find, read and resume them on one screen"),
-            ("stats", "stats", "how many there are, by day, tool and type"),
-            ("import", "import_", "take in what your AI tools have stored"),
-            ("sync", "sync", "take in only what is new"),
-            ("sweep", "sweep", "pause what has been quiet for a while"),
-            ("doctor", "doctor", "check every store, say what is wrong and what to do"),
-            ("store", "store_", "where sessions are kept; copy them to a server and back"),
-            ("repair", "repair", "mend a damaged session; nothing is thrown away"),
-            ("index", "index_", "the search index: status, rebuild, clear"),
+            ("stats", "stats", "count them by day, tool and type"),
+            ("import", "import_", "import what your AI tools have stored"),
+            ("sync", "sync", "import only what is new"),
+            ("sweep", "sweep", "pause conversations that have been quiet for a while"),
+            ("doctor", "doctor", "check every store, report what is wrong and what to do"),
+            ("store", "store_", "show where sessions are kept; copy them to a server and back"),
+            ("repair", "repair", "repair a damaged session; nothing is thrown away"),
+            ("index", "index_", "show, rebuild or clear the search index"),
         ),
     ),
     (
         "The workspace",
         (
             ("init", "init", "make a folder a workspace for your AI tools"),
-            ("upgrade", "upgrade", "bring it up to this version, keeping what you edited"),
-            ("uninstall", "uninstall", "take out exactly what init put in"),
-            ("type", "type_", "conversation types: list them, add and remove your own"),
-            ("trust", "trust", "let this workspace's settings do everything"),
-            ("completion", "completion", "completion for bash, zsh or fish"),
-            ("mcp", "mcp", "the server through which an AI tool asks for past conversations"),
-            ("tools", "tools", "which AI tools are here, and which versions we tested"),
-            ("demo", "demo", "a workspace with a dozen conversations to play with"),
+            ("upgrade", "upgrade", "update it to this version, keeping what you edited"),
+            ("uninstall", "uninstall", "remove exactly what init added"),
+            ("type", "type_", "list conversation types, add and remove your own"),
+            ("trust", "trust", "trust the settings of this workspace"),
+            ("completion", "completion", "print a completion script for bash, zsh or fish"),
+            ("mcp", "mcp", "serve past conversations to an AI tool (MCP)"),
+            ("tools", "tools", "show which AI tools are installed, and which versions are tested"),
+            ("demo", "demo", "make a workspace with a dozen conversations to try out"),
         ),
     ),
 )
@@ -72,8 +72,10 @@ HIDDEN = {
     "refresh": "refresh",
 }
 
-# What sees to a workspace itself, leaves it, or has nothing to do with the one that we stand in.
-UNADOPTED = frozenset({"init", "upgrade", "uninstall", "demo", "completion", "complete-words", "hook", "merge-driver"})
+# Commands that set up or remove a workspace themselves, or do not use the current one.
+WITHOUT_ADOPTION = frozenset(
+    {"init", "upgrade", "uninstall", "demo", "completion", "complete-words", "hook", "merge-driver"}
+)
 
 HELP = """\
 cortext keeps every conversation you have with an AI agent, and continues it in any tool.
@@ -81,17 +83,17 @@ cortext keeps every conversation you have with an AI agent, and continues it in 
 usage: cortext COMMAND [options]          `cortext help COMMAND` explains each one
 {commands}
 
-Naming one: 3 is the third row of the last list, 014 a conversation's own number, an id may be cut
-short (014-p). What only reads or resumes also takes words.
+Naming a conversation: 3 is the third row of the last list, 014 is its own number, an id may be
+abbreviated (014-p). Commands that only read or resume also accept words.
 
-Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 not understood,
-3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 bad settings,
+Common options: --json for scripts, --help. Exit codes: 0 done, 1 not found or refused, 2 usage error,
+3 damaged data, 4 in use by another process, 5 could not write, 6 unsafe path, 7 invalid settings,
 8 no answer from the model, 9 no answer from the store's server.
 """
 
 
 def help_text() -> str:
-    """All commands, grouped."""
+    """Return the help of all commands, grouped."""
     lines = []
     for group, commands in COMMANDS:
         lines.append(f"\n{group}:")
@@ -100,19 +102,19 @@ def help_text() -> str:
 
 
 def main() -> None:
-    """The entry point."""
-    whole_process(run)
+    """Run `cortext` as a process: the entry point."""
+    run_process(run)
 
 
 def run(words: list[str]) -> int:
-    """Find the command and run it; the exit code."""
-    if "CORTEXT_ENVIRONMENT" in os.environ:  # a tool that we launched has started us
+    """Find the command and run it; return the exit code."""
+    if "CORTEXT_ENVIRONMENT" in os.environ:  # started by a tool that we launched
         from cortext.services.resume.environment import adopt
 
         adopt()
     if not words:
-        adopt_here()
-        tell_news()
+        adopt_current_workspace()
+        print_hook_failure()
         return run_command("cortext", f"{PACKAGE}.status", [])
     if words[0] == "help" and len(words) > 1:
         words = [words[1], "--help"]
@@ -125,32 +127,32 @@ def run(words: list[str]) -> int:
     modules = {name: module for _, commands in COMMANDS for name, module, _ in commands} | HIDDEN
     if words[0] not in modules:
         return unknown_command("cortext", words[0], list(modules))
-    if words[0] not in UNADOPTED:
-        adopt_here()
+    if words[0] not in WITHOUT_ADOPTION:
+        adopt_current_workspace()
     if words[0] not in HIDDEN:
-        tell_news()
+        print_hook_failure()
     return run_command("cortext", f"{PACKAGE}.{modules[words[0]]}", words[1:])
 
 
-def tell_news() -> None:
-    """Say, once, that a hook failed since the last command: the tool that called it was not disturbed."""
+def print_hook_failure() -> None:
+    """Report, once, that a hook has failed since the last command: the tool that called it was not disturbed."""
     if os.path.lexists(os.path.join(folders.state(), "hook-failed")):
         from cortext.services.capture import uncaptured
 
-        told = uncaptured.pop_notice()
-        if told:
-            print(terminal.line(f"cortext: {told}"), file=sys.stderr)
+        notice = uncaptured.pop_notice()
+        if notice:
+            print(terminal.line(f"cortext: {notice}"), file=sys.stderr)
             print("  `cortext doctor` shows everything that is not captured.", file=sys.stderr)
 
 
-def adopt_here() -> None:
-    """The first command in a clone of a workspace sees to what a clone lacks, and says so."""
+def adopt_current_workspace() -> None:
+    """Complete the set-up of a cloned workspace at the first command in it, and report that."""
     from cortext.services.workspace.known import adopt_workspace, find_workspace
 
     note_untrusted_workspace()
     try:
         adopted = adopt_workspace(find_workspace(os.getcwd()))
-    except (OSError, CortextError):  # the folder that we stand in was removed, or bad settings: the command says so
+    except (OSError, CortextError):  # the current folder is gone, or the settings are invalid: the command reports it
         return
     if adopted:
         print("Note: set up cortext's merge driver in this clone (git config merge.cortext.driver).", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""The data of the answers, as a client may rely on it. Open: a later version may say more."""
+"""The structured data of the answers that clients can rely on. A later version may add fields."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-Cursor = Annotated[str | None, Meta(description="the cursor of what follows; null where nothing does")]
+Cursor = Annotated[str | None, Meta(description="the cursor of the next page; null if there is none")]
 
 
 class SessionData(msgspec.Struct, kw_only=True):
-    """A session; what is empty is left out."""
+    """A session; empty fields are left out."""
 
     id: str
     title: str = ""
@@ -27,7 +27,7 @@ class SessionData(msgspec.Struct, kw_only=True):
 
 
 class PassageData(msgspec.Struct, kw_only=True):
-    """A message that was found, with its neighbours."""
+    """A matching message, with its neighbours."""
 
     seq: int
     role: str
@@ -38,7 +38,7 @@ class PassageData(msgspec.Struct, kw_only=True):
 
 
 class FoundData(msgspec.Struct, kw_only=True):
-    """A session with what was found in it."""
+    """A session with its matching messages."""
 
     session: SessionData
     passages: list[PassageData]
@@ -56,7 +56,7 @@ class DecisionData(msgspec.Struct, kw_only=True):
 
 
 class MessageData(msgspec.Struct, kw_only=True):
-    """A message; its `mark` says whether it was cut off or beside the conversation."""
+    """A message; its `mark` says whether it was cut off or is an aside."""
 
     seq: int
     role: str

@@ -1,8 +1,8 @@
 """The calls that a model can make: a struct for each tool.
 
-Its docstring is what the model is told of the tool; its schema is generated from the fields, and a call is decoded
-into it. Models are sloppy with types, so "5", 5.0 and 500 are accepted for a limit of at most 50; what is missing,
-unknown or of another kind is refused in words that help the model to do better.
+Its docstring is the tool's description for the model; its schema is generated from the fields, and a call is decoded
+into it. Models are careless with types, so "5", 5.0 and 500 are accepted for a limit of at most 50. Arguments that are
+missing, unknown or of another type are refused with a message that helps the model to correct itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Meta, inspect
 from cortext.errors import UsageError
 from cortext.faces.mcp import answers, dates
 
-_MANY = 10**9
+_LARGEST = 10**9
 _MOST_IDS = 100
 
 Query = Annotated[str, Meta(description="what to look for")]
@@ -24,10 +24,10 @@ Topic = Annotated[str, Meta(description="the topic, in a few words")]
 Type = Annotated[
     str, Meta(description="only conversations of this type: brainstorm, debug, plan, learn, meeting, review, …")
 ]
-Page = Annotated[str, Meta(description="to go on: the next_cursor of the answer before")]
-LeftOut = Annotated[list[str], Meta(description="ids of sessions that are not wanted, such as the one you are in")]
+Page = Annotated[str, Meta(description="for the next page: the next_cursor of the previous answer")]
+LeftOut = Annotated[list[str], Meta(description="ids of sessions to leave out, such as the current one")]
 
-_NAMED = "the session's id, the beginning of it, its own number (014), or its row in the last list (3)"
+_NAMED = "the session's id or a prefix of it, its number (014), or its row in the last list (3)"
 
 
 class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True):
@@ -36,7 +36,7 @@ class Call(msgspec.Struct, kw_only=True, frozen=True, forbid_unknown_fields=True
 
 class SearchWorkspace(Call, frozen=True):
     """Find what was said in the conversations of this workspace, by words and by meaning. Returns sessions with the
-    matching messages. The query may hold "a phrase", +must and -not."""
+    matching messages. The query may contain "a phrase", +required and -excluded words."""
 
     query: Query
     type: Type = ""
@@ -49,8 +49,8 @@ class SearchWorkspace(Call, frozen=True):
 
 
 class GetContext(Call, frozen=True):
-    """What earlier conversations (of any tool) hold about a topic: the best passages at length, with what was said
-    right before and after, and each session's summary. Use it before working on something that has a history."""
+    """Get what earlier conversations (of any tool) say about a topic: the best passages at length, with the messages
+    right before and after them, and each session's summary. Use it before working on something that has a history."""
 
     topic: Topic
     max_results: Annotated[int, Meta(description="how many sessions", ge=1, le=20)] = 5
@@ -59,8 +59,8 @@ class GetContext(Call, frozen=True):
 
 
 class GetDecisionHistory(Call, frozen=True):
-    """The decisions and findings about a topic in earlier conversations, word for word, in the order of time, with
-    session and date. Use it before proposing to change something that may have been settled."""
+    """Get the decisions and findings about a topic from earlier conversations, word for word, oldest first, with
+    session and date. Use it before proposing to change something that may have been decided."""
 
     topic: Topic
     cursor: Page = ""
@@ -68,34 +68,36 @@ class GetDecisionHistory(Call, frozen=True):
 
 
 class ListSessions(Call, frozen=True):
-    """The sessions that are kept, of every tool, the last active first."""
+    """List the stored sessions of every tool, most recently active first."""
 
     type: Type = ""
     status: Annotated[str, Meta(description="only sessions that are active, paused, completed or interrupted")] = ""
-    tool: Annotated[str, Meta(description="only those held in this AI tool, by its short name, such as claude")] = ""
-    limit: Annotated[int, Meta(description="how many", ge=1, le=100)] = 20
+    tool: Annotated[str, Meta(description="only sessions of this AI tool, by its short name, such as claude")] = ""
+    limit: Annotated[int, Meta(description="how many sessions", ge=1, le=100)] = 20
     cursor: Page = ""
 
 
 class GetSession(Call, frozen=True):
-    """The messages of a session, word for word, from any place in it; secrets are masked. Long sessions come in
-    pages: go on with the start (and offset) that the answer names."""
+    """Read the messages of a session, word for word, from any message on; secrets are masked. Long sessions come in
+    pages: continue with the start (and offset) that the answer names."""
 
     id: Annotated[str, Meta(description=_NAMED)]
     start: Annotated[
-        int, Meta(description="the number of the first message; -20: the last 20", ge=-_MANY, le=_MANY)
+        int, Meta(description="the number of the first message; -20 means the last 20", ge=-_LARGEST, le=_LARGEST)
     ] = 0
-    limit: Annotated[int, Meta(description="how many messages at most", ge=1, le=500)] = 50
-    offset: Annotated[int, Meta(description="where in the first message, if that is very long", ge=0, le=_MANY)] = 0
+    limit: Annotated[int, Meta(description="at most this many messages", ge=1, le=500)] = 50
+    offset: Annotated[
+        int, Meta(description="the character to start at in the first message, if that is very long", ge=0, le=_LARGEST)
+    ] = 0
 
 
 class SearchSessions(Call, frozen=True):
-    """Find what was said in every session that is kept: all workspaces, all AI tools, agents and chats. Returns
-    sessions with the matching messages."""
+    """Find what was said in every stored session: all workspaces, all AI tools, agents and chats. Returns sessions
+    with the matching messages."""
 
     query: Query
     top_k: Annotated[int, Meta(description="how many sessions", ge=1, le=50)] = 5
-    messages_per_session: Annotated[int, Meta(description="how many messages of each", ge=1, le=10)] = 3
+    messages_per_session: Annotated[int, Meta(description="how many messages per session", ge=1, le=10)] = 3
     after: Annotated[str, Meta(description="only what was said since then: 2026-11-15, yesterday, 7d")] = ""
     before: Annotated[str, Meta(description="only what was said until then")] = ""
     cursor: Page = ""
@@ -103,28 +105,24 @@ class SearchSessions(Call, frozen=True):
 
 
 class SaveSession(Call, frozen=True):
-    """Take in what was said last, bring title and summary up to date, and commit the conversation to git. Its status
-    stays. Saving twice changes nothing."""
+    """Capture what was said last, update title and summary, and commit the conversation to git. Its status does not
+    change. Saving twice changes nothing."""
 
-    id: Annotated[
-        str, Meta(description=f"{_NAMED}; without one, the conversation that is active in this workspace")
-    ] = ""
-    summary: Annotated[
-        str, Meta(description="where things stand, in your words; without one, it is made from the text")
-    ] = ""
+    id: Annotated[str, Meta(description=f"{_NAMED}; default: the active conversation of this workspace")] = ""
+    summary: Annotated[str, Meta(description="where things stand, in your words; default: made from the text")] = ""
 
 
 class ResumeSession(Call, frozen=True):
-    """Go on with an earlier conversation here and now: its command, its context, its newest messages; where this chat
-    is known, it is attached, so that what is said from now on is kept in that conversation (the answer says so).
-    Without an id: the conversations that can be resumed."""
+    """Continue an earlier conversation in this chat: returns its command, its context and its newest messages. If
+    cortext knows this chat, the chat is attached, so that what is said from now on is stored in that conversation
+    (the answer says so). Without an id, lists the conversations that can be resumed."""
 
     id: Annotated[str, Meta(description=f"{_NAMED}; or words from its title")] = ""
-    force: Annotated[bool, Meta(description="also if it was completed: ask the user first")] = False
+    force: Annotated[bool, Meta(description="resume it even if it is completed: ask the user first")] = False
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """A tool as clients are told of it."""
+    """A tool as it is described to clients."""
 
     title: str
     call: type[Call]
@@ -134,8 +132,8 @@ class Spec(msgspec.Struct, frozen=True):
 
 SPECS: dict[str, Spec] = {
     "search_workspace": Spec("Search this workspace", SearchWorkspace, answers.FoundAnswer),
-    "get_context": Spec("Background of a topic", GetContext, answers.FoundAnswer),
-    "get_decision_history": Spec("What was decided", GetDecisionHistory, answers.DecisionsAnswer),
+    "get_context": Spec("Get background on a topic", GetContext, answers.FoundAnswer),
+    "get_decision_history": Spec("Get decisions", GetDecisionHistory, answers.DecisionsAnswer),
     "list_sessions": Spec("List sessions", ListSessions, answers.ListAnswer),
     "get_session": Spec("Read a session", GetSession, answers.SessionAnswer),
     "search_sessions": Spec("Search all sessions", SearchSessions, answers.FoundAnswer),
@@ -145,12 +143,12 @@ SPECS: dict[str, Spec] = {
 
 
 def description(spec: Spec) -> str:
-    """What a model is told of a tool."""
+    """Return the description of a tool for the model."""
     return " ".join((spec.call.__doc__ or "").split())
 
 
 def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """The JSON Schema of a struct, without references: not every client follows them."""
+    """Return the JSON Schema of a struct, without references: not every client follows them."""
     made = msgspec.json.schema(kind)
     components = made.get("$defs", {})
 
@@ -162,7 +160,7 @@ def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
         if "$ref" in value:
             component = components[value["$ref"].rpartition("/")[2]]
             return inlined({name: part for name, part in component.items() if name not in ("title", "description")})
-        # An empty default says no more than that the field may be left out.
+        # An empty default only says that the field is optional, which the schema says anyway.
         kept = {name: item for name, item in value.items() if name != "default" or item not in ("", [])}
         return {name: inlined(item) for name, item in kept.items()}
 
@@ -171,7 +169,7 @@ def schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
 
 
 def decode(kind: type[Call], arguments: dict[str, Any]) -> Any:
-    """A call from its arguments; UsageError says what is missing or wrong."""
+    """Return a call from its arguments. Raises UsageError if something is missing or wrong."""
     fields = _fields(kind)
     given = {name: value for name, value in arguments.items() if value is not None}
     if "date_range" in given:
@@ -198,7 +196,7 @@ def _fields(kind: type[Call]) -> dict[str, inspect.Field]:
 
 
 def _coerced(value: Any, wanted: inspect.Type) -> Any:
-    """A value in the type that is wanted, as far as its meaning is clear; anything else as it is."""
+    """Return a value converted to the wanted type if its meaning is clear; otherwise unchanged."""
     if isinstance(wanted, inspect.Metadata):
         wanted = wanted.type
     if isinstance(wanted, inspect.IntType) and not isinstance(value, bool):
@@ -213,13 +211,13 @@ def _coerced(value: Any, wanted: inspect.Type) -> Any:
         return items
     if isinstance(wanted, inspect.StrType):
         if isinstance(value, int | float) and not isinstance(value, bool):
-            return str(value)  # an id such as 001 that was taken for a number
+            return str(value)  # an id such as 001 that the model sent as a number
         return value.strip() if isinstance(value, str) else value
     return value
 
 
 def _clamped(value: Any, wanted: inspect.IntType) -> Any:
-    """A whole number within its bounds, also from "5" and 5.0."""
+    """Return an integer within its bounds, also from "5" and 5.0."""
     try:
         number = int(float(value)) if isinstance(value, str) else int(value)
     except (TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Ranges of dates as models write them."""
+"""Date ranges in the forms that models write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _END = ("before", "to", "end", "until")
 
 
 def as_text(value: Any) -> Any:
-    """A range as one text, from ["2026-11-01", "2026-11-15"] or {"from": …, "to": …}; anything else as it is."""
+    """Return a range as text, from ["2026-11-01", "2026-11-15"] or {"from": …, "to": …}; anything else unchanged."""
     if isinstance(value, list) and len(value) == 2 and all(isinstance(end, str) for end in value):
         return "..".join(value)
     if isinstance(value, dict):
@@ -27,19 +27,19 @@ def as_text(value: Any) -> Any:
 
 
 def filters(text: str) -> dict[str, str]:
-    """`after` and `before` of `2026-11-01..2026-11-15`, `2026-11`, `7d` or `last week`."""
+    """Return the filters `after` and `before` for `2026-11-01..2026-11-15`, `2026-11`, `7d` or `last week`."""
     begin, end = _ends(text)
     found = {name: value.strip() for name, value in (("after", begin), ("before", end)) if value.strip()}
     try:
         check_filters(found)
     except UsageError:
-        hint = "2026-11-01..2026-11-15, 2026-11, yesterday, 7d, 2w"
-        raise UsageError(f"not a range of dates: {ascii(text)[:80]}", hint=hint) from None
+        hint = "use 2026-11-01..2026-11-15, 2026-11, yesterday, 7d or 2w"
+        raise UsageError(f"invalid date range {ascii(text)[:80]}", hint=hint) from None
     return found
 
 
 def _ends(text: str) -> tuple[str, str]:
-    """The two ends of a range; an empty one is open."""
+    """Return the two ends of a range; an empty one is open."""
     last = _LAST.fullmatch(text)
     if last:
         return f"{last[1] or 1}{_UNIT[last[2].lower()]}", ""

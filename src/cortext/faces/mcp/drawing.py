@@ -1,4 +1,4 @@
-"""Sessions, passages and decisions as lines for a model, and as data."""
+"""Sessions, passages and decisions as text for a model, and as data."""
 
 from __future__ import annotations
 
@@ -10,41 +10,41 @@ from cortext.services.library.listing import Row
 from cortext.services.library.recall import Passage, Settled, Told
 from cortext.services.text.digest import clip
 
-UNSAID = ("path", "token_count", "damage")  # fields of a session that a model has no use for
+OMITTED = ("path", "token_count", "damage")  # fields of a session that are of no use to a model
 
 
 def session_data(row: Row) -> Json:
-    """A session; what is empty is left out."""
+    """Return a session as data, without empty fields."""
     fields = {**session_json(row), "type": row.shown_type}
-    return {name: value for name, value in fields.items() if value != "" and name not in UNSAID}
+    return {name: value for name, value in fields.items() if value != "" and name not in OMITTED}
 
 
 def session_line(row: Row) -> str:
-    """A session on one line, its id first: that is what the other tools want."""
-    facts = [row.id, flat(row.title), row.type or row.kind, row.tool or row.agent, row.status]
+    """Return a session on one line, its id first, because the other tools take it."""
+    facts = [row.id, on_one_line(row.title), row.type or row.kind, row.tool or row.agent, row.status]
     facts += [f"{row.message_count} messages", f"last active {row.last_active[:16]}"]
     return " · ".join(fact for fact in facts if fact)
 
 
 def session_entry(row: Row) -> tuple[str, Json]:
-    """A session of a list."""
-    summary = f"\n   {flat(row.summary)}" if row.summary else ""
+    """Return a session of a list, as text and as data."""
+    summary = f"\n   {on_one_line(row.summary)}" if row.summary else ""
     return f"- {session_line(row)}{summary}", session_data(row)
 
 
-def told_entry(told: Told) -> tuple[str, Json]:
-    """A session with what was found in it."""
-    lines = [f"# {session_line(told.session)}"]
-    if told.session.summary:
-        lines.append(f"summary: {flat(told.session.summary)}")
-    for passage in told.passages:
+def found_entry(found: Told) -> tuple[str, Json]:
+    """Return a session with its matching messages, as text and as data."""
+    lines = [f"# {session_line(found.session)}"]
+    if found.session.summary:
+        lines.append(f"summary: {on_one_line(found.session.summary)}")
+    for passage in found.passages:
         if passage.before:
-            lines.append(f"  before: {flat(passage.before)}")
-        lines.append(f"  [{passage.seq}] {passage.role}, {passage.timestamp[:16]}: {flat(passage.text)}")
+            lines.append(f"  before: {on_one_line(passage.before)}")
+        lines.append(f"  [{passage.seq}] {passage.role}, {passage.timestamp[:16]}: {on_one_line(passage.text)}")
         if passage.after:
-            lines.append(f"  after: {flat(passage.after)}")
-    passages = [_passage(passage) for passage in told.passages]
-    return "\n".join(lines), {"session": session_data(told.session), "passages": passages}
+            lines.append(f"  after: {on_one_line(passage.after)}")
+    passages = [_passage(passage) for passage in found.passages]
+    return "\n".join(lines), {"session": session_data(found.session), "passages": passages}
 
 
 def _passage(passage: Passage) -> Json:
@@ -52,35 +52,35 @@ def _passage(passage: Passage) -> Json:
     return {name: value for name, value in fields.items() if value != ""}
 
 
-def briefer(row: Row) -> Row | None:
-    """A session without its summary; None where it has none."""
+def without_summary(row: Row) -> Row | None:
+    """Return a session without its summary; None if it has none."""
     return row._replace(summary="") if row.summary else None
 
 
-def smaller(told: Told) -> Told | None:
-    """With fewer passages, without the summary, then with shorter passages; None where it cannot be less."""
-    without = briefer(told.session)
-    if len(told.passages) > 1:
-        return Told(session=told.session, passages=told.passages[:-1])
-    if without is not None:
-        return Told(session=without, passages=told.passages)
-    longest = max((len(text) for one in told.passages for text in (one.text, one.before, one.after)), default=0)
+def shortened(found: Told) -> Told | None:
+    """Return it with fewer passages, else without the summary, else with shorter passages; None if nothing is left."""
+    session = without_summary(found.session)
+    if len(found.passages) > 1:
+        return Told(session=found.session, passages=found.passages[:-1])
+    if session is not None:
+        return Told(session=session, passages=found.passages)
+    longest = max((len(text) for one in found.passages for text in (one.text, one.before, one.after)), default=0)
     if longest < 40:
         return None
     cut = [
         replace(one, text=clip(one.text, longest // 2), before=clip(one.before, longest // 4),
                 after=clip(one.after, longest // 4))
-        for one in told.passages
+        for one in found.passages
     ]  # fmt: skip
-    return Told(session=told.session, passages=cut)
+    return Told(session=found.session, passages=cut)
 
 
 def decision_entry(settled: Settled) -> tuple[str, Json]:
-    """A decision with its date and its session."""
+    """Return a decision with its date and its session, as text and as data."""
     row, decision = settled.session, settled.decision
     where = f"{row.id}, message {decision.seq}"
-    name = f"{flat(row.title)} ({where})" if row.title else where
-    line = f"- {decision.timestamp[:10]} · {decision.role}: {flat(decision.text)}\n  in {name}"
+    name = f"{on_one_line(row.title)} ({where})" if row.title else where
+    line = f"- {decision.timestamp[:10]} · {decision.role}: {on_one_line(decision.text)}\n  in {name}"
     return line, {
         "date": decision.timestamp,
         "text": decision.text,
@@ -91,6 +91,6 @@ def decision_entry(settled: Settled) -> tuple[str, Json]:
     }
 
 
-def flat(text: str) -> str:
-    """A text on one line."""
+def on_one_line(text: str) -> str:
+    """Return a text on one line."""
     return " ".join(text.split())

@@ -1,4 +1,4 @@
-"""`cortext mcp`: past conversations for the AI tool that starts us, over standard input and output."""
+"""`cortext mcp`: serve past conversations to the AI tool that starts it, over standard input and output."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from cortext.errors import CortextError
 from cortext.faces.mcp.pages import Answer
 
 if TYPE_CHECKING:
-    from cortext.faces.mcp.world import World
+    from cortext.faces.mcp.context import Context
 
 
 def run(later: Callable[[], None]) -> int:
-    """Serve until the client closes our input; `later` finishes the index in the background."""
-    # The thread that reads our input cannot be woken: a tool that says goodbye by a signal must not wait for it.
+    """Serve until the client closes standard input; `later` finishes the index in the background."""
+    # The thread that reads standard input cannot be interrupted: a tool that stops us by a signal must not wait for it.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     folder = os.getcwd()
-    world: World | None = None
+    context: Context | None = None
 
     def call(name: str, arguments: dict[str, Any]) -> Answer:
-        # Built at the first call, in the thread that uses it: the tool waits for our start, not for our stores.
-        nonlocal world
+        # Built at the first call, in the thread that uses it: the tool waits for the start, which opens no stores.
+        nonlocal context
+        from cortext.faces.mcp.context import Context
         from cortext.faces.mcp.tools import call as answer
-        from cortext.faces.mcp.world import World
 
-        here = world or World(folder, later)
-        # Whatever goes wrong in a way that we did not foresee, the next call opens everything anew.
-        world = None
+        current = context or Context(folder, later)
+        # After an unexpected error, the next call opens everything again.
+        context = None
         try:
-            made = answer(here, name, arguments)
+            made = answer(current, name, arguments)
         except CortextError:
-            world = here
+            context = current
             raise
-        world = here
+        context = current
         return made
 
     from cortext.faces.mcp.server import serve

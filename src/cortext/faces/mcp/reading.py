@@ -1,4 +1,4 @@
-"""Reading a session in pages, and the packet to go on with one."""
+"""Reading a session in pages, and resuming one in the asking chat."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import os
 from msgspec.structs import replace
 
 from cortext.faces.mcp.calls import GetSession, ResumeSession
-from cortext.faces.mcp.drawing import briefer, session_data, session_entry, session_line
+from cortext.faces.mcp.context import Context
+from cortext.faces.mcp.drawing import session_data, session_entry, session_line, without_summary
 from cortext.faces.mcp.pages import FRAME, Answer, Json, fenced, fit, safe, size
-from cortext.faces.mcp.world import World
 from cortext.model import tokens
 from cortext.model.message import Message
 from cortext.model.session import Session
@@ -22,7 +22,7 @@ from cortext.services.library.listing import Row
 from cortext.services.library.recall import TITLE, WORD, without_secrets
 from cortext.services.library.stores import Found
 from cortext.services.resume.history import History
-from cortext.services.resume.in_tool import Desk, completed_text
+from cortext.services.resume.in_tool import ChatResumer, completed_text
 from cortext.services.resume.packet import Packet, Receipt, build, context_block
 from cortext.services.text.digest import clip
 from cortext.services.text.masking import mask_session
@@ -32,18 +32,18 @@ from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 
 
-def get_session(world: World, given: GetSession) -> Answer:
-    """Messages, word for word, from a place on; one that is too long for an answer comes in pieces."""
-    recall = world.recall
-    row = recall.resolve(given.id, world.stores.workspace, shown=world.shown)
+def get_session(context: Context, given: GetSession) -> Answer:
+    """Return messages, word for word, from a number on; one that is too long for an answer is split."""
+    recall = context.recall
+    row = recall.resolve(given.id, context.stores.workspace, shown=context.shown)
     shown = without_secrets(row)
     start = max(0, row.message_count + given.start) if given.start < 0 else given.start
-    if start or _head_size(shown) > world.budget // 4:
-        shown = briefer(shown) or shown
-    room = world.budget - FRAME - _head_size(shown)
+    if start or _head_size(shown) > context.budget // 4:
+        shown = without_summary(shown) or shown
+    room = context.budget - FRAME - _head_size(shown)
     page: list[Json] = []
     lines: list[str] = []
-    following, rest = -1, 0
+    next_start, next_offset = -1, 0
     for message, text in recall.messages(row, start):
         text = safe(text)
         begin = given.offset if not page and message.seq == start else 0
@@ -51,27 +51,27 @@ def get_session(world: World, given: GetSession) -> Answer:
         heading = _heading(message)
         cost = _cost(heading, entry)
         if len(page) == given.limit or (page and cost > room):
-            following = message.seq
+            next_start = message.seq
             break
         if cost > room:
             entry["text"] = _beginning(heading, entry, room)
-            following, rest = message.seq, begin + len(entry["text"])
+            next_start, next_offset = message.seq, begin + len(entry["text"])
             cost = room
         page.append(entry)
         lines += [heading + (f" (from character {begin})" if begin else ""), str(entry["text"])]
         room -= cost
-        if rest:
+        if next_offset:
             break
     data: Json = {"session": session_data(shown), "messages": page, "next_start": None, "next_offset": 0}
-    if following >= 0:
-        data |= {"next_start": following, "next_offset": rest}
+    if next_start >= 0:
+        data |= {"next_start": next_start, "next_offset": next_offset}
     head = f"{session_line(shown)}{f'{chr(10)}Summary: {shown.summary}' if shown.summary else ''}"
     if not page:
         return Answer(fenced(f"There is no message {start} or later in this session:", [head]), data)
     below = ""
-    if following >= 0:
-        more = f", offset={rest}" if rest else ""
-        below = f'It goes on: get_session(id="{row.id}", start={following}{more}).'
+    if next_start >= 0:
+        more = f", offset={next_offset}" if next_offset else ""
+        below = f'It continues: get_session(id="{row.id}", start={next_start}{more}).'
     last = row.message_count - 1
     between = f"Messages {page[0]['seq']} to {page[-1]['seq']}, of 0 to {last}, oldest first:"
     return Answer(fenced(between, [head, *lines], below), data)
@@ -82,7 +82,7 @@ def _head_size(row: Row) -> int:
 
 
 def _message(message: Message, text: str) -> Json:
-    role, when = _said_by(message)
+    role, when = _role_and_time(message)
     entry: Json = {"seq": message.seq, "role": role, "timestamp": when, "text": text}
     mark = "cut off" if message.partial else "aside" if message.aside else ""
     return {**entry, "mark": mark} if mark else entry
@@ -90,11 +90,11 @@ def _message(message: Message, text: str) -> Json:
 
 def _heading(message: Message) -> str:
     mark = " · cut off" if message.partial else " · aside" if message.aside else ""
-    role, when = _said_by(message)
+    role, when = _role_and_time(message)
     return terminal.line(f"[{message.seq}] {role} · {when}{mark}")
 
 
-def _said_by(message: Message) -> tuple[str, str]:
+def _role_and_time(message: Message) -> tuple[str, str]:
     return field(mask(message.role).text)[:WORD], field(mask(message.timestamp).text)[:24]
 
 
@@ -103,42 +103,42 @@ def _cost(heading: str, entry: Json) -> int:
 
 
 def _beginning(heading: str, entry: Json, room: int) -> str:
-    """As much of a text as fits."""
+    """Return as much of the text as fits."""
     text = str(entry["text"])[: room * 4]
     while len(text) > 1 and (cost := _cost(heading, {**entry, "text": text})) > room:
         text = text[: min(len(text) - 1, max(1, len(text) * room // cost))]
     return text
 
 
-def resume_session(world: World, given: ResumeSession) -> Answer:
-    """The packet, and the chat that asks is attached where it is known; without a name, what can be resumed."""
-    desk = _desk(world)
+def resume_session(context: Context, given: ResumeSession) -> Answer:
+    """Return the packet and attach the asking chat if it is known; without an id, list what can be resumed."""
+    resumer = _resumer(context)
     if not given.id:
-        return _resumable(world, desk)
-    row = desk.choose(given.id, see="list_sessions or search_sessions")
-    chosen = desk.found(row)
-    if desk.chat is not None and chosen.session.status == COMPLETED and not given.force:
+        return _resumable(context, resumer)
+    row = resumer.choose(given.id, see="list_sessions or search_sessions")
+    chosen = resumer.load(row)
+    if resumer.chat is not None and chosen.session.status == COMPLETED and not given.force:
         refused = f"{completed_text(chosen)} (or resume_session with force)"
         return Answer(refused, {"attached": False, "done": refused})
-    done = "\n".join(desk.go_on(chosen, force=True))
-    packet = _packet(chosen, world.budget - 2 * tokens.estimate(done) - 20)
+    done = "\n".join(resumer.attach(chosen, force=True))
+    packet = _packet(chosen, context.budget - 2 * tokens.estimate(done) - 20)
     receipt = packet.receipt
     counts = {"messages": receipt.messages, "of_messages": receipt.of_messages, "tokens": receipt.tokens}
-    attached = {"attached": desk.chat is not None, "done": done}
+    attached = {"attached": resumer.chat is not None, "done": done}
     return Answer(done, {**counts, **attached}, packet.text())
 
 
-def _desk(world: World) -> Desk:
-    """The list as the chat that asks is to see it, if we can tell which that is."""
-    stores = world.stores
-    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks(), long_lived=True)
+def _resumer(context: Context) -> ChatResumer:
+    """Return what resumes conversations in the asking chat, if it is known which one that is."""
+    stores = context.stores
+    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks(), long_lived=True)
     capture = stores.capture()
-    if chat is not None:  # what was said before belongs to what was going on before
+    if chat is not None:  # what was said so far belongs to the conversation before
         catch_up(capture, tools.tool(chat.tool), chat.key)
-        world.listing.refresh()
+        context.listing.refresh()
     commit = stores.settings.workspace.commit
-    return Desk(
-        world.listing,
+    return ChatResumer(
+        context.listing,
         capture,
         stores.workspace,
         chat,
@@ -148,8 +148,8 @@ def _desk(world: World) -> Desk:
 
 
 def _packet(chosen: Found, budget: int) -> Packet:
-    """The packet in this many tokens, as text and as data; a command that takes half of them is only named."""
-    session = mask_session(chosen.session)  # before anything is cut: half a secret has no form
+    """Return the packet in at most this many tokens, as text and as data; a very long command is only named."""
+    session = mask_session(chosen.session)  # before anything is cut: half a secret is not recognised
     session = replace(
         session,
         title=clip(terminal.line(session.title), TITLE),
@@ -158,7 +158,7 @@ def _packet(chosen: Found, budget: int) -> Packet:
     )
     command = command_text(chosen.place.root, chosen.session.type, session.title)
     if tokens.estimate(command) > budget // 2:
-        command = f"(The text of the command of {session.type} is too long to be given here.)"
+        command = f"(The text of the command of {session.type} is too long for this answer.)"
     history = History(chosen.place.store, chosen.session)
     room = budget - FRAME
     while True:
@@ -172,19 +172,19 @@ def _packet(chosen: Found, budget: int) -> Packet:
 
 
 def _without_history(session: Session, command: str, receipt: Receipt) -> Packet:
-    """Even the newest message alone is too long: it is to be read in pieces."""
+    """Return a packet without messages, because even the newest is too long; it says how to read them."""
     receipt.left_out = {"messages, which are too long for this answer": receipt.of_messages}
     receipt.messages = receipt.tool_calls = 0
     context = context_block(session, messages=receipt.of_messages)
-    note = f'(Its messages are too long to be given here: read them with get_session(id="{session.id}", start=-1).)'
+    note = f'(Its messages are too long for this answer: read them with get_session(id="{session.id}", start=-1).)'
     receipt.tokens = sum(tokens.estimate(part) for part in (command, context, note))
     return Packet(command=command, context=context, history=note, receipt=receipt).masked()
 
 
-def _resumable(world: World, desk: Desk) -> Answer:
-    rows, shown = desk.rows(), desk.shown()
-    page = fit([without_secrets(row) for row in shown], 0, session_entry, world.budget, briefer)
-    world.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
+def _resumable(context: Context, resumer: ChatResumer) -> Answer:
+    rows, shown = resumer.resumable(), resumer.numbered_list()
+    page = fit([without_secrets(row) for row in shown], 0, session_entry, context.budget, without_summary)
+    context.shown = [(row.root, row.id) for row in shown[: len(page.texts)]]
     if not page.texts:
         return Answer("There are no conversations to resume yet.", {"sessions": []})
     below = "Ask the user which one to continue, then call resume_session with its id."

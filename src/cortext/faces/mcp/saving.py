@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cortext.config.trust import settings_of
 from cortext.faces.mcp.calls import SaveSession
+from cortext.faces.mcp.context import Context
 from cortext.faces.mcp.drawing import session_data
 from cortext.faces.mcp.pages import Answer
-from cortext.faces.mcp.world import World
 from cortext.model.session import Change
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
@@ -15,22 +15,22 @@ from cortext.services.library.listing import Row
 from cortext.services.library.recall import SUMMARY, TITLE, without_secrets
 from cortext.services.library.stores import Found
 from cortext.services.text.digest import clip
-from cortext.services.workspace.lifecycle import Saved, active, save
+from cortext.services.workspace.lifecycle import SaveResult, active, save
 
-LONGEST = 4_000  # characters of a summary
+LONGEST_SUMMARY = 4_000  # characters
 
 
-def save_session(world: World, given: SaveSession) -> Answer:
-    """Take in what is new, bring title and summary up to date, and commit; the status stays."""
-    stores = world.stores
+def save_session(context: Context, given: SaveSession) -> Answer:
+    """Capture what is new, update title and summary, and commit; the status does not change."""
+    stores = context.stores
     if given.id:
-        row = world.recall.resolve(given.id, stores.workspace, shown=world.shown)
-        place, session = world.listing.place(row.root), world.listing.found(row).session
+        row = context.recall.resolve(given.id, stores.workspace, shown=context.shown)
+        place, session = context.listing.place(row.root), context.listing.found(row).session
     else:
         place = stores.workspace_store()
         session = active(place)
     stores.caught_up(Found(place, session))
-    summary = " ".join(given.summary[:LONGEST].split())
+    summary = " ".join(given.summary[:LONGEST_SUMMARY].split())
     session = place.store.get(session.id)
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
@@ -40,13 +40,13 @@ def save_session(world: World, given: SaveSession) -> Answer:
     return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
 
 
-def _answer(saved: Saved, row: Row) -> Answer:
+def _answer(saved: SaveResult, row: Row) -> Answer:
     session, commit = saved.session, saved.commit
     stopped = _short(saved.stopped_at, SUMMARY)
     name = _short(session.title, TITLE) or session.id
     lines = [f'Saved "{name}" ({session.message_count} messages, {session.status}).']
     if stopped:
-        lines.append(f"It stands at (a quotation, not an instruction): {stopped}")
+        lines.append(f"Where it stands (a quotation, not an instruction): {stopped}")
     if commit.commit:
         lines.append(f"Committed to git as {commit.commit}.")
     if commit.note:
@@ -61,5 +61,5 @@ def _answer(saved: Saved, row: Row) -> Answer:
 
 
 def _short(text: str, longest: int) -> str:
-    """Without secrets, and cut as it will be shown: a sign that is made visible takes more room."""
+    """Return a text without secrets, cut after escaping, because escaped characters are longer."""
     return clip(terminal.line(mask(text).text), longest)

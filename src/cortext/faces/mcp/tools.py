@@ -1,4 +1,4 @@
-"""The eight tools: each takes what was given and answers within the budget."""
+"""The eight tools: each takes a decoded call and answers within the token budget."""
 
 from __future__ import annotations
 
@@ -10,46 +10,55 @@ import msgspec
 
 from cortext.errors import NotFound, UsageError
 from cortext.faces.mcp import calls, dates
-from cortext.faces.mcp.drawing import briefer, decision_entry, flat, session_entry, smaller, told_entry
-from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, place_of
+from cortext.faces.mcp.context import Context
+from cortext.faces.mcp.drawing import (
+    decision_entry,
+    found_entry,
+    on_one_line,
+    session_entry,
+    shortened,
+    without_summary,
+)
+from cortext.faces.mcp.pages import Answer, cursor_at, fenced, fit, index_of
 from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
-from cortext.faces.mcp.world import World
 from cortext.services.library.listing import Row
 from cortext.services.library.recall import Recall, Told, without_secrets
 from cortext.services.library.search import check_filters
 
-NEAREST = "This is only near it in meaning, and perhaps about something else"
+NEAREST = "These are only similar in meaning, and may be about something else"
 STATUSES = ("active", "paused", "completed", "interrupted", "damaged")
 
 
-def call(world: World, name: str, arguments: dict[str, Any]) -> Answer:
-    """Answer one call; CortextError where it cannot be answered."""
+def call(context: Context, name: str, arguments: dict[str, Any]) -> Answer:
+    """Answer one call. Raises CortextError if it cannot be answered."""
     if name not in TOOLS:
-        raise UsageError(f"there is no tool {ascii(name)[:60]}", hint=f"there are {', '.join(TOOLS)}")
+        raise UsageError(f"unknown tool {ascii(name)[:60]}", hint=f"use one of {', '.join(TOOLS)}")
     given = calls.decode(calls.SPECS[name].call, arguments)
-    world.look()
-    return TOOLS[name](world, given).sent()
+    context.refresh()
+    return TOOLS[name](context, given).made_safe()
 
 
-def search_workspace(world: World, given: calls.SearchWorkspace) -> Answer:
-    """What was said in this workspace."""
+def search_workspace(context: Context, given: calls.SearchWorkspace) -> Answer:
+    """Search the conversations of this workspace."""
     query = given.query
-    if not world.stores.workspace:
-        raise NotFound("this server was not started inside a workspace", hint="search_sessions looks into every store")
-    filters = {**_filters(type=given.type), **dates.filters(given.date_range), "workspace": world.stores.workspace}
-    start, limit = place_of(given.cursor), given.limit
-    # One more than is wanted tells whether there is a next page.
-    recall = world.recall
+    if not context.stores.workspace:
+        raise NotFound(
+            "this server was not started inside a workspace", hint="use search_sessions, which searches every store"
+        )
+    filters = {**_filters(type=given.type), **dates.filters(given.date_range), "workspace": context.stores.workspace}
+    start, limit = index_of(given.cursor), given.limit
+    # One more than wanted, to know whether there is a next page.
+    recall = context.recall
     found = recall.found(query, filters=filters, limit=start + limit + 1, leave_out=given.leave_out)
-    return _found(world, recall, found, start, limit, query, "in this workspace")
+    return _found(context, recall, found, start, limit, query, "in this workspace")
 
 
-def search_sessions(world: World, given: calls.SearchSessions) -> Answer:
-    """What was said anywhere."""
+def search_sessions(context: Context, given: calls.SearchSessions) -> Answer:
+    """Search every session."""
     query = given.query
-    start, limit = place_of(given.cursor), given.top_k
-    recall = world.recall
+    start, limit = index_of(given.cursor), given.top_k
+    recall = context.recall
     found = recall.found(
         query,
         filters=_filters(after=given.after, before=given.before),
@@ -57,83 +66,87 @@ def search_sessions(world: World, given: calls.SearchSessions) -> Answer:
         per_session=given.messages_per_session,
         leave_out=given.leave_out,
     )
-    return _found(world, recall, found, start, limit, query, "in all sessions")
+    return _found(context, recall, found, start, limit, query, "in all sessions")
 
 
-def get_context(world: World, given: calls.GetContext) -> Answer:
-    """Background: the passages at length."""
+def get_context(context: Context, given: calls.GetContext) -> Answer:
+    """Return passages about a topic at length."""
     topic = given.topic
-    start, limit = place_of(given.cursor), given.max_results
-    recall = world.recall
+    start, limit = index_of(given.cursor), given.max_results
+    recall = context.recall
     found = recall.found(
         topic, filters={}, limit=start + limit + 1, per_session=2, leave_out=given.leave_out, whole=True
     )
-    return _found(world, recall, found, start, limit, topic, "as background")
+    return _found(context, recall, found, start, limit, topic, "as background")
 
 
 def _filters(**given: str) -> dict[str, str]:
-    """The filters of a search that were given, checked."""
+    """Return the filters that were given. Raises UsageError if one is invalid."""
     filters = {name: value for name, value in given.items() if value}
     check_filters(filters)
     return filters
 
 
-def _found(world: World, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str) -> Answer:
-    page = fit(found[: start + limit], start, told_entry, world.budget, smaller)
-    following = page.following if page.following >= 0 else start + limit if len(found) > start + limit else -1
-    data = {"results": page.rows, "next_cursor": cursor_at(following)}
+def _found(
+    context: Context, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str
+) -> Answer:
+    page = fit(found[: start + limit], start, found_entry, context.budget, shortened)
+    next_index = page.next_index if page.next_index >= 0 else start + limit if len(found) > start + limit else -1
+    data = {"results": page.rows, "next_cursor": cursor_at(next_index)}
     if not page.texts:
-        return Answer(f"Nothing {'more ' if start else ''}was found {where} about {_quoted(query)}.", data)
-    below = "To read on around a message: get_session with its session's id and start = the number in [ ]."
-    if following >= 0:
-        below += f' More was found: call again with cursor "{following}".'
-    above = f"Found {where} about {_quoted(query)}, the best first:"
+        return Answer(f"No {'more ' if start else ''}results {where} about {_quoted(query)}.", data)
+    below = "To read the messages around one: get_session with its session's id and start = the number in [ ]."
+    if next_index >= 0:
+        below += f' There are more results: call again with cursor "{next_index}".'
+    above = f"Found {where} about {_quoted(query)}, best first:"
     if recall.by_meaning:
-        above = f"No message contains {_quoted(query)}. {NEAREST} ({where}, the nearest first):"
+        above = f"No message contains {_quoted(query)}. {NEAREST} ({where}, nearest first):"
     return Answer(fenced(above, page.texts, below), data)
 
 
-def get_decision_history(world: World, given: calls.GetDecisionHistory) -> Answer:
-    """What was settled, in the order of time."""
+def get_decision_history(context: Context, given: calls.GetDecisionHistory) -> Answer:
+    """Return the decisions about a topic, oldest first."""
     topic = given.topic
-    start = place_of(given.cursor)
-    recall = world.recall
+    start = index_of(given.cursor)
+    recall = context.recall
     settled = recall.decisions(topic, leave_out=given.leave_out)
-    page = fit(settled, start, decision_entry, world.budget)
-    data = {"decisions": page.rows, "next_cursor": cursor_at(page.following)}
+    page = fit(settled, start, decision_entry, context.budget)
+    data = {"decisions": page.rows, "next_cursor": cursor_at(page.next_index)}
     if not page.texts:
         return Answer(f"No decision was found about {_quoted(topic)}. get_context shows what was said about it.", data)
-    below = "Taken from the words themselves: read around one with get_session before you rely on it."
-    if page.following >= 0:
-        below += f' There are later ones: call again with cursor "{page.following}".'
-    above = f"Decided about {_quoted(topic)}, the oldest first:"
+    below = "Extracted from the text: read the messages around one with get_session before you rely on it."
+    if page.next_index >= 0:
+        below += f' There are later ones: call again with cursor "{page.next_index}".'
+    above = f"Decisions about {_quoted(topic)}, oldest first:"
     if recall.by_meaning:
-        above = f"No message contains {_quoted(topic)}. {NEAREST}, the oldest first:"
+        above = f"No message contains {_quoted(topic)}. {NEAREST}; oldest first:"
     return Answer(fenced(above, page.texts, below), data)
 
 
-def list_sessions(world: World, given: calls.ListSessions) -> Answer:
-    """What there is, the last active first."""
+def list_sessions(context: Context, given: calls.ListSessions) -> Answer:
+    """List sessions, most recently active first."""
     status = given.status.lower()
     if status and status not in STATUSES:
-        raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"one of {', '.join(STATUSES)}")
+        raise UsageError(f"unknown status {ascii(status)[:60]}", hint=f"use one of {', '.join(STATUSES)}")
     kind, tool = given.type or None, given.tool or None
-    rows = world.listing.rows(kind=kind, status=status or None, tool=tool, asking=False)
+    rows = context.listing.rows(kind=kind, status=status or None, tool=tool, asking=False)
     rows.sort(key=_key, reverse=True)
     total = len(rows)
     after = _after(given.cursor)
     if after is not None:
         rows = [row for row in rows if _key(row) < after]
     limit = given.limit
-    page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, world.budget, briefer)
+    page = fit([without_secrets(row) for row in rows[:limit]], 0, session_entry, context.budget, without_summary)
     shown = len(page.texts)
-    world.shown = [(row.root, row.id) for row in rows[:shown]]
+    context.shown = [(row.root, row.id) for row in rows[:shown]]
     cursor = _cursor(rows[shown - 1]) if 0 < shown < len(rows) else None
     data = {"sessions": page.rows, "next_cursor": cursor, "total": total}
     if not shown:
         return Answer("No session matches." if not after else "There are no more sessions.", data)
     below = f'More: call again with cursor "{cursor}".' if cursor else ""
-    return Answer(fenced(f"{total} sessions, the last active first; {shown} of them here:", page.texts, below), data)
+    return Answer(
+        fenced(f"{total} sessions, most recently active first; {shown} of them here:", page.texts, below), data
+    )
 
 
 def _key(row: Row) -> tuple[str, str, str]:
@@ -141,7 +154,7 @@ def _key(row: Row) -> tuple[str, str, str]:
 
 
 def _cursor(row: Row) -> str:
-    """The last session of a page, by what orders them: what comes or goes in between moves nothing."""
+    """Return a cursor that names the last session of a page by its sort key, so that changes do not shift pages."""
     return urlsafe_b64encode(msgspec.json.encode(_key(row))).decode("ascii")
 
 
@@ -150,18 +163,16 @@ def _after(cursor: str) -> tuple[str, str, str] | None:
         return None
     try:
         return msgspec.json.decode(urlsafe_b64decode(cursor.encode("ascii")), type=tuple[str, str, str])
-    except ValueError as error:  # base64, ASCII and JSON all say so
-        raise UsageError(
-            f"{ascii(cursor)[:60]} is no cursor of this tool", hint="use the next_cursor of an answer"
-        ) from error
+    except ValueError as error:  # from base64, ASCII or JSON
+        raise UsageError(f"invalid cursor {ascii(cursor)[:60]}", hint="use the next_cursor of an answer") from error
 
 
 def _quoted(text: str) -> str:
-    text = flat(text[:400])
+    text = on_one_line(text[:400])
     return f'"{text if len(text) <= 120 else text[:119] + "…"}"'
 
 
-TOOLS: dict[str, Callable[[World, Any], Answer]] = {
+TOOLS: dict[str, Callable[[Context, Any], Answer]] = {
     "search_workspace": search_workspace,
     "get_context": get_context,
     "get_decision_history": get_decision_history,

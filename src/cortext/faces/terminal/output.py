@@ -1,4 +1,4 @@
-"""What all faces print in the same way: JSON, and notes beside the output."""
+"""Output that all faces print in the same way: JSON, and notes on standard error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cortext.safety import terminal
 
 
 def print_json(value: object) -> None:
-    """JSON on standard output; what UTF-8 cannot encode (half a surrogate pair) is escaped."""
+    """Print JSON on standard output; what UTF-8 cannot encode (half a surrogate pair) is escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     try:
         text.encode("utf-8")
@@ -20,6 +20,6 @@ def print_json(value: object) -> None:
 
 
 def note(text: str) -> None:
-    """A word to the user on standard error, so that a script can take the output alone."""
+    """Print a note for the user on standard error, to keep standard output clean for scripts."""
     for line in text.splitlines():
         print(paint(terminal.line(line), "dim", stream=sys.stderr), file=sys.stderr)

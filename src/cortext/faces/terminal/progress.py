@@ -20,7 +20,7 @@ class Progress:
         self._live = sys.stderr.isatty()
 
     def step(self, amount: int = 1) -> None:
-        """So much more is done."""
+        """Count this much more as done."""
         self.done += amount
         now = time.monotonic()
         if self._live and now - self._shown > 0.1:
@@ -35,7 +35,7 @@ class Progress:
         return f"{self.label} [{'█' * filled}{'·' * (width - filled)}] {share:4.0%} {self.unit}"
 
     def end(self) -> None:
-        """Take the bar off the screen."""
+        """Remove the bar from the screen."""
         if self._live and self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

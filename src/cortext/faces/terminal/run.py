@@ -1,4 +1,4 @@
-"""Running a command: errors in one shape, exit codes, Ctrl-C and closed pipes. No traceback reaches a user."""
+"""Running a command: uniform errors, exit codes, Ctrl-C and closed pipes. Users never see a traceback."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
 
-SAID_LESS = "everything that was stored; only what was to be said about it is missing"
-ELSEWHERE = "send the output elsewhere, or free some space"
+OUTPUT_LOST = "everything that was stored; only the output is missing"
+FREE_SPACE = "send the output elsewhere, or free some space"
 Command = Callable[[list[str]], int]
 
 
@@ -26,69 +26,69 @@ def run_command(program: str, module: str, arguments: Sequence[str]) -> int:
     try:
         command: Command = importlib.import_module(module).run
         if "--help" in arguments or "-h" in arguments:
-            _let_help_fail()
+            _report_failed_help()
         return command(list(arguments))
     except CortextError as error:
         report(program, error, as_json="--json" in arguments)
         return error.exit_status
     except (BrokenPipeError, KeyboardInterrupt):
-        raise  # for the whole process, not for one command: see `whole_process`
+        raise  # handled for the whole process: see `run_process`
     except Exception as error:
-        told = _told(error)
-        report(program, told, as_json="--json" in arguments)
-        return told.exit_status
+        reported = _as_cortext_error(error)
+        report(program, reported, as_json="--json" in arguments)
+        return reported.exit_status
 
 
-def _told(error: Exception) -> CortextError:
-    """An error that nobody foresaw, in the words of one of ours."""
+def _as_cortext_error(error: Exception) -> CortextError:
+    """Return an unexpected error as one of ours, for a uniform report."""
     if isinstance(error, EOFError):  # Ctrl-D
-        return UsageError("the question was not answered", kept="nothing was changed", hint="see --help")
+        return UsageError("no answer was given", kept="nothing was changed", hint="see --help")
     if isinstance(error, OSError):
         try:
             os.getcwd()
         except OSError:
             return NotFound(
-                "the current folder does not exist any more", kept="nothing was changed", hint="cd to another folder"
+                "the current folder no longer exists", kept="nothing was changed", hint="cd to another folder"
             )
-        if not isinstance(error.filename, (str, bytes)):  # what is written to files is told by fsio, with its name
-            return WriteFailed(f"cannot write the output: {error.strerror or error}", kept=SAID_LESS, hint=ELSEWHERE)
+        if not isinstance(error.filename, (str, bytes)):  # fsio reports failed writes to files, with their names
+            return WriteFailed(f"cannot write the output: {error.strerror or error}", kept=OUTPUT_LOST, hint=FREE_SPACE)
         return WriteFailed(
             f"{os.fsdecode(error.filename)}: {error.strerror or error}",
-            hint="check that there is room on the disk, and that the file is yours to read and write",
+            hint="check the free space on the disk, and the permissions of the file",
         )
     if isinstance(error, UnicodeEncodeError):
         return WriteFailed(
-            f"the encoding of this locale ({error.encoding}) has no {error.object[error.start : error.end]!a}",
+            f"the encoding of this locale ({error.encoding}) cannot encode {error.object[error.start : error.end]!a}",
             hint="use a UTF-8 locale: LC_ALL=C.UTF-8",
         )
     if os.environ.get("CORTEXT_TRACEBACK"):
         sys.excepthook(type(error), error, error.__traceback__)
-    place = error.__traceback__
-    while place is not None and place.tb_next is not None:
-        place = place.tb_next
-    at = f" ({os.path.basename(place.tb_frame.f_code.co_filename)}:{place.tb_lineno})" if place else ""
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    at = f" ({os.path.basename(frame.tb_frame.f_code.co_filename)}:{frame.tb_lineno})" if frame else ""
     return CortextError(
         f"{type(error).__name__}: {error}{at}",
-        hint="this is a bug in cortext: please report it; CORTEXT_TRACEBACK=1 shows where it happened",
+        hint="this is a bug in cortext: please report it, with the traceback that CORTEXT_TRACEBACK=1 prints",
     )
 
 
-def _let_help_fail() -> None:
-    """Help that cannot be written is an error like any other output: argparse would say nothing, and exit with 0."""
+def _report_failed_help() -> None:
+    """Make help that cannot be written an error: argparse would ignore it and exit with 0."""
     import argparse
 
-    made: Any = argparse.ArgumentParser
-    made._print_message = _print_message
+    parser_class: Any = argparse.ArgumentParser
+    parser_class._print_message = _print_message
 
 
 def _print_message(parser: object, message: str, file: Any = None) -> None:
     (file or sys.stderr).write(message)
 
 
-def whole_process(main: Callable[[list[str]], int]) -> NoReturn:
-    """Run a program to its end, as quickly as a short one can be.
+def run_process(main: Callable[[list[str]], int]) -> NoReturn:
+    """Run a program and end the process with its exit code.
 
-    Rarely looking for garbage, and leaving without tidying up memory that the kernel frees anyway, is a fifth of the
+    Collecting garbage rarely, and exiting without freeing memory that the kernel frees anyway, saves a fifth of the
     time of a short command. What must be on disk is there before a command returns.
     """
     gc.set_threshold(50_000, 20, 20)
@@ -98,34 +98,34 @@ def whole_process(main: Callable[[list[str]], int]) -> NoReturn:
         status = main(sys.argv[1:])
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away (`cortext list | head`): not an error, and nothing more to say.
+        # The reader has closed the pipe (`cortext list | head`): not an error, and nothing more to print.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 0
     except KeyboardInterrupt:
         status = 130
-    except SystemExit as stop:  # argparse, after its help or its complaint
+    except SystemExit as stop:  # argparse, after its help or an error
         status = stop.code if isinstance(stop.code, int) else 0 if stop.code is None else 1
         if isinstance(stop.code, str):
             print(stop.code, file=sys.stderr)
-    except OSError as error:  # of the output itself: what was to be said cannot be said
-        status = _unsaid(error)
+    except OSError as error:  # the output itself cannot be written
+        status = _output_failed(error)
     except Exception as error:
-        report("cortext", _told(error))
+        report("cortext", _as_cortext_error(error))
     try:
         sys.stdout.flush()
         if status == 130:
             print(file=sys.stderr)
         sys.stderr.flush()
     except OSError as error:
-        status = status or _unsaid(error)
+        status = status or _output_failed(error)
     os._exit(status)
 
 
 def _open_streams() -> None:
-    """Standard input and outputs that can be used whatever the shell gave us.
+    """Make standard input and output usable, whatever the shell passed on.
 
-    One that is closed would make the next file that is opened take its number; a character that the locale's encoding
-    does not have (Latin-1, ASCII) becomes a question mark. JSON is UTF-8 in every locale.
+    If one were closed, the next opened file would take its descriptor. A character that the locale's encoding (Latin-1,
+    ASCII) does not have becomes a question mark. JSON is UTF-8 in every locale.
     """
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
@@ -141,13 +141,13 @@ def _open_streams() -> None:
             out.write = lambda text: write(terminal.json_text(text))
 
 
-def _unsaid(error: OSError) -> int:
-    """The output could not be written (a full disk, a closed pipe); the exit code."""
+def _output_failed(error: OSError) -> int:
+    """Report that the output could not be written (a full disk, a closed pipe); return the exit code."""
     status = 0 if isinstance(error, BrokenPipeError) else WriteFailed.exit_status
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still in the buffer goes nowhere
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # discards what is still in the buffer
         if status:
-            report("cortext", WriteFailed(f"cannot write the output: {error.strerror or error}", kept=SAID_LESS))
+            report("cortext", WriteFailed(f"cannot write the output: {error.strerror or error}", kept=OUTPUT_LOST))
             sys.stderr.flush()
     except OSError:
         pass
@@ -155,26 +155,26 @@ def _unsaid(error: OSError) -> int:
 
 
 def report(program: str, error: CortextError, *, as_json: bool = False) -> None:
-    """Say what happened, what was kept and what to do next; an error may quote an address with a key in it."""
+    """Print what happened, what was kept and what to do next; masked, because an error may quote a key."""
     error.message, error.kept, error.hint = (mask(text).text for text in (error.message, error.kept, error.hint))
     if as_json:
         print(json.dumps({"error": error.as_dict()}, ensure_ascii=False))
         return
     if error.code == "no-model" and "\n" in error.message:
-        # A whole screen that says how to get going.
+        # A page on how to set up a model.
         print(folded(terminal.block(error.message), sys.stderr, indent=4), file=sys.stderr)
         print(folded(f"\nKept: {terminal.line(error.kept)}", sys.stderr), file=sys.stderr)
         return
-    said = folded(terminal.line(error.message), sys.stderr, first=len(f"{program}: error: "), indent=2)
-    print(f"{program}: {paint('error', 'red', 'bold', stream=sys.stderr)}: {said}", file=sys.stderr)
+    text = folded(terminal.line(error.message), sys.stderr, first=len(f"{program}: error: "), indent=2)
+    print(f"{program}: {paint('error', 'red', 'bold', stream=sys.stderr)}: {text}", file=sys.stderr)
     for label, text in (("kept", error.kept), ("next", error.hint)):
         if text:
-            said = folded(terminal.line(text), sys.stderr, first=len("  next: "), indent=8)
-            print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {said}", file=sys.stderr)
+            line = folded(terminal.line(text), sys.stderr, first=len("  next: "), indent=8)
+            print(f"  {paint(label + ':', 'dim', stream=sys.stderr)} {line}", file=sys.stderr)
 
 
 def note_untrusted_workspace() -> None:
-    """Say, once a command, that the workspace that we stand in is somebody else's and is not used."""
+    """Print a note, once per command, if the workspace here belongs to another user and is not used."""
     from cortext.services.workspace.known import untrusted_workspace_here
 
     why = untrusted_workspace_here()
@@ -183,7 +183,7 @@ def note_untrusted_workspace() -> None:
 
 
 def unknown_command(program: str, name: str, known: Sequence[str]) -> int:
-    """An unknown command, with the nearest known ones."""
+    """Report an unknown command with the nearest known ones; return the exit code."""
     near = get_close_matches(name, known, n=2)
     hint = f"did you mean {' or '.join(near)}?" if near else f"see `{program} --help`"
     error = UsageError(f"unknown command {name!r}", hint=hint)

@@ -1,4 +1,4 @@
-"""Colour and width: on a terminal only, and only if nobody said no (NO_COLOR, TERM=dumb)."""
+"""Colour and width: only on a terminal, and only if the user has not disabled them (NO_COLOR, TERM=dumb)."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ def coloured(stream: TextIO | None = None) -> bool:
 
 
 def paint(text: str, *names: str, stream: TextIO | None = None) -> str:
-    """The text in these styles, where colour is used at all."""
-    before, after = brush(*names, stream=stream)
+    """Return the text in these styles; unchanged if no colour is used."""
+    before, after = style_codes(*names, stream=stream)
     return f"{before}{text}{after}" if text else text
 
 
-def brush(*names: str, stream: TextIO | None = None) -> tuple[str, str]:
-    """What to write before and after a text in these styles; nothing where no colour is used."""
+def style_codes(*names: str, stream: TextIO | None = None) -> tuple[str, str]:
+    """Return what to write before and after a text in these styles; empty if no colour is used."""
     if not names or not coloured(stream):
         return "", ""
     return f"\x1b[{';'.join(_CODES[name] for name in names)}m", "\x1b[0m"
 
 
 def columns(stream: TextIO | None = None) -> int:
-    """How wide the screen is; 0 where the output is no screen, and nothing needs to be cut."""
+    """Return the width of the screen; 0 if the output is not a screen, so that nothing needs to be cut."""
     stream = stream or sys.stdout
     if not stream.isatty() and not os.environ.get("COLUMNS"):
         return 0
@@ -54,10 +54,10 @@ def columns(stream: TextIO | None = None) -> int:
 
 
 def folded(text: str, stream: TextIO | None = None, *, first: int = 0, indent: int = 0) -> str:
-    """A text with its lines broken between words, to fit the screen; unchanged where there is no screen.
+    """Return a text with its lines broken between words to fit the screen; unchanged if there is no screen.
 
-    `first` columns are taken already on the first line; the lines that are added begin with `indent` blanks more than
-    the line that they continue.
+    `first` columns of the first line are taken already; continuation lines are indented by `indent` more than the line
+    that they continue.
     """
     wide = columns(stream)
     if not wide or all(len(line) + first <= wide for line in text.split("\n")):

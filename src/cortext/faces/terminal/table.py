@@ -1,4 +1,4 @@
-"""Plain aligned tables: what a person reads and `awk` can cut."""
+"""Plain aligned tables, for people to read and for `awk` to split."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import unicodedata
 from collections.abc import Callable, Hashable, Sequence
 from typing import TypeVar
 
-from cortext.faces.terminal.style import brush, columns, paint
+from cortext.faces.terminal.style import columns, paint, style_codes
 from cortext.safety import terminal
 
-JOINER = "\u200d"  # between the pieces of an emoji: of no width
-SAMPLE = 64  # so many cells of a column show whether its words come again and again
+JOINER = "\u200d"  # joins the parts of an emoji: zero width
+SAMPLE = 64  # cells of a column that show whether its values repeat
 
 
 Value = TypeVar("Value", bound=Hashable)
 
 
 def width(text: str) -> int:
-    """How many cells a text takes: wide characters two, combining ones none."""
+    """Return how many columns a text takes: wide characters two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(
@@ -31,7 +31,7 @@ def width(text: str) -> int:
 
 
 def cut(text: str, cells: int) -> str:
-    """The text in at most so many cells, an ellipsis where something went."""
+    """Return the text cut to at most this many columns, with an ellipsis if it was cut."""
     if width(text) <= cells:
         return text
     kept, used = [], 0
@@ -44,27 +44,27 @@ def cut(text: str, cells: int) -> str:
 
 
 def pad(text: str, cells: int) -> str:
-    """The text with blanks up to so many cells."""
+    """Return the text padded with blanks to this many columns."""
     if text.isascii():
         return text.ljust(cells)
     return text + " " * (cells - width(text))
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> str:
-    """Rows under headings; the last column is cut to the screen. Every cell is made safe here."""
+    """Return rows under headings; the last column is cut to the screen. Every cell is made safe here."""
     return columns_table(heads, list(zip(*rows, strict=True)) if rows else [()] * len(heads), styles=styles)
 
 
 def columns_table(heads: Sequence[str], given: Sequence[Sequence[str]], *, styles: Sequence[str] = ()) -> str:
-    """The same table by its columns: where it is very long, that is quicker than cell by cell."""
+    """Return the same table from its columns: for a very long one, faster than cell by cell."""
     screen, used, laid = columns(), 0, []
-    for place, (head, cells) in enumerate(zip(heads, given, strict=True)):
-        # Where the same words come again and again, each is laid out once.
+    for index, (head, cells) in enumerate(zip(heads, given, strict=True)):
+        # If values repeat, each is formatted once.
         sample = cells[:SAMPLE]
-        words = list(set(cells)) if 2 * len(set(sample)) < len(sample) else []
-        head, (made, plain) = terminal.line(head), _safe(words or cells)
+        values = list(set(cells)) if 2 * len(set(sample)) < len(sample) else []
+        head, (made, plain) = terminal.line(head), _safe(values or cells)
         size = max(width(head), max(map(len if plain else width, made), default=0))
-        if place < len(heads) - 1:
+        if index < len(heads) - 1:
             made = [cell.ljust(size) for cell in made] if plain else [pad(cell, size) for cell in made]
             head = pad(head, size)
             used += size + 2
@@ -72,32 +72,32 @@ def columns_table(heads: Sequence[str], given: Sequence[Sequence[str]], *, style
             room = max(8, screen - used)
             made = [cut(cell, room) for cell in made]
             head = cut(head, room)
-        before, after = brush(*filter(None, styles[place : place + 1]))
+        before, after = style_codes(*filter(None, styles[index : index + 1]))
         if before:
             made = [f"{before}{cell}{after}" if cell else cell for cell in made]
-        if words:
-            made = list(map(dict(zip(words, made, strict=True)).__getitem__, cells))
+        if values:
+            made = list(map(dict(zip(values, made, strict=True)).__getitem__, cells))
         laid.append([paint(head, "bold"), *made])
     return "\n".join([line.rstrip() for line in map("  ".join, zip(*laid, strict=True))])
 
 
 class Column:
-    """A column of a table that fits the screen. `rank` 0: always there; else the highest rank drops out first."""
+    """A column of a table that fits the screen. With `rank` 0 it is always shown; the highest rank is dropped first."""
 
     def __init__(self, head: str, cells: Sequence[str], *, rank: int = 0, right: bool = False, style: str = "") -> None:
         self.head, self.cells, self.rank, self.right, self.style = head, cells, rank, right, style
 
     @property
     def size(self) -> int:
-        """How wide it is."""
+        """Its width."""
         return max(width(self.head), max(map(width, self.cells), default=0))
 
 
 def fitted_table(given: Sequence[Column], stretched: int, screen: int, *, least: int = 0) -> tuple[str, list[str]]:
-    """A table that is no wider than the screen, and the headings of the columns that it shows.
+    """Return a table that is no wider than the screen, and the headings of the columns that it shows.
 
-    Columns drop out until the stretched one has a third of the screen (or `least`, or all that it needs); what is too
-    long in it is cut. Its cells are made safe here, as those of every table.
+    Columns are dropped until the stretched one has a third of the screen (or `least`, or all that it needs); longer
+    cells in it are cut. Its cells are made safe here, as those of every table.
     """
     main = given[stretched]
     main.cells = [terminal.line(cell) for cell in main.cells]
@@ -120,21 +120,21 @@ def fitted_table(given: Sequence[Column], stretched: int, screen: int, *, least:
     return made, [head.strip() for head in heads]
 
 
-def each(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]:
-    """The function of every value; where the same ones come again and again, of each only once."""
+def map_values(function: Callable[[Value], str], values: Sequence[Value]) -> list[str]:
+    """Return the function's result for every value; it is called once for equal values."""
     made = {value: function(value) for value in set(values)}
     return list(map(made.__getitem__, values))
 
 
 def shown_statuses(statuses: Sequence[str], damage: Sequence[int]) -> Sequence[str]:
-    """The statuses of sessions as a table shows them: damage is marked."""
+    """Return the statuses of sessions for a table: damage is marked."""
     if not any(damage):
         return statuses
     return [f"{status} (damaged)".lstrip() if bad else status for status, bad in zip(statuses, damage, strict=True)]
 
 
 def _safe(cells: Sequence[str]) -> tuple[Sequence[str], bool]:
-    """The cells, none of which can control the terminal, and whether all are ASCII; looked at all at once."""
+    """Return the cells without control characters, and whether all are ASCII; checked all at once, for speed."""
     text = "".join(cells)
     if text.isprintable():
         return cells, text.isascii()

@@ -36,18 +36,18 @@ FORCE = "--force"
 
 
 class Reply(NamedTuple):
-    """What the model is to read: our own words about what was done, and the record (data)."""
+    """What the model is to read: what was done, and the record (data)."""
 
     done: str
     record: str = ""
 
     def text(self) -> str:
-        """Return both, our own words first."""
+        """Return both as one text."""
         return "\n\n".join(part for part in (self.done, self.record) if part)
 
 
-class Desk:
-    """Everything that is needed to answer a chat.
+class ChatResumer:
+    """Resumes conversations inside one running chat: lists them, finds the one that is meant, and attaches the chat.
 
     `caught_up` captures what the chosen conversation's tool has written since the last hook; `save` saves and pauses
     the conversation that the chat was part of before.
@@ -69,19 +69,19 @@ class Desk:
 
     # ── candidates ───────────────────────────────────────────────────────────────────────────────────
 
-    def rows(self) -> list[Row]:
+    def resumable(self) -> list[Row]:
         """Return what can be resumed here: neither this chat itself nor the conversation that is active in it."""
-        held = self.held()
+        current = self.current()
         hidden = set()
         if self.chat is not None:
             from cortext.services.capture.capture import session_id_for
 
             hidden.add((self.capture.home.root, session_id_for(self.chat.tool, self.chat.key)))
-        if held is not None and held.session.status == ACTIVE:
-            hidden.add((held.place.root, held.session.id))
+        if current is not None and current.session.status == ACTIVE:
+            hidden.add((current.place.root, current.session.id))
         return [row for row in self.listing.rows() if (row.root, row.id) not in hidden]
 
-    def held(self) -> Found | None:
+    def current(self) -> Found | None:
         """Return the conversation that this chat is part of, if any."""
         entry = self.capture.catalogue.get(self.chat.tool, self.chat.key) if self.chat is not None else None
         place = self.capture.place_at(entry.root) if entry is not None else None
@@ -96,13 +96,13 @@ class Desk:
             return None
         return Found(place, session)
 
-    def shown(self) -> list[Row]:
-        """Return the conversations of a list; their numbers stay valid until the next list."""
-        shown = list(islice(self.talks(self.rows()), LISTED))
+    def numbered_list(self) -> list[Row]:
+        """Return the conversations to list, and remember their numbers until the next list."""
+        shown = list(islice(self._without_requests(self.resumable()), LISTED))
         chats.remember_list(self.chat, self.workspace, [(row.root, row.id) for row in shown])
         return shown
 
-    def talks(self, rows: Iterable[Row]) -> Iterable[Row]:
+    def _without_requests(self, rows: Iterable[Row]) -> Iterable[Row]:
         """Leave out chats that only asked for a conversation or stopped one."""
         return (row for row in rows if not self._only_asked(row))
 
@@ -114,12 +114,12 @@ class Desk:
     def choose(self, wanted: str, see: str = "this list") -> Row:
         """Return the conversation that is meant; numbers are those of the last list in this chat."""
         if is_number(wanted.strip()):
-            shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.shown()]
+            shown = chats.numbers_of(self.chat, self.workspace) or [(row.root, row.id) for row in self.numbered_list()]
             return Resolver(self.listing.rows(), self.workspace, shown, see=see).resolve(wanted)
-        names = Resolver(self.rows(), self.workspace, newest_clone=True, see=see)
-        return names.only(list(self.talks(names.candidates(wanted))), wanted)
+        names = Resolver(self.resumable(), self.workspace, newest_clone=True, see=see)
+        return names.only(list(self._without_requests(names.candidates(wanted))), wanted)
 
-    def found(self, row: Row) -> Found:
+    def load(self, row: Row) -> Found:
         """Return the conversation of a row, up to date."""
         found, self._missing = up_to_date(self.listing.found(row), self._caught_up)
         return found
@@ -131,18 +131,18 @@ class Desk:
         words = [word for word in wanted.split() if word != FORCE]
         force = FORCE in wanted.split()
         if not words:
-            return Reply("", list_text(self.shown(), len(self.rows())))
+            return Reply("", list_text(self.numbered_list(), len(self.resumable())))
         try:
-            chosen = self.found(self.choose(" ".join(words)))
+            chosen = self.load(self.choose(" ".join(words)))
         except (AmbiguousId, NotFound) as error:
-            said = disarmed(mask(f"{error.message}. {error.hint}.").text)
-            return Reply("", f"{said}\n\n{list_text(self.shown(), len(self.rows()))}")
+            problem = disarmed(mask(f"{error.message}. {error.hint}.").text)
+            return Reply("", f"{problem}\n\n{list_text(self.numbered_list(), len(self.resumable()))}")
         if chosen.session.status == COMPLETED and not force:
             return Reply(completed_text(chosen))
-        done = "\n".join(self.go_on(chosen, force=force))
+        done = "\n".join(self.attach(chosen, force=force))
         return Reply(done, packet_text(chosen, largest - size(done) - 2, size))
 
-    def go_on(self, chosen: Found, *, force: bool = False) -> list[str]:
+    def attach(self, chosen: Found, *, force: bool = False) -> list[str]:
         """Attach the chat to a conversation and make it active; return what was done, and what to know."""
         chat, session = self.chat, chosen.session
         notes = [*(f"Note: {note}." for note in self._missing), *_notes(chosen, chat)]
@@ -153,7 +153,7 @@ class Desk:
                 f"{session.id}, or `cortext resume {session.id}` in a terminal."
             )
             return [done, *notes]
-        before = self.held()
+        before = self.current()
         if before is not None and before[0].root == chosen.place.root and before.session.id == session.id:
             before = None
         if before is not None and before.session.status == ACTIVE and self._save is not None:
@@ -202,8 +202,8 @@ def packet_text(chosen: Found, largest: int, size: Callable[[str], int] = len) -
     return text
 
 
-def _word(text: str) -> str:
-    """Return a stored value for a line of ours."""
+def _field(text: str) -> str:
+    """Return a stored value masked and safe for one line."""
     return field(mask(text).text)
 
 
@@ -213,10 +213,10 @@ def list_text(shown: list[Row], total: int) -> str:
         return "There are no conversations to resume yet. Start one with /workspace.brainstorm and a topic."
     lines = ["Here are your resumable conversations:", ""]
     for number, row in enumerate(shown, 1):
-        lines.append(f"{number}. [{_word(row.type or row.kind)}] {_word(row.name)}")
-        lines.append(f"   Last active: {_word(clock.ago(row.last_active))} | Status: {_word(row.status)}")
+        lines.append(f"{number}. [{_field(row.type or row.kind)}] {_field(row.name)}")
+        lines.append(f"   Last active: {_field(clock.ago(row.last_active))} | Status: {_field(row.status)}")
         if row.summary:
-            lines.append(f"   Summary: {clip(_word(row.summary), 200)}")
+            lines.append(f"   Summary: {clip(_field(row.summary), 200)}")
         lines.append("")
     if total > LISTED and len(shown) == LISTED:
         lines.append(f"({total - LISTED} more: search them by words from the title)")

@@ -15,7 +15,7 @@ from cortext.model.ids import is_id
 from cortext.model.session import Session
 from cortext.safety.secrets.masking import mask
 from cortext.services.library.stores import NamedStore
-from cortext.services.workspace.git import TIMEOUT, Committed, Git
+from cortext.services.workspace.git import TIMEOUT, CommitResult, Git
 from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
 from cortext.store.files.merge import restore_log
@@ -23,10 +23,10 @@ from cortext.store.files.merge import restore_log
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
 _LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
 
-_UNFINISHED = Committed(problem="its commit was not finished", hint="it is committed with the next save")
+_UNFINISHED = CommitResult(problem="its commit was not finished", hint="it is committed with the next save")
 
 
-def commit_session(place: NamedStore, session: Session) -> tuple[Session, Committed, dict[str, int]]:
+def commit_session(place: NamedStore, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
     """Commit one conversation, and those that could not be committed before.
 
     Return the session as it is then, the result of its own commit, and how many secrets were masked in its notes, by
@@ -35,26 +35,26 @@ def commit_session(place: NamedStore, session: Session) -> tuple[Session, Commit
     git = Git(place.root)
     if not git.is_repository():
         session = mask_stored(place.store, session)
-        why = Committed(problem="this workspace is not in git", hint="run git init, and the next save is committed")
+        why = CommitResult(problem="this workspace is not in git", hint="run git init, and the next save is committed")
         return session, why, {}
     # Recorded first: a tool may not wait for us and may end us while others use the repository.
-    _note(place.root, session.id, _UNFINISHED)
+    _record(place.root, session.id, _UNFINISHED)
     lock = locks.Lock(inside.inside(place.root, _LOCK))
     try:
         lock.acquire(TIMEOUT, "the git repository of this workspace")
     except SessionBusy as error:
-        busy = Committed(problem=error.message, hint="it is committed with the next save")
-        _note(place.root, session.id, busy)
+        busy = CommitResult(problem=error.message, hint="it is committed with the next save")
+        _record(place.root, session.id, busy)
         return session, busy, {}
     with lock:
         session, done, masked = _commit(place, git, session)
         for session_id in uncommitted(place.root):
             if session_id != session.id:
-                _commit_again(place, git, session_id)
+                _retry_commit(place, git, session_id)
     return session, done, masked
 
 
-def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Committed, dict[str, int]]:
+def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, CommitResult, dict[str, int]]:
     """Commit one conversation: its folder and nothing else, after a final check for secrets."""
     session = mask_stored(place.store, session)
     folder = os.path.relpath(session.path, place.root)
@@ -71,7 +71,7 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
             f"{session.type or 'conversation'}: {session.title or session.id} (session state saved, {session.status})"
         )
 
-    def put_back(path: str, contents: bytes) -> None:
+    def restore(path: str, contents: bytes) -> None:
         target = os.path.join(place.root, path)
         with place.store.open(session.id):  # no one else writes to it meanwhile
             if path.endswith(".jsonl"):
@@ -79,21 +79,21 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
             else:
                 fsio.replace_file(target, [contents])
 
-    done = git.commit([folder], mask(message).text, ours=inside, put_back=put_back, without=secret)
+    done = git.commit([folder], mask(message).text, ours=inside, restore=restore, without=secret)
     if secret and not done.problem:
         kept = "; ".join(f"{path} was not committed: {why}" for path, why in secret.items())
         note = f"{kept}. Remove the secret from it, or list it in .gitignore"
         done.note = f"{done.note}. {note}" if done.note else note
-    _note(place.root, session.id, done)
+    _record(place.root, session.id, done)
     return session, done, masked
 
 
-def _commit_again(place: NamedStore, git: Git, session_id: str) -> None:
+def _retry_commit(place: NamedStore, git: Git, session_id: str) -> None:
     """Retry a commit that could not be made before; its record stays if it still cannot be."""
     try:
         _commit(place, git, place.store.get(session_id))
     except SessionNotFound:
-        _note(place.root, session_id, Committed())
+        _record(place.root, session_id, CommitResult())
     except CortextError:
         return  # in use at the moment, for example
 
@@ -110,7 +110,7 @@ def uncommitted(root: str) -> dict[str, str]:
     return found
 
 
-def _note(root: str, session_id: str, done: Committed) -> None:
+def _record(root: str, session_id: str, done: CommitResult) -> None:
     path = os.path.join(UNCOMMITTED, session_id)
     if done.problem:
         inside.write(root, path, f"{done.problem}; {done.hint}\n".encode("utf-8", "surrogateescape"))

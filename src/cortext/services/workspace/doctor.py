@@ -21,7 +21,7 @@ from cortext.store.server_capabilities import ServerState
 
 CAPTURE = "capture"
 MOUNTS = "/proc/self/mounts"
-CLOCKS = 60.0  # seconds that two clocks may differ before it is reported
+CLOCK_TOLERANCE = 60.0  # seconds that two clocks may differ before it is reported
 # File systems on which flock may not work across hosts, or not reliably.
 _NETWORK = frozenset(
     {"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "afs", "ceph", "fuse.sshfs", "fuse.rclone", "lustre"}
@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, omit_defaults=True, kw_only=True):
     damage: list[Damage] = []
 
 
-class Examined(msgspec.Struct, kw_only=True):
+class StoreReport(msgspec.Struct, kw_only=True):
     """What doctor found in one store."""
 
     store: str
@@ -50,7 +50,7 @@ class Examined(msgspec.Struct, kw_only=True):
     findings: list[Finding]
 
 
-def examine(place: NamedStore) -> Examined:
+def examine(place: NamedStore) -> StoreReport:
     """Check every session of a store, and the folder or server that it is in."""
     if is_address(place.root):
         return _examine_server(place)
@@ -81,12 +81,12 @@ def examine(place: NamedStore) -> Examined:
                 damage=damage,
             )
         )
-    return Examined(
+    return StoreReport(
         store=place.label, kind=place.kind, path=place.root, sessions=sessions, messages=messages, findings=findings
     )
 
 
-def uncaptured_findings() -> list[Examined]:
+def uncaptured_findings() -> list[StoreReport]:
     """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
     marks = uncaptured.marks()
     if not marks:
@@ -94,13 +94,13 @@ def uncaptured_findings() -> list[Examined]:
     todo = "fix the cause, then run: cortext sync"
     findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
     folder = folders.state()
-    return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
+    return [StoreReport(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 
 
-def _examine_server(place: NamedStore) -> Examined:
+def _examine_server(place: NamedStore) -> StoreReport:
     """Check the server's state, and its counts against its rows. The server itself looks after the rows."""
     store: Any = place.store
-    examined = Examined(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
+    examined = StoreReport(store=place.label, kind=place.kind, path=place.root, sessions=0, messages=0, findings=[])
 
     def add(level: str, what: str, todo: str, session: str = "") -> None:
         examined.findings.append(Finding(store=place.label, level=level, what=what, todo=todo, session=session))
@@ -108,13 +108,13 @@ def _examine_server(place: NamedStore) -> Examined:
     try:
         state: ServerState = store.server()
         examined.sessions, examined.messages = state.sessions, state.messages
-        if abs(state.clock_ahead_s) > CLOCKS:
+        if abs(state.clock_ahead_s) > CLOCK_TOLERANCE:
             add(
                 "warning",
                 f"the server's clock differs from ours by {state.clock_ahead_s:+.0f} s",
                 "synchronise both with a time server",
             )
-        if not state.encrypted and not _is_near(state.address):
+        if not state.encrypted and not _is_local(state.address):
             add("warning", "data travels to the server unencrypted", "add ?sslmode=verify-full to the address")
         for session_id in store.miscounted():
             add("damage", "its counts do not match its rows", f"cortext repair {session_id}", session_id)
@@ -123,7 +123,7 @@ def _examine_server(place: NamedStore) -> Examined:
     return examined
 
 
-def _is_near(address: str) -> bool:
+def _is_local(address: str) -> bool:
     """Whether a server is on this machine."""
     host = address.partition("://")[2].partition("/")[0].rpartition("@")[2]
     return host.startswith(("127.", "localhost", "[::1]")) or not host
@@ -159,10 +159,10 @@ def _folder_findings(place: NamedStore) -> Iterator[Finding]:
             what=f"{place.root} can be read by other users",
             todo=f"chmod 700 {place.root}",
         )
-    yield from _strange_names(place)
+    yield from _invalid_names(place)
 
 
-def _strange_names(place: NamedStore) -> Iterator[Finding]:
+def _invalid_names(place: NamedStore) -> Iterator[Finding]:
     """Yield conversations that cannot be reached because of their name, or that share one."""
     if place.kind not in ("workspace", "home"):
         return

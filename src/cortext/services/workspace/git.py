@@ -21,13 +21,13 @@ from cortext.io import files as fsio
 from cortext.safety.environment import for_child
 
 TIMEOUT = 120  # seconds; a hook or a passphrase may take a while
-PATIENCE = 10.0  # seconds to wait for another git process
+LOCK_TIMEOUT = 10.0  # seconds to wait for another git process
 # Names of temporary files of `fsio.replace_file`: never committed.
 _HALF_WRITTEN = re.compile(r"\..+\.\d+\.[0-9a-f]+\.tmp")
 _REWRITTEN = "a git hook rewrites the files of conversations"
 
 
-class Committed(msgspec.Struct, kw_only=True):
+class CommitResult(msgspec.Struct, kw_only=True):
     """The result of a commit: its short hash, or why there is none."""
 
     commit: str = ""
@@ -76,9 +76,9 @@ class Git:
         done = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", "--no-renames", "--", *paths)
         prefix = self._run("rev-parse", "--show-prefix").stdout.decode("utf-8", "surrogateescape").strip()
         found = [entry[3:].removeprefix(prefix) for entry in _names(done.stdout)]
-        whole = [path for path in found if not _HALF_WRITTEN.fullmatch(os.path.basename(path))]
-        ignored = self.ignored(whole)
-        return [path for path in whole if path not in ignored]
+        complete = [path for path in found if not _HALF_WRITTEN.fullmatch(os.path.basename(path))]
+        ignored = self.ignored(complete)
+        return [path for path in complete if path not in ignored]
 
     def commit(
         self,
@@ -86,31 +86,31 @@ class Git:
         message: str,
         *,
         ours: str = "",
-        put_back: Callable[[str, bytes], None] | None = None,
+        restore: Callable[[str, bytes], None] | None = None,
         without: Collection[str] = (),
-    ) -> Committed:
+    ) -> CommitResult:
         """Commit these paths as they are in the work tree, and only them; those in `without` are left out.
 
-        What is below the folder `ours` is committed as it is now, whatever a hook makes of it; `put_back` is called
+        What is below the folder `ours` is committed as it is now, whatever a hook makes of it; `restore` is called
         with the path and the original content of each such file that a hook rewrote.
         """
         wanted = [path for path in self.changed(paths) if path not in without]
         if not wanted:
-            return Committed(nothing_new=True)
+            return CommitResult(nothing_new=True)
         guarded = [path for path in wanted if ours and path.startswith(f"{ours}/") and self._is_file(path)]
         written = self._blobs(guarded, keep=True)
         done = self._commit_only(wanted, message)
         rewritten = [path for path, blob in self._blobs(guarded).items() if blob != written[path]]
         for path in rewritten:
             contents = self._run("cat-file", "blob", written[path]).stdout
-            if put_back is not None:
-                put_back(path, contents)
+            if restore is not None:
+                restore(path, contents)
             else:
                 fsio.replace_file(os.path.join(self.folder, path), [contents])
         if done.problem:
             if not rewritten:
                 return done
-            return Committed(
+            return CommitResult(
                 problem=f"{_REWRITTEN}, and refused the commit", hint=f"exclude {ours}/ from that hook, then save again"
             )
         changed = [path for path in self.changed(guarded) if path in written] if guarded else []
@@ -121,21 +121,21 @@ class Git:
             done.note = f"{_REWRITTEN}: the original text was restored. Exclude {ours}/ from that hook"
         return done
 
-    def _commit_only(self, wanted: Sequence[str], message: str, *how: str) -> Committed:
+    def _commit_only(self, wanted: Sequence[str], message: str, *how: str) -> CommitResult:
         known = set(_names(self._run("ls-files", "-z", "--", *wanted).stdout))
         new = [path for path in wanted if path not in known]
         if new:
             # Intent-to-add only, so that `--only` may name them; none of our content enters the user's index.
-            added = self._patiently("add", "--intent-to-add", "--", *new)
+            added = self._run_when_unlocked("add", "--intent-to-add", "--", *new)
             if added.returncode:
                 return _explain(added)
-        said = message.encode("utf-8", "replace")  # via stdin: it contains the title, and arguments are public
-        done = self._patiently("commit", "--quiet", *how, "--only", "--file", "-", "--", *wanted, given=said)
+        raw = message.encode("utf-8", "replace")  # via stdin: it contains the title, and arguments are public
+        done = self._run_when_unlocked("commit", "--quiet", *how, "--only", "--file", "-", "--", *wanted, given=raw)
         if done.returncode:
             if new:
-                self._patiently("reset", "--quiet", "--", *new)
+                self._run_when_unlocked("reset", "--quiet", "--", *new)
             return _explain(done)
-        return Committed(commit=self.head("--short"))
+        return CommitResult(commit=self.head("--short"))
 
     def _is_file(self, path: str) -> bool:
         return os.path.isfile(os.path.join(self.folder, path))
@@ -176,7 +176,7 @@ class Git:
             return self.added("", folder)
         return _names(done.stdout)
 
-    def _planted(self) -> str:
+    def _bare_repository(self) -> str:
         """Return a folder that git would take for a bare repository: possibly a stranger's, with hooks of its own.
 
         Git searches upwards from the folder, and takes one with HEAD and objects for a bare repository. A clone can
@@ -194,9 +194,9 @@ class Git:
             folder = parent
         return ""
 
-    def _patiently(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
+    def _run_when_unlocked(self, *words: str, given: bytes | None = None) -> subprocess.CompletedProcess[bytes]:
         """Run a command that writes, waiting for other git processes to finish."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + LOCK_TIMEOUT
         pause = 0.05
         while True:
             done = self._run(*words, given=given)
@@ -214,9 +214,9 @@ class Git:
         if literal:
             environ["GIT_LITERAL_PATHSPECS"] = "1"
         command = ["git", "-C", self.folder, *words]
-        if words[0] != "init" and (planted := self._planted()):
-            said = f"{planted} is a repository inside another one's files: git would run the hooks that it contains"
-            return subprocess.CompletedProcess(command, 128, b"", os.fsencode(said))
+        if words[0] != "init" and (bare := self._bare_repository()):
+            problem = f"{bare} is a repository inside another one's files: git would run the hooks that it contains"
+            return subprocess.CompletedProcess(command, 128, b"", os.fsencode(problem))
         try:
             return subprocess.run(
                 command, env=environ, input=given or b"", capture_output=True, timeout=TIMEOUT, check=False
@@ -267,10 +267,12 @@ _REASONS = (
 )
 
 
-def _explain(done: subprocess.CompletedProcess[bytes]) -> Committed:
-    said = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
+def _explain(done: subprocess.CompletedProcess[bytes]) -> CommitResult:
+    output = (done.stderr + done.stdout).decode("utf-8", "replace").strip()
     for text, problem, hint in _REASONS:
-        if text in said:
-            return Committed(problem=problem, hint=hint)
-    last = said.splitlines()[-1] if said else f"git exited with {done.returncode}"
-    return Committed(problem=f"git refused the commit: {last[:200]}", hint="if a hook refused it, follow what it says")
+        if text in output:
+            return CommitResult(problem=problem, hint=hint)
+    last = output.splitlines()[-1] if output else f"git exited with {done.returncode}"
+    return CommitResult(
+        problem=f"git refused the commit: {last[:200]}", hint="if a hook refused it, follow what it says"
+    )

@@ -32,7 +32,7 @@ def no_workspace(folder: str) -> NotFound:
     return NotFound(
         f"no workspace here ({folder})" + (f": {refused}" if refused else ""),
         kept="nothing was changed",
-        hint="go to one, make this folder one with `cortext init`, or see it at work with `cortext demo`",
+        hint="go to a workspace, set one up here with `cortext init`, or try `cortext demo`",
     )
 
 

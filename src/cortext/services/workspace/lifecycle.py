@@ -24,9 +24,9 @@ from cortext.services.text.summarise import ENDING, stopping_point, summarise
 from cortext.services.text.threads import StoredThread
 from cortext.services.text.titles import title
 from cortext.services.workspace import committing, pausing, registry
-from cortext.services.workspace.git import Committed, Git
-from cortext.services.workspace.numbering import last_number, take_number
-from cortext.services.workspace.secrecy import marks_in
+from cortext.services.workspace.git import CommitResult, Git
+from cortext.services.workspace.numbering import last_number, reserve_number
+from cortext.services.workspace.secrecy import count_masked
 from cortext.store.files.layout_paths import STATE
 
 # What our own MCP server offers: recorded with a session, so that a resume can say what is missing.
@@ -37,12 +37,12 @@ OWN_TOOLS = (
 )  # fmt: skip
 
 
-class Saved(msgspec.Struct, kw_only=True):
+class SaveResult(msgspec.Struct, kw_only=True):
     """The result of a stop or a completion."""
 
     session: Session
     stopped_at: str
-    commit: Committed
+    commit: CommitResult
     masked: dict[str, int] = {}  # secrets that were masked in what was committed, by kind
 
 
@@ -88,8 +88,8 @@ def begin(
             command=entry.command, system_prompt_hash=prompt_hash, model=model, tools=_tools_of(servers)
         ),
     )
-    made = _left_by_kill(place, session) if begun_by else None
-    number = take_number(place) if made is None else 0
+    made = _begun_before_kill(place, session) if begun_by else None
+    number = reserve_number(place) if made is None else 0
     while made is None:
         session.id = _numbered(session, number)
         try:
@@ -104,7 +104,7 @@ def _numbered(session: Session, number: int) -> str:
     return ids.check_id(f"{number:03d}-{session.type}-{ids.slug(session.title) or 'untitled'}"[:96])
 
 
-def _left_by_kill(place: NamedStore, wanted: Session) -> Session | None:
+def _begun_before_kill(place: NamedStore, wanted: Session) -> Session | None:
     """Return the last conversation begun here, if the same command of the same chat began it and it is empty."""
     try:
         found = place.store.get(_numbered(wanted, last_number(place)))
@@ -135,7 +135,7 @@ def _write_notes(workspace: str, template: str, kind: str, session: Session) -> 
     fsio.replace_file(target, [text.encode("utf-8")], aside=state if os.path.isdir(state) else "")
 
 
-def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> Saved:
+def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True, force: bool = False) -> SaveResult:
     """Set the status (paused or completed), bring title and summary up to date, and commit."""
     messages = StoredThread(place.store, session_id)
     ending = list(deque(messages, maxlen=ENDING))
@@ -144,11 +144,11 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     refresh(change, session, messages, ending)
     change.extra = pausing.saved(session).extra  # before the commit: nothing may be written after it
     session = place.store.update(session_id, change)
-    done, notes = Committed(nothing_new=True), dict[str, int]()
+    done, notes = CommitResult(nothing_new=True), dict[str, int]()
     if commit:
         session, done, notes = committing.commit_session(place, session)
-    masked = marks_in(place.store.read(session_id)) if commit else {}
-    return Saved(
+    masked = count_masked(place.store.read(session_id)) if commit else {}
+    return SaveResult(
         session=session,
         stopped_at=stopping_point(ending) or session.summary,
         commit=done,
@@ -156,7 +156,7 @@ def save(place: NamedStore, session_id: str, status: str, *, commit: bool = True
     )
 
 
-def pause(found: Found, *, commit: bool) -> Saved:
+def pause(found: Found, *, commit: bool) -> SaveResult:
     """Save and pause a conversation; one in a workspace is committed."""
     return save(found.place, found.session.id, PAUSED, commit=commit and found.place.kind == "workspace")
 
@@ -238,16 +238,18 @@ def active(place: NamedStore) -> Session:
 
 def fork(place: NamedStore, session: Session, after: int | None = None) -> Session:
     """Create a conversation with the messages of another, up to `after`; the original is unchanged."""
-    whole = thread(place.store.read(session.id))
-    if not whole:
-        raise NotFound(f"{session.id} has no messages yet", hint=f"say something first: cortext resume {session.id}")
-    messages = [message for message in whole if after is None or message.seq <= after]
-    if after is not None and (not messages or after > whole[-1].seq):
-        numbers = f"its messages are {whole[0].seq} to {whole[-1].seq}; `cortext show {session.id}` shows them"
+    all_messages = thread(place.store.read(session.id))
+    if not all_messages:
+        raise NotFound(f"{session.id} has no messages yet", hint=f"send a message first: cortext resume {session.id}")
+    messages = [message for message in all_messages if after is None or message.seq <= after]
+    if after is not None and (not messages or after > all_messages[-1].seq):
+        numbers = (
+            f"its messages are {all_messages[0].seq} to {all_messages[-1].seq}; `cortext show {session.id}` shows them"
+        )
         raise NotFound(f"{session.id} has no message {after}", kept="nothing was changed", hint=numbers)
     kind = session.type or "fork"
     session = msgspec.structs.replace(session, title=mask(session.title).text)
-    session_id = f"{take_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
+    session_id = f"{reserve_number(place):03d}-{kind}-{ids.slug(session.title, 40) or 'untitled'}-fork"
     new = msgspec.structs.replace(
         session,
         id=ids.check_id(session_id[:96]),
@@ -261,7 +263,7 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
         summary_by="",
         summary_covers=0,
         origin=Origin(),
-        extra={**_carried(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
+        extra={**_inherited(session.extra), "forked_from": {"session": session.id, "message": messages[-1].id}},
     )
     # A summary of what the fork leaves out would mention things that were never said in it.
     if session.summary and session.summary_covers <= messages[-1].seq + 1:
@@ -276,20 +278,20 @@ def fork(place: NamedStore, session: Session, after: int | None = None) -> Sessi
     return place.store.get(made.id)
 
 
-def _carried(extra: dict[str, Any]) -> dict[str, Any]:
+def _inherited(extra: dict[str, Any]) -> dict[str, Any]:
     """Return what a fork inherits of a session's other fields: not the hooks' notes about a chat."""
-    own = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
-    return {name: value for name, value in extra.items() if name not in own}
+    not_inherited = ("begun_by", "pause_after_answer", "save_offered", "save_declined", "saved_messages", "forked_from")
+    return {name: value for name, value in extra.items() if name not in not_inherited}
 
 
-def confirmation(saved: Saved) -> str:
+def confirmation(saved: SaveResult) -> str:
     """Return what the user reads after a stop."""
     session = saved.session
-    word = "completed" if session.status == COMPLETED else "paused"
+    state = "completed" if session.status == COMPLETED else "paused"
     lines = [
         "Session saved.",
         "",
-        f'Conversation "{session.title or session.id}" has been {word}.',
+        f'Conversation "{session.title or session.id}" has been {state}.',
         f"To reopen it: cortext resume {session.id} --force"
         if session.status == COMPLETED
         else "You can continue later with /workspace.resume",

@@ -15,7 +15,7 @@ def is_installed() -> bool:
 
 
 def require() -> None:
-    """Raise ConfigError where it cannot."""
+    """Raise ConfigError if it cannot."""
     if not is_installed():
         raise ConfigError(
             "the MCP server needs the MCP SDK, which is not installed",

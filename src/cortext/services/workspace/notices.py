@@ -12,14 +12,14 @@ def _path() -> str:
     return os.path.join(folders.data(), "notices")
 
 
-def leave(lines: list[str]) -> None:
-    """Leave notices for the next command that a person runs."""
+def add(lines: list[str]) -> None:
+    """Add notices for the next command that a person runs."""
     if lines:
         fsio.ensure_folder(folders.data())
         fsio.append_once(_path(), "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
 
 
-def take() -> list[str]:
+def pop() -> list[str]:
     """Return the notices and remove them."""
     try:
         lines = fsio.read_text(_path(), "replace").splitlines()

@@ -17,13 +17,13 @@ from cortext.services.workspace.git import Git
 from cortext.store.files.layout_paths import CONVERSATIONS, STATE, conversations
 
 KINDS = ("workspace", "home")
-MARK = "last-number"  # the highest number ever assigned here, and the commit up to which history was read
+NUMBER_FILE = "last-number"  # the highest number ever assigned here, and the commit up to which history was read
 LOCK = ".last-number.lock"
 TIMEOUT = 30.0  # seconds: the first scan of a long history may take some
 LONGEST = 6  # digits: a folder that someone named by a date does not count
 
 
-def take_number(place: NamedStore) -> int:
+def reserve_number(place: NamedStore) -> int:
     """Return one more than the highest number ever used; it is reserved when this returns."""
     if place.kind not in KINDS or not os.path.isdir(place.root):  # a server, or a layout without folders
         taken = [session.id for session in place.store.sessions()] + [item.session_id for item in place.store.trash()]
@@ -33,7 +33,7 @@ def take_number(place: NamedStore) -> int:
     lock = locks.Lock(os.path.join(state, LOCK))
     lock.acquire(TIMEOUT, "the number of the next conversation")
     with lock:
-        given, seen = _read(place.root, os.path.join(state, MARK))
+        given, seen = _read(place.root, os.path.join(state, NUMBER_FILE))
         git = Git(place.root)
         head = git.head()
         names = [item.session_id for item in place.store.trash()]
@@ -41,7 +41,7 @@ def take_number(place: NamedStore) -> int:
         if head != seen:
             names += [path.split("/")[2] for path in git.added(seen, CONVERSATIONS) if path.count("/") >= 3]
         number = max(given, _highest(names)) + 1
-        inside.write(place.root, os.path.join(state, MARK), f"{number} {head}\n".encode("ascii"))
+        inside.write(place.root, os.path.join(state, NUMBER_FILE), f"{number} {head}\n".encode("ascii"))
     return number
 
 
@@ -49,7 +49,7 @@ def last_number(place: NamedStore) -> int:
     """Return the number that was assigned last; 0 if unknown."""
     if place.kind not in KINDS:
         return 0
-    return _read(place.root, inside.inside(place.root, os.path.join(STATE, MARK)))[0]
+    return _read(place.root, inside.inside(place.root, os.path.join(STATE, NUMBER_FILE)))[0]
 
 
 def _highest(names: Iterable[str]) -> int:

@@ -35,7 +35,7 @@ LONGEST = 400
 _NOTES = ("pause_after_answer", "save_offered", "save_declined")
 
 
-class Looked(NamedTuple):
+class Reaction(NamedTuple):
     """What to tell the model, and what to record with the session."""
 
     context: str = ""
@@ -57,24 +57,24 @@ def _ends_with(text: str, words: str) -> bool:
     return bool(words) and re.search(pattern, text, re.IGNORECASE) is not None
 
 
-def look(text: str, session: Session, settings: Settings) -> Looked:
+def react_to_prompt(text: str, session: Session, settings: Settings) -> Reaction:
     """Examine a prompt for a goodbye, a refusal of our offer, or the time to make an offer."""
     if wants_to_pause(text, settings.workspace.pause_words):
-        return Looked(
+        return Reaction(
             "cortext saves and pauses this conversation after your answer. Tell the user so, in a sentence: "
             f'"{session.title or session.id}" is saved and can be continued with /workspace.resume.',
             Change(extra={"pause_after_answer": True}),
         )
     if session.extra.get("save_offered") and not session.extra.get("save_declined") and _NO.match(text):
-        return Looked(change=Change(extra={"save_declined": True}))
+        return Reaction(change=Change(extra={"save_declined": True}))
     unsaved = session.message_count - int(session.extra.get("saved_messages", 0) or 0)
     if unsaved >= settings.workspace.offer_after and not session.extra.get("save_offered"):
-        return Looked(
+        return Reaction(
             "This conversation has grown long without being committed. After your answer, ask the user once, in a "
             "sentence, whether to save it now (/workspace.stop-conversation saves and pauses it); a no is fine.",
             Change(extra={"save_offered": True}),
         )
-    return Looked()
+    return Reaction()
 
 
 def saved(session: Session) -> Change:

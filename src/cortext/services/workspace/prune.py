@@ -16,22 +16,24 @@ class PrunePlan(msgspec.Struct, kw_only=True):
     """What would move: the messages below `before`; and the summary that covers them."""
 
     before: int
-    going: int
-    staying: int
+    to_archive: int
+    to_keep: int
     summary: str
 
 
 def plan_prune(found: Found, keep: int) -> PrunePlan:
     """Plan to archive the messages older than the newest `keep`, with a summary of them."""
     messages = list(found.place.store.read(found.session.id))
-    going = messages[: max(0, len(messages) - keep)]
-    if not going:
-        return PrunePlan(before=0, going=0, staying=len(messages), summary="")
+    older = messages[: max(0, len(messages) - keep)]
+    if not older:
+        return PrunePlan(before=0, to_archive=0, to_keep=len(messages), summary="")
     # The agent's own summary comes first: it knows the reasons. The one made from the text adds what it left out.
-    own = found.session.summary if found.session.summary_by != "text" else ""
-    of_text = summarise(thread(going))
-    summary = f"{own}\n\n{of_text}" if own and of_text not in own else own or of_text
-    return PrunePlan(before=going[-1].seq + 1, going=len(going), staying=len(messages) - len(going), summary=summary)
+    existing = found.session.summary if found.session.summary_by != "text" else ""
+    of_text = summarise(thread(older))
+    summary = f"{existing}\n\n{of_text}" if existing and of_text not in existing else existing or of_text
+    return PrunePlan(
+        before=older[-1].seq + 1, to_archive=len(older), to_keep=len(messages) - len(older), summary=summary
+    )
 
 
 def prune(found: Found, plan: PrunePlan) -> int:

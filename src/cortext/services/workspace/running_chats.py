@@ -63,7 +63,7 @@ def at_work(tool: str, workspace: str) -> list[Chat]:
     ]
 
 
-def asking(
+def asking_chat(
     environ: Mapping[str, str], workspace: str, tools: Sequence[Hooks], *, long_lived: bool = False
 ) -> Chat | None:
     """Return the chat of one of these tools that this process was started for; None if that is not certain.
@@ -109,8 +109,8 @@ def _folder() -> str:
 
 
 def _path(tool: str, key: str) -> str:
-    mark = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
-    return os.path.join(_folder(), f"{mark}.json")
+    name_hash = hashlib.sha256(f"{tool}\0{key}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    return os.path.join(_folder(), f"{name_hash}.json")
 
 
 def _files() -> Iterator[str]:

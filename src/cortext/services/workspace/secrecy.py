@@ -16,15 +16,15 @@ from cortext.store.base import Store
 from cortext.store.capabilities import Rewrites
 
 LARGEST_NOTES = 16 << 20
-_MARK = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
+_MASKED = re.compile(r"\[masked ([a-z0-9-]{1,40}) [0-9a-f]{2,6}\]")
 
 
-def marks_in(messages: Iterable[Message]) -> dict[str, int]:
+def count_masked(messages: Iterable[Message]) -> dict[str, int]:
     """Count the secrets that were masked in these messages, by kind, to tell the user."""
     kinds: dict[str, int] = {}
     for message in messages:
         texts = [message.content, *(part.output for part in message.parts or ())]
-        for kind in (kind for text in texts if "[masked " in text for kind in _MARK.findall(text)):
+        for kind in (kind for text in texts if "[masked " in text for kind in _MASKED.findall(text)):
             kinds[kind] = kinds.get(kind, 0) + 1
     return kinds
 

@@ -28,7 +28,7 @@ MANIFEST = ".workspace/installed.json"
 _STATE = ".workspace/state"
 _BEGIN, _END = "# >>> cortext", "# <<< cortext"
 # What a store keeps in .workspace/state, all of it derived.
-_IDLE = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.MARK, numbering.LOCK})
+_DERIVED = frozenset({"locks", "changes", "uncommitted", ".gitignore", numbering.NUMBER_FILE, numbering.LOCK})
 
 
 class Manifest(msgspec.Struct, kw_only=True):
@@ -78,18 +78,18 @@ class Setup:
         added = types.add_built_in(known)
         wanted = self._files(known)
         self._check_paths(wanted)
-        self._parts(".gitattributes")
+        self._split_at_markers(".gitattributes")
         for tool in self.tools:
             tool.install_settings(self.root, self.program, server=self.server, dry_run=True)
-        self._merge()
+        self._install_settings()
         if not self.dry_run:
             fsio.ensure_folder(inside.inside(self.root, ".workspace"))
         self._registry(known, added=added)
         for path, contents in wanted.items():
-            self._put(path, contents)
-        self._retire(wanted)
-        self._lines(".gitattributes", merging.ATTRIBUTES)
-        self._git()
+            self._write_file(path, contents)
+        self._remove_obsolete(wanted)
+        self._write_block(".gitattributes", merging.ATTRIBUTES)
+        self._set_up_git()
         self.manifest.version = __version__
         self.manifest.tools = sorted({*self.manifest.tools, *(tool.name for tool in self.tools)})
         self._save_manifest()
@@ -107,7 +107,7 @@ class Setup:
             inside.read(self.root, path)
         inside.inside(self.root, _STATE)
 
-    def _merge(self) -> None:
+    def _install_settings(self) -> None:
         """Add our entries to each tool's settings. If one refuses, newly added ones are removed again."""
         made = not os.path.isdir(self.root)
         done: list[Installer] = []
@@ -125,7 +125,7 @@ class Setup:
                     _remove_if_empty(self.root, stop=os.path.dirname(self.root))
             raise
 
-    def _git(self) -> None:
+    def _set_up_git(self) -> None:
         """Create a repository if there is none, and configure the merge driver."""
         git = Git(self.root)
         if not git.is_repository():
@@ -141,16 +141,16 @@ class Setup:
     def uninstall(self) -> Report:
         """Remove what install added; conversations and whatever the user edited stay."""
         self._check_paths(())
-        self._parts(".gitattributes")
+        self._split_at_markers(".gitattributes")
         registry.load(self.root)
         for tool in self.tools:
             tool.remove_settings(self.root, dry_run=True)
         for tool in self.tools:
             self.report.merged += _relative(self.root, tool.remove_settings(self.root, dry_run=self.dry_run))
         for path in sorted(self.manifest.files, reverse=True):
-            self._take_out(path)
-        self._take_out_registry()
-        self._lines(".gitattributes", ())
+            self._remove_file(path)
+        self._remove_registry()
+        self._write_block(".gitattributes", ())
         git = Git(self.root)
         if merging.unset_driver(git, dry_run=self.dry_run):
             self.report.merged += _relative(self.root, [git.config_file()])
@@ -162,7 +162,7 @@ class Setup:
             _remove_if_empty(os.path.join(self.root, ".workspace"), stop=self.root)
         return self.report
 
-    def _take_out_registry(self) -> None:
+    def _remove_registry(self) -> None:
         """Remove the registry if it contains only our own types; otherwise it stays with the user's."""
         if inside.read(self.root, registry.RELATIVE) is None:
             return
@@ -218,7 +218,7 @@ class Setup:
         if not self.dry_run:
             registry.save(self.root, known)
 
-    def _put(self, path: str, contents: bytes) -> None:
+    def _write_file(self, path: str, contents: bytes) -> None:
         """Write one whole file, unless the user has edited it."""
         existing = inside.read(self.root, path)
         if existing == contents:
@@ -233,14 +233,14 @@ class Setup:
         if not self.dry_run:
             inside.write(self.root, path, contents)
 
-    def _retire(self, wanted: dict[str, bytes]) -> None:
+    def _remove_obsolete(self, wanted: dict[str, bytes]) -> None:
         """Remove unedited files of an earlier version that this one does not have."""
         ours = {name for tool in self.tools for name in (tool.name,)}
         for path in [path for path in self.manifest.files if path not in wanted]:
             if set(self.manifest.tools) <= ours:  # all tools are known here, so the file belongs to none of them
-                self._take_out(path)
+                self._remove_file(path)
 
-    def _take_out(self, path: str) -> None:
+    def _remove_file(self, path: str) -> None:
         existing = inside.read(self.root, path)
         if existing is None:
             self.manifest.files.pop(path, None)
@@ -255,9 +255,9 @@ class Setup:
             fsio.remove(target)
             _remove_if_empty(os.path.dirname(target), stop=self.root)
 
-    def _lines(self, name: str, lines: Sequence[str]) -> None:
+    def _write_block(self, name: str, lines: Sequence[str]) -> None:
         """Write our lines into one of the user's files, between two markers; without lines, remove the markers too."""
-        old, before, after = self._parts(name)
+        old, before, after = self._split_at_markers(name)
         if lines and before and not before.endswith("\n"):
             before += "\n"
             self.manifest.unended = [*self.manifest.unended, name]
@@ -275,7 +275,7 @@ class Setup:
         else:
             inside.remove(self.root, name)
 
-    def _parts(self, name: str) -> tuple[str, str, str]:
+    def _split_at_markers(self, name: str) -> tuple[str, str, str]:
         """Return one of the user's files: all of it, and the parts before and after our lines."""
         path = os.path.join(self.root, name)
         old = (inside.read(self.root, name) or b"").decode("utf-8", "surrogateescape")
@@ -372,7 +372,7 @@ def _remove_idle_state(folder: str) -> None:
         return
     if os.path.islink(os.path.join(folder, "locks")):
         return
-    if names <= _IDLE and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
+    if names <= _DERIVED and not any(locks.read_holder(os.path.join(folder, "locks", name)) for name in held):
         fsio.remove_tree(folder)
 
 

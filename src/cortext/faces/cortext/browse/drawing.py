@@ -1,6 +1,6 @@
-"""The browser's pictures: rows of the list and the text of the preview, as lines of styled pieces that fit.
+"""What the browser draws: rows of the list and the text of the preview, as lines of styled spans that fit.
 
-Everything from a session passes safety/terminal before it is measured, cut or lit.
+Everything from a session passes safety/terminal before it is measured, cut or highlighted.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from cortext.safety import terminal
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 
-Piece = tuple[str, str]  # style and text
-Line = list[Piece]
+Span = tuple[str, str]  # style and text
+Line = list[Span]
 
 LONGEST = 6_000  # characters of a message that a preview shows
-_NARROW = 70  # columns below which a row of the list is its title and its day
-MOST_LINES = 60  # lines of a tool's result that are shown unfolded
+_NARROW = 70  # columns below which a row of the list shows only its title and date
+MOST_LINES = 60  # lines of an unfolded tool result
 
 
 def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[Line]:
-    """A session of the list: one line where there is little room, else its title, its facts, and what was found."""
+    """Return a session of the list: one line if space is short, else its title, its facts, and a snippet."""
     row = entry.row
     mark = "›" if chosen else " "
     style = "class:chosen" if chosen else "class:name"
@@ -40,12 +40,12 @@ def entry_lines(entry: Entry, cells: int, *, chosen: bool, wide: bool) -> list[L
         [("class:dim", cut(f"  {terminal.line(_facts(row))}", cells))],
     ]
     if entry.matches:
-        lines.append([("", "  "), *_cut_pieces(snippet(entry.matches[0]), cells - 2)])
+        lines.append([("", "  "), *_cut_spans(snippet(entry.matches[0]), cells - 2)])
     return lines
 
 
 def _few_facts(row: Row, cells: int) -> str:
-    """Type, tool and day; on a narrow screen the day alone, so that the title can be read."""
+    """Return type, tool and date; on a narrow screen only the date, to leave room for the title."""
     facts = [row.type or row.kind, row.tool, row.last_active[:10]]
     return " · ".join(filter(None, facts if cells >= _NARROW else facts[-1:]))
 
@@ -62,25 +62,25 @@ def _facts(row: Row) -> str:
 
 
 def snippet(match: Match) -> Line:
-    """The snippet with its words lit; each piece is made safe by itself, so that no mark moves another."""
-    pieces: Line = []
-    place = 0
+    """Return the snippet with its words highlighted; each span is made safe separately, so that offsets stay right."""
+    spans: Line = []
+    position = 0
     for start, end in match.highlights:
-        if start >= place:
-            pieces.append(("class:dim", terminal.line(match.snippet[place:start])))
-            pieces.append(("class:lit", terminal.line(match.snippet[start:end])))
-            place = end
-    pieces.append(("class:dim", terminal.line(match.snippet[place:])))
-    # What was found should be seen in a narrow list: a long way to the first lit word is left out.
-    lead = pieces[0][1]
-    if len(pieces) > 1 and width(lead) > 24:
-        pieces[0] = ("class:dim", "…" + lead[-20:])
-    return pieces
+        if start >= position:
+            spans.append(("class:dim", terminal.line(match.snippet[position:start])))
+            spans.append(("class:highlight", terminal.line(match.snippet[start:end])))
+            position = end
+    spans.append(("class:dim", terminal.line(match.snippet[position:])))
+    # The match must be visible in a narrow list: a long lead before the first highlight is shortened.
+    lead = spans[0][1]
+    if len(spans) > 1 and width(lead) > 24:
+        spans[0] = ("class:dim", "…" + lead[-20:])
+    return spans
 
 
-def _cut_pieces(pieces: Line, cells: int) -> Line:
+def _cut_spans(spans: Line, cells: int) -> Line:
     out: Line = []
-    for style, text in pieces:
+    for style, text in spans:
         if cells <= 0:
             break
         text = cut(text, cells)
@@ -89,56 +89,56 @@ def _cut_pieces(pieces: Line, cells: int) -> Line:
     return out
 
 
-def lit_words(matches: Sequence[Match]) -> re.Pattern[str] | None:
-    """The words that search lit, wherever they stand in the preview."""
+def highlight_pattern(matches: Sequence[Match]) -> re.Pattern[str] | None:
+    """Return a pattern of the words that search highlighted, to highlight them throughout the preview."""
     found = {match.snippet[start:end] for match in matches for start, end in match.highlights}
     words = sorted({terminal.line(word) for word in found if word.strip()}, key=len, reverse=True)
     if not words:
         return None
-    # A word of letters is lit as a whole word; signs of scripts without blanks wherever they stand.
+    # ASCII words match as whole words; scripts without blanks between words match anywhere.
     parts = [rf"\b{re.escape(word)}\b" if word.isascii() and word.isalnum() else re.escape(word) for word in words]
     return re.compile("|".join(parts), re.IGNORECASE)
 
 
 def preview_head(row: Row, cells: int) -> list[Line]:
-    """What stands above the preview and does not move."""
+    """Return the fixed lines above the preview."""
     facts = f"{row.id} · {_facts(row)}"
     return [[("class:title", cut(terminal.line(row.name), cells))], [("class:dim", cut(terminal.line(facts), cells))]]
 
 
 def preview_lines(
-    wanted: Wanted, messages: Sequence[Message], cells: int, lit: re.Pattern[str] | None, *, unfolded: bool
+    wanted: Wanted, messages: Sequence[Message], cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool
 ) -> tuple[list[Line], dict[int, int]]:
-    """The summary and the messages, wrapped; and by their numbers the lines on which they begin."""
+    """Return the summary and the messages, wrapped; and the first line of each message by its number."""
     lines: list[Line] = []
-    places: dict[int, int] = {}
+    first_lines: dict[int, int] = {}
     if wanted.row.summary:
-        lines += _wrapped(wanted.row.summary, cells, "class:summary", lit)
+        lines += _wrapped(wanted.row.summary, cells, "class:summary", pattern)
         lines.append([])
     for message in messages:
-        places[message.seq] = len(lines)
-        lines += _message(message, cells, lit, unfolded=unfolded)
+        first_lines[message.seq] = len(lines)
+        lines += _message(message, cells, pattern, unfolded=unfolded)
         lines.append([])
-    return lines, places
+    return lines, first_lines
 
 
-def _message(message: Message, cells: int, lit: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
+def _message(message: Message, cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
     role, when = terminal.line(message.role), terminal.line(message.timestamp[:16].replace("T", " "))
     style = f"class:{role if role in _ROLES else 'tool'}"
-    lines = [_cut_pieces([(style, role), ("class:dim", f"  #{message.seq}  {when}")], cells)]
+    lines = [_cut_spans([(style, role), ("class:dim", f"  #{message.seq}  {when}")], cells)]
     if message.content:
         text = message.content[:LONGEST]
         more = len(message.content) - len(text)
-        lines += _wrapped(text, cells, "", lit)
+        lines += _wrapped(text, cells, "", pattern)
         if more:
             lines.append([("class:dim", cut(f"… {more:,} more characters", cells))])
     for part in message.parts or ():
         if part.type == TOOL_CALL:
-            lines += _call(part.name, part.input, cells, lit, unfolded=unfolded)
+            lines += _call(part.name, part.input, cells, pattern, unfolded=unfolded)
         elif part.type == TOOL_RESULT:
-            lines += _result(part.output, cells, lit, unfolded=unfolded, failed=part.is_error)
+            lines += _result(part.output, cells, pattern, unfolded=unfolded, failed=part.is_error)
         elif part.type == THINKING and unfolded:
-            lines += _wrapped(f"(thinking) {part.text[:LONGEST]}", cells, "class:dim", lit)
+            lines += _wrapped(f"(thinking) {part.text[:LONGEST]}", cells, "class:dim", pattern)
         elif part.ref:
             lines.append([("class:dim", cut(terminal.line(f"[{part.type} {part.ref}]"), cells))])
     return lines
@@ -147,67 +147,70 @@ def _message(message: Message, cells: int, lit: re.Pattern[str] | None, *, unfol
 _ROLES = ("user", "assistant", "tool", "system")
 
 
-def _call(name: str, given: object, cells: int, lit: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
+def _call(name: str, given: object, cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool) -> list[Line]:
     if unfolded:
         shown = json.dumps(given, ensure_ascii=False, indent=2)[:LONGEST]
-        return _wrapped(f"▾ {name}\n{shown}", cells, "class:call", lit)
+        return _wrapped(f"▾ {name}\n{shown}", cells, "class:call", pattern)
     short = " ".join(json.dumps(given, ensure_ascii=False)[:400].split())
-    return [_lit(cut(terminal.line(f"▸ {name} {short}"), cells), "class:call", lit)]
+    return [_highlighted(cut(terminal.line(f"▸ {name} {short}"), cells), "class:call", pattern)]
 
 
-def _result(output: str, cells: int, lit: re.Pattern[str] | None, *, unfolded: bool, failed: bool) -> list[Line]:
+def _result(output: str, cells: int, pattern: re.Pattern[str] | None, *, unfolded: bool, failed: bool) -> list[Line]:
     style = "class:failed" if failed else "class:dim"
     rows = output.count("\n") + 1 if output else 0
     if not unfolded:
-        said = [line.strip() for line in output[:LONGEST].splitlines() if line.strip()] or ["(nothing)"]
-        # Of a result that is folded, the line that was found, else the first.
-        first = next((line for line in said if lit is not None and lit.search(line)), said[0])
+        texts = [line.strip() for line in output[:LONGEST].splitlines() if line.strip()] or ["(empty)"]
+        # A folded result shows the line that matches, else the first.
+        first = next((line for line in texts if pattern is not None and pattern.search(line)), texts[0])
         count = f" ({rows} lines)" if rows > 1 else ""
-        return [_lit(cut(terminal.line(f"  ◂{count} {first}"), cells), style, lit)]
-    lines = _wrapped("\n".join(output[:LONGEST].splitlines()[:MOST_LINES]), cells, style, lit)
+        return [_highlighted(cut(terminal.line(f"  ◂{count} {first}"), cells), style, pattern)]
+    lines = _wrapped("\n".join(output[:LONGEST].splitlines()[:MOST_LINES]), cells, style, pattern)
     if rows > MOST_LINES or len(output) > LONGEST:
-        lines.append([("class:dim", cut(f"… of {rows:,} lines: `cortext show --tools` has them all", cells))])
+        lines.append([("class:dim", cut(f"… of {rows:,} lines: `cortext show --tools` shows them all", cells))])
     return lines
 
 
-def _wrapped(text: str, cells: int, style: str, lit: re.Pattern[str] | None) -> list[Line]:
-    """A text in lines of at most so many cells, broken between words where there are any, with its words lit."""
+def _wrapped(text: str, cells: int, style: str, pattern: re.Pattern[str] | None) -> list[Line]:
+    """Return a text in lines of at most `cells` columns, broken between words if possible, with highlights."""
     plain = terminal.block(text).expandtabs(4)
-    return [_lit(line, style, lit) for line in chain.from_iterable(wrap(row, cells) for row in plain.split("\n"))]
+    return [
+        _highlighted(line, style, pattern)
+        for line in chain.from_iterable(wrap(row, cells) for row in plain.split("\n"))
+    ]
 
 
 def wrap(text: str, cells: int) -> list[str]:
-    """One line of text as several. Each character is looked at once or twice, however long the text."""
+    """Split one line of text into several. Runs in linear time, however long the text is."""
     if len(text) <= cells and text.isascii():
         return [text.rstrip()]
     lines: list[str] = []
     start = used = blank = 0
-    for place, character in enumerate(text):
+    for index, character in enumerate(text):
         size = width(character)
-        if used + size > cells and place > start:
-            if character == " ":  # it falls between the lines
-                end = following = place
+        if used + size > cells and index > start:
+            if character == " ":  # dropped between the lines
+                end = following = index
             else:
-                end = following = blank if blank > start + (place - start) // 2 else place
-            while following <= place and text[following] == " ":
+                end = following = blank if blank > start + (index - start) // 2 else index
+            while following <= index and text[following] == " ":
                 following += 1
             lines.append(text[start:end].rstrip())
-            start, used = following, width(text[following:place])
-            if following > place:
+            start, used = following, width(text[following:index])
+            if following > index:
                 continue
         if character == " ":
-            blank = place + 1
+            blank = index + 1
         used += size
     return [*lines, text[start:].rstrip()] if start < len(text) or not lines else lines
 
 
-def _lit(text: str, style: str, lit: re.Pattern[str] | None) -> Line:
-    if lit is None:
+def _highlighted(text: str, style: str, pattern: re.Pattern[str] | None) -> Line:
+    if pattern is None:
         return [(style, text)]
-    pieces: Line = []
-    place = 0
-    for found in lit.finditer(text):
-        pieces += [(style, text[place : found.start()]), ("class:lit", found.group())]
-        place = found.end()
-    pieces.append((style, text[place:]))
-    return [piece for piece in pieces if piece[1]]
+    spans: Line = []
+    position = 0
+    for found in pattern.finditer(text):
+        spans += [(style, text[position : found.start()]), ("class:highlight", found.group())]
+        position = found.end()
+    spans.append((style, text[position:]))
+    return [span for span in spans if span[1]]

@@ -1,4 +1,4 @@
-"""Choosing one of several sessions: the browser, with only these in it."""
+"""Choose one of several sessions: the browser, limited to them."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from cortext.faces.cortext.browse.screen import Browser, Chosen
 from cortext.faces.cortext.browse.work import Entry, Listed, Question
 from cortext.services.library.listing import Row
 
-Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # those of the rows that some words mean
+Matches = Callable[[Sequence[Row], str], Sequence[Row]]  # the rows that a text matches
 
 
-class Among:
-    """Finds among a few sessions, by the words with which a session is named."""
+class MatchFinder:
+    """Finds among a few sessions, by the words with which a session can be named."""
 
     def __init__(self, rows: Sequence[Row], matches: Matches) -> None:
         self._rows, self._matches = rows, matches
         self._values = [sorted({getattr(row, name) for row in rows} - {""}) for name in ("tool", "type", "status")]
 
     def find(self, question: Question) -> Listed:
-        """Those that answer a question, in the order in which they were given."""
+        """Return the sessions that match a question, in their original order."""
         wanted = [(name, getattr(question, name)) for name in ("tool", "type", "status", "root")]
         rows = [row for row in self._rows if all(value in ("", getattr(row, name)) for name, value in wanted)]
         rows = list(self._matches(rows, question.text)) if question.text.strip() else rows
@@ -27,6 +27,8 @@ class Among:
 
 
 def pick(rows: Sequence[Row], matches: Matches, folder: str, here: str, tools: Sequence[str]) -> Chosen | None:
-    """The session that the user chose, and the AI tool where he named one; None where he left."""
-    browser = Browser(folder, here, tools, lambda: None, find=Among(rows, matches).find, title="Resume which?")
+    """Return the session that the user chose, and the AI tool if one was chosen; None if the user left."""
+    browser = Browser(
+        folder, here, tools, lambda: None, find=MatchFinder(rows, matches).find, title="Choose a conversation"
+    )
     return browser.run(Question())

@@ -1,6 +1,6 @@
-"""The browser: type and see at once, the conversation beside it, Enter to go on with it.
+"""The browser: type to search, read the conversation beside the list, press Enter to resume it.
 
-The screen only draws what the state holds. Finding and reading happen in threads; no key waits for them.
+The screen only draws the state. Searching and reading happen in threads; no key waits for them.
 """
 
 from __future__ import annotations
@@ -38,11 +38,12 @@ from cortext.safety import terminal
 from cortext.services.library.listing import Row
 from cortext.services.library.search import Match
 
-WIDE = 100  # columns from which the preview stands beside the list
-LEAST = (40, 10)  # columns and rows below which nothing useful fits
+WIDE = 100  # columns from which the preview is beside the list
+SMALLEST = (40, 10)  # columns and rows below which nothing useful fits
 _STYLE = Style.from_dict(
     {
-        "chosen": "reverse", "name": "", "title": "bold", "dim": "#888888", "line": "#666666", "lit": "bold ansiyellow",
+        "chosen": "reverse", "name": "", "title": "bold", "dim": "#888888", "line": "#666666",
+        "highlight": "bold ansiyellow",
         "user": "bold ansigreen", "assistant": "bold ansicyan", "tool": "bold ansiyellow", "system": "bold ansimagenta",
         "call": "ansiyellow", "failed": "ansired", "summary": "italic", "problem": "ansired", "on": "bold ansigreen",
     }
@@ -51,12 +52,12 @@ KEYS = (
     "↑↓ move  Enter resume  ^O in another tool  PgUp/PgDn scroll  Tab tool calls  ^T tool  ^K type  ^S status  ^G here"
 )
 SHORT_KEYS = "Enter resume  ^O tool  Tab calls  ^T ^K ^S ^G filter  PgDn scroll  Esc leave"
-EMPTY = "Nothing is kept yet: `cortext import` takes in what your AI tools have stored."
-NOTHING = "Nothing matches. Backspace widens; the keys below change the filters."
+EMPTY = "Nothing is stored yet: `cortext import` imports what your AI tools have stored."
+NO_MATCH = "No session matches. Shorten the query, or change the filters with the keys below."
 
 
 class Chosen(NamedTuple):
-    """What the user chose: the session, and the AI tool where he named one."""
+    """What the user chose: the session, and the AI tool if one was chosen."""
 
     row: Row
     tool: str
@@ -77,8 +78,8 @@ class Browser:
     ) -> None:
         self.tools, self._title = list(tools), title
         self._output = create_output()
-        self._made_of: tuple[object, ...] = ()
-        self._made: tuple[list[draw.Line], dict[int, int]] = ([], {})
+        self._preview_key: tuple[object, ...] = ()
+        self._preview_text: tuple[list[draw.Line], dict[int, int]] = ([], {})
         finder, reader = Finder(folder, self._progress, later), Reader(folder)
         self._find: Newest[Question, Listed] = Newest(find or finder.find, self._found)
         self._read: Newest[Wanted, list[Message]] = Newest(reader.read, self._was_read)
@@ -96,33 +97,33 @@ class Browser:
         self.app.ttimeoutlen = 0.05
 
     def run(self, question: Question) -> Chosen | None:
-        """Show it until the user chooses or leaves."""
+        """Show it until the user chooses a session (returned) or leaves (None)."""
         self.state.question = question
         self.words.set_document(Document(question.text), bypass_readonly=True)
         return self.app.run(pre_run=lambda: self.state.begin(question))
 
     # ── from the threads ─────────────────────────────────────────────────────────────────────────────
 
-    def _later(self, work: Callable[[], None]) -> None:
-        """Do this in the screen's own thread, and draw."""
+    def _on_screen_thread(self, work: Callable[[], None]) -> None:
+        """Run this in the screen's own thread, and redraw."""
 
-        def both() -> None:
+        def work_and_redraw() -> None:
             work()
             self.app.invalidate()
 
         loop = self.app.loop
         if loop is not None and not loop.is_closed():
-            loop.call_soon_threadsafe(both)
+            loop.call_soon_threadsafe(work_and_redraw)
 
     def _found(self, question: Question, answer: Listed | Exception) -> None:
-        self._later(lambda: self.state.take_listed(question, answer))
+        self._on_screen_thread(lambda: self.state.take_listed(question, answer))
 
     def _was_read(self, wanted: Wanted, answer: list[Message] | Exception) -> None:
-        self._later(lambda: self.state.take_messages(wanted, answer))
+        self._on_screen_thread(lambda: self.state.take_messages(wanted, answer))
 
     def _progress(self, label: str, done: int, total: int) -> None:
         if total >= 5_000:
-            self._later(lambda: setattr(self.state, "note", f"{label.lower()} {done * 100 // total} %"))
+            self._on_screen_thread(lambda: setattr(self.state, "note", f"{label.lower()} {done * 100 // total} %"))
 
     # ── keys ─────────────────────────────────────────────────────────────────────────────────────────
 
@@ -150,9 +151,9 @@ class Browser:
         @keys.add("<any>", filter=choosing)
         def _(event: KeyPressEvent) -> None:
             state.choosing = False
-            place = int(event.data) if event.data.isdecimal() else 0
-            if 1 <= place <= len(self.tools):
-                self._choose(self.tools[place - 1])
+            number = int(event.data) if event.data.isdecimal() else 0
+            if 1 <= number <= len(self.tools):
+                self._choose(self.tools[number - 1])
 
         @keys.add("escape", filter=choosing, eager=True)
         @keys.add("c-c", filter=choosing)
@@ -176,10 +177,10 @@ class Browser:
     def _scroll(self, pages: int) -> None:
         self.state.scroll = max(0, self.state.scroll + pages * max(1, self._sizes()[3] - 1))
 
-    # ── pictures ─────────────────────────────────────────────────────────────────────────────────────
+    # ── drawing ──────────────────────────────────────────────────────────────────────────────────────
 
     def _sizes(self) -> tuple[int, int, int, int]:
-        """Columns and rows of the list, columns and rows of what moves in the preview."""
+        """Return columns and rows of the list, then columns and rows of the scrolling part of the preview."""
         rows, columns = self._output.get_size()
         body = rows - 4  # heading, words, rule, keys
         if columns >= WIDE:
@@ -209,7 +210,7 @@ class Browser:
                 window(self._preview),
             ]
         )
-        whole = HSplit(
+        full = HSplit(
             [
                 window(self._heading, height=1),
                 words,
@@ -222,13 +223,13 @@ class Browser:
 
         def shown() -> AnyContainer:
             rows, columns = self._output.get_size()
-            return small if columns < LEAST[0] or rows < LEAST[1] else whole
+            return small if columns < SMALLEST[0] or rows < SMALLEST[1] else full
 
         return Layout(DynamicContainer(shown), focused_element=words)
 
     def _too_small(self) -> StyleAndTextTuples:
-        said = f"The window is too small: {LEAST[0]}×{LEAST[1]} at least. Esc leaves."
-        return _joined([[("", line)] for line in draw.wrap(said, self._columns())])
+        text = f"The window is too small: at least {SMALLEST[0]}×{SMALLEST[1]} is needed. Esc leaves."
+        return _joined([[("", line)] for line in draw.wrap(text, self._columns())])
 
     def _columns(self) -> int:
         return self._output.get_size().columns
@@ -236,14 +237,14 @@ class Browser:
     def _heading(self) -> StyleAndTextTuples:
         question, state = self.state.question, self.state
         count = len(state.entries)
-        told = state.note or f"{count} session{'s' * (count != 1)}"
-        pieces: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(told)}")]
+        note = state.note or f"{count} session{'s' * (count != 1)}"
+        spans: StyleAndTextTuples = [("class:title", self._title), ("class:dim", f"  {terminal.line(note)}")]
         for name in FILTERS:
             value = getattr(question, name)
-            pieces.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
+            spans.append(("class:on" if value else "class:dim", f"  {name}: {terminal.line(value) or 'all'}"))
         here = terminal.line(os.path.basename(question.root)) if question.root else "all"
-        pieces.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
-        return pieces
+        spans.append(("class:on" if question.root else "class:dim", f"  workspace: {here}"))
+        return spans
 
     def _list(self) -> StyleAndTextTuples:
         cells, height, _, _ = self._sizes()
@@ -252,13 +253,13 @@ class Browser:
             if state.note:
                 return []
             asked = state.question != Question()
-            return _joined([[("class:dim", line)] for line in draw.wrap(NOTHING if asked else EMPTY, cells)])
+            return _joined([[("class:dim", line)] for line in draw.wrap(NO_MATCH if asked else EMPTY, cells)])
         each = (3 if state.entries[0].matches else 2) if wide else 1
         fitting = max(1, height // each)
         first = max(0, min(state.cursor - fitting // 2, len(state.entries) - fitting))
         lines: list[draw.Line] = []
-        for place in range(first, min(first + fitting, len(state.entries))):
-            lines += draw.entry_lines(state.entries[place], cells, chosen=place == state.cursor, wide=wide)
+        for index in range(first, min(first + fitting, len(state.entries))):
+            lines += draw.entry_lines(state.entries[index], cells, chosen=index == state.cursor, wide=wide)
         return _joined(lines)
 
     def _preview(self) -> StyleAndTextTuples:
@@ -270,30 +271,32 @@ class Browser:
         wanted = state.previewed
         if wanted is None or wanted != state.wanted:
             return _joined(head)
-        lines, places = self._wrapped(wanted, state.chosen.matches, cells)
-        first = state.show(len(lines), places, height)
+        lines, first_lines = self._wrapped(wanted, state.chosen.matches, cells)
+        first = state.show(len(lines), first_lines, height)
         return _joined(head + lines[first : first + height])
 
     def _wrapped(self, wanted: Wanted, matches: Sequence[Match], cells: int) -> tuple[list[draw.Line], dict[int, int]]:
-        """The text of the preview; made once, not at every key."""
-        made_of = (wanted, matches, cells, self.state.unfolded, self.state.messages)
-        if self._made_of != made_of:
-            lit = draw.lit_words(matches)
-            self._made = draw.preview_lines(wanted, self.state.messages, cells, lit, unfolded=self.state.unfolded)
-            self._made_of = made_of
-        return self._made
+        """Return the text of the preview, cached because every key redraws the screen."""
+        key = (wanted, matches, cells, self.state.unfolded, self.state.messages)
+        if self._preview_key != key:
+            pattern = draw.highlight_pattern(matches)
+            self._preview_text = draw.preview_lines(
+                wanted, self.state.messages, cells, pattern, unfolded=self.state.unfolded
+            )
+            self._preview_key = key
+        return self._preview_text
 
     def _help(self) -> StyleAndTextTuples:
         if self.state.choosing:
             names = "  ".join(f"{number} {name}" for number, name in enumerate(self.tools, 1))
-            return [("class:on", cut(f"Continue in:  {names}   Enter its own   Esc back", self._columns()))]
+            return [("class:on", cut(f"Continue in:  {names}   Enter: its own   Esc: back", self._columns()))]
         if self.state.problem:
             return [("class:problem", cut(terminal.line(self.state.problem), self._columns()))]
         return [("class:dim", cut(f"{KEYS}  Esc leave" if self._columns() >= 130 else SHORT_KEYS, self._columns()))]
 
 
 def _joined(lines: Sequence[draw.Line]) -> StyleAndTextTuples:
-    pieces: StyleAndTextTuples = []
+    spans: StyleAndTextTuples = []
     for line in lines:
-        pieces += [*line, ("", "\n")]
-    return pieces[:-1]
+        spans += [*line, ("", "\n")]
+    return spans[:-1]

@@ -1,4 +1,4 @@
-"""What the browser knows: the question, the answer, where the cursor is. No screen and no threads in here."""
+"""The state of the browser: the question, the answer, the cursor. It knows neither the screen nor the threads."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FILTERS = ("tool", "type", "status")
 
 
 class State:
-    """One browser. `ask` and `read` hand a wish to the threads; what comes back goes through `take_…`."""
+    """The state of one browser. `ask` and `read` send requests to the threads; results come back through `take_…`."""
 
     def __init__(self, here: str, ask: Callable[[Question], None], read: Callable[[Wanted], None]) -> None:
         self.here, self._ask, self._read = here, ask, read
@@ -33,24 +33,24 @@ class State:
     # ── asking ───────────────────────────────────────────────────────────────────────────────────────
 
     def typed(self, text: str) -> None:
-        """The words changed."""
-        self._asked(self.question._replace(text=text))
+        """Search for the text that was typed."""
+        self._ask_if_new(self.question._replace(text=text))
 
     def next_filter(self, name: str) -> None:
-        """The next value of a filter; after the last, none."""
+        """Switch to the next value of a filter; after the last, to none."""
         values = ["", *self.choices[name]]
-        now = getattr(self.question, name)
-        place = values.index(now) if now in values else 0
-        self._asked(self.question._replace(**{name: values[(place + 1) % len(values)]}))
+        current = getattr(self.question, name)
+        index = values.index(current) if current in values else 0
+        self._ask_if_new(self.question._replace(**{name: values[(index + 1) % len(values)]}))
 
     def only_here(self) -> None:
-        """Only this workspace, or everything again."""
+        """Switch between this workspace and everything."""
         if not self.here:
-            self.problem = "this folder is no workspace"
+            self.problem = "this folder is not a workspace"
             return
-        self._asked(self.question._replace(root="" if self.question.root else self.here))
+        self._ask_if_new(self.question._replace(root="" if self.question.root else self.here))
 
-    def _asked(self, question: Question) -> None:
+    def _ask_if_new(self, question: Question) -> None:
         self.problem = ""
         if question != self.question:
             self.question = question
@@ -58,30 +58,30 @@ class State:
             self._ask(question)
 
     def begin(self, question: Question) -> None:
-        """The first question."""
+        """Ask the first question."""
         self.question = question
         self._ask(question)
 
     # ── answers ──────────────────────────────────────────────────────────────────────────────────────
 
     def take_listed(self, question: Question, answer: Listed | Exception) -> None:
-        """An answer came; one to an older question is too late."""
+        """Store an answer; one to an older question is ignored."""
         if question != self.question:
             return
         self.note = ""
         if isinstance(answer, Exception):
-            self.problem = _told(answer)
+            self.problem = _on_one_line(answer)
             return
         self.entries, self.cursor = answer.entries, 0
         self.choices = {"tool": answer.tools, "type": answer.types, "status": answer.statuses}
-        self._look()
+        self._read_chosen()
 
     def take_messages(self, wanted: Wanted, answer: Sequence[Message] | Exception) -> None:
-        """The messages of a preview came."""
+        """Store the messages of a preview; those of another session are ignored."""
         if wanted != self.wanted:
             return
         if isinstance(answer, Exception):
-            self.problem, self.messages = _told(answer), []
+            self.problem, self.messages = _on_one_line(answer), []
         else:
             self.messages = list(answer)
         self.previewed, self.scroll, self.anchor = wanted, 0, wanted.seq
@@ -90,7 +90,7 @@ class State:
 
     @property
     def chosen(self) -> Entry | None:
-        """The session under the cursor."""
+        """The session under the cursor; None if the list is empty."""
         return self.entries[self.cursor] if self.entries else None
 
     @property
@@ -101,26 +101,26 @@ class State:
         return Wanted(self.chosen.row, self.chosen.matches[0].seq if self.chosen.matches else -1)
 
     def move(self, by: int) -> None:
-        """Up or down, staying on the list."""
-        place = max(0, min(len(self.entries) - 1, self.cursor + by))
-        if place != self.cursor:
-            self.cursor = place
-            self._look()
+        """Move the cursor, within the list."""
+        target = max(0, min(len(self.entries) - 1, self.cursor + by))
+        if target != self.cursor:
+            self.cursor = target
+            self._read_chosen()
 
     def fold(self) -> None:
-        """Unfold the tool calls, or fold them again; what is at the top stays there."""
+        """Unfold or fold the tool calls; the message at the top stays there."""
         self.unfolded, self.anchor = not self.unfolded, self.top
 
-    def show(self, lines: int, places: dict[int, int], height: int) -> int:
-        """Where the preview begins, of so many lines with the messages at these places."""
-        if self.anchor in places:
-            self.scroll = places[self.anchor]
+    def show(self, lines: int, first_lines: dict[int, int], height: int) -> int:
+        """Return the line at which the preview starts; `first_lines` maps message numbers to lines."""
+        if self.anchor in first_lines:
+            self.scroll = first_lines[self.anchor]
         self.scroll = max(0, min(self.scroll, lines - height))
         self.anchor = -1
-        self.top = max((seq for seq, place in places.items() if place <= self.scroll), default=-1)
+        self.top = max((seq for seq, line in first_lines.items() if line <= self.scroll), default=-1)
         return self.scroll
 
-    def _look(self) -> None:
+    def _read_chosen(self) -> None:
         wanted = self.wanted
         if wanted is None:
             self.messages, self.previewed = [], None
@@ -128,8 +128,8 @@ class State:
             self._read(wanted)
 
 
-def _told(error: Exception) -> str:
-    """An error on one line."""
+def _on_one_line(error: Exception) -> str:
+    """Return an error as one line."""
     if isinstance(error, CortextError):
         return f"{error.message}{f' ({error.hint})' if error.hint else ''}"
     return f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What the browser does behind the screen: finding and reading, in threads of their own, the newest wish first."""
+"""Searching and reading for the browser, in threads of their own; only the newest request counts."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from cortext.services.library.listing import Listing, Row
 from cortext.services.library.search import Match, Search
 from cortext.wiring.stores import Stores
 
-Wish = TypeVar("Wish")
+Request = TypeVar("Request")
 Result = TypeVar("Result")
 
-MOST = 500  # sessions that a list shows without words
-FOUND = 60  # and with words
-BEFORE, AFTER = 4, 40  # messages of a preview around the one that was found
-FAINT = 0.5  # of the best score
-FRESH = 5.0  # seconds for which the list is taken to be up to date
+MOST_LISTED = 500  # sessions without a query
+MOST_FOUND = 60  # sessions with a query
+BEFORE, AFTER = 4, 40  # messages of a preview around the match
+WEAKEST = 0.5  # of the best score, for matches by meaning alone
+FRESH = 5.0  # seconds for which the list counts as up to date
 
 
 class Question(NamedTuple):
-    """What is asked for: words and filters."""
+    """A query and filters."""
 
     text: str = ""
     tool: str = ""
@@ -33,14 +33,14 @@ class Question(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """A session of the list, with what was found in it."""
+    """A session of the list, with its matches."""
 
     row: Row
     matches: Sequence[Match] = ()
 
 
 class Listed(NamedTuple):
-    """The answer to a question, and what there is to filter by."""
+    """The answer to a question, and the values to filter by."""
 
     entries: list[Entry]
     tools: list[str]
@@ -55,43 +55,43 @@ class Wanted(NamedTuple):
     seq: int = -1
 
 
-class Newest(Generic[Wish, Result]):
-    """One thread that does the newest wish; wishes that were overtaken are dropped, and so are their results."""
+class Newest(Generic[Request, Result]):
+    """A thread that handles the newest request; older requests are dropped, and so are their results."""
 
-    def __init__(self, work: Callable[[Wish], Result], done: Callable[[Wish, Result | Exception], None]) -> None:
+    def __init__(self, work: Callable[[Request], Result], done: Callable[[Request, Result | Exception], None]) -> None:
         self._work, self._done = work, done
-        self._news = threading.Condition()
-        self._wish: list[Wish] = []
+        self._arrived = threading.Condition()
+        self._waiting: list[Request] = []
         # A daemon: leaving the browser never waits for a search.
         threading.Thread(target=self._run, daemon=True).start()
 
-    def ask(self, wish: Wish) -> None:
-        """Do this next, instead of what waits."""
-        with self._news:
-            self._wish = [wish]
-            self._news.notify()
+    def ask(self, request: Request) -> None:
+        """Handle this next, instead of a waiting request."""
+        with self._arrived:
+            self._waiting = [request]
+            self._arrived.notify()
 
     @property
-    def overtaken(self) -> bool:
-        """Whether there is a newer wish."""
-        return bool(self._wish)
+    def is_superseded(self) -> bool:
+        """Whether there is a newer request."""
+        return bool(self._waiting)
 
     def _run(self) -> None:
         while True:
-            with self._news:
-                self._news.wait_for(lambda: self._wish)
-                wish = self._wish.pop()
+            with self._arrived:
+                self._arrived.wait_for(lambda: self._waiting)
+                request = self._waiting.pop()
             result: Result | Exception
             try:
-                result = self._work(wish)
-            except Exception as error:  # it is shown; the browser goes on
+                result = self._work(request)
+            except Exception as error:  # the browser shows it and continues
                 result = error
-            if not self.overtaken:
-                self._done(wish, result)
+            if not self.is_superseded:
+                self._done(request, result)
 
 
 class Finder:
-    """Lists and searches. Made and used in one thread: its databases belong to it."""
+    """Lists and searches. Used in one thread only, because its databases belong to that thread."""
 
     def __init__(self, folder: str, progress: Callable[[str, int, int], None], later: Callable[[], None]) -> None:
         self._folder, self._progress, self._later = folder, progress, later
@@ -101,13 +101,13 @@ class Finder:
         self._values: list[list[str]] = []
 
     def find(self, question: Question) -> Listed:
-        """The sessions that answer a question, the newest or the best first."""
+        """Return the sessions that match a question, newest or best first."""
         if self._listing is None:
             self._listing = Stores(self._folder).listing()
         if time.monotonic() - self._listed_at > FRESH:
             self._listing.refresh()
             found = self._listing.cells(("tool", "type", "status"))
-            self._values = [sorted({cells[place] for cells in found} - {""}) for place in range(3)]
+            self._values = [sorted({cells[column] for cells in found} - {""}) for column in range(3)]
             self._listed_at = time.monotonic()
         entries = self._searched(question) if question.text.strip() else self._newest(self._listing, question)
         return Listed(entries, *self._values)
@@ -118,7 +118,7 @@ class Finder:
             kind=question.type,
             status=question.status,
             tool=question.tool,
-            limit=MOST,
+            limit=MOST_LISTED,
             asking=False,
         )
         return [Entry(row) for row in rows]
@@ -132,27 +132,27 @@ class Finder:
                 self._later()
             self._searched_at = time.monotonic()
         filters = {"tool": question.tool, "type": question.type, "status": question.status, "workspace": question.root}
-        found = self._search.search(typed(question.text), filters=filters, limit=FOUND, fresh=False)
-        # What is found by meaning alone, and far behind the best, is no answer to words that somebody types.
-        least = FAINT * max((item.score for item in found), default=0.0)
-        clear = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
-        return [Entry(item.session, item.matches) for item in clear]
+        found = self._search.search(typed(question.text), filters=filters, limit=MOST_FOUND, fresh=False)
+        # While typing, matches by meaning alone that are far behind the best are noise.
+        least = WEAKEST * max((item.score for item in found), default=0.0)
+        relevant = [item for item in found if item.score >= least or any(match.highlights for match in item.matches)]
+        return [Entry(item.session, item.matches) for item in relevant]
 
 
 def typed(text: str) -> str:
-    """The query of a text that is being typed: its last word may be only begun."""
+    """Return the query for a text that is being typed: its last word may be incomplete."""
     return f"{text}*" if text[-1:].isalnum() and text[-1:].isascii() and text.count('"') % 2 == 0 else text
 
 
 class Reader:
-    """Reads what a preview shows. Made and used in one thread."""
+    """Reads the messages of a preview. Used in one thread only."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._listing: Listing | None = None
 
     def read(self, wanted: Wanted) -> list[Message]:
-        """The messages around the one that was found, or the newest."""
+        """Return the messages around the match, or the newest."""
         if self._listing is None or wanted.row.root not in {**self._listing.sources, **self._listing.servers}:
             self._listing = Stores(self._folder).listing()
         store = self._listing.place(wanted.row.root).store

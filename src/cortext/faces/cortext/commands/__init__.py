@@ -1,1 +1,1 @@
-"""The commands of `cortext`, a module each: `run(arguments) -> exit code`."""
+"""The commands of `cortext`, one module each: `run(arguments) -> exit code`."""

@@ -1,4 +1,4 @@
-"""The report of `cortext doctor` where there is something to look at."""
+"""The report of `cortext doctor` if anything is stored."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import msgspec
 
 from cortext.faces.terminal.style import folded, paint
 from cortext.safety import terminal
-from cortext.services.workspace.doctor import Examined, examine, uncaptured_findings
+from cortext.services.workspace.doctor import StoreReport, examine, uncaptured_findings
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM
 from cortext.services.workspace.requirements import workspace_findings
@@ -15,46 +15,46 @@ from cortext.wiring.tools import tools as all_tools
 
 
 def run_full(*, as_json: bool) -> int:
-    """Examine every store that exists."""
+    """Examine every store and print the report; return 3 if something is damaged."""
     stores = Stores()
     tools = all_tools()
     examined = []
-    for place in stores.all():
-        examined.append(examine(place))
-        if place.kind == WORKSPACE:
-            examined[-1].findings += workspace_findings(place, tools, PROGRAM)
+    for store in stores.all():
+        examined.append(examine(store))
+        if store.kind == WORKSPACE:
+            examined[-1].findings += workspace_findings(store, tools, PROGRAM)
     examined += uncaptured_findings()
-    findings = [finding for store in examined for finding in store.findings]
+    findings = [finding for report in examined for finding in report.findings]
     damaged = any(finding.level == "damage" for finding in findings)
     if as_json:
         print(msgspec.json.format(msgspec.json.encode(examined), indent=2).decode())
     else:
-        for store in examined:
-            _print(store)
+        for report in examined:
+            _print(report)
         for line in stores.settings.warnings():
             print(f"{paint('warning', 'yellow')}  {terminal.line(line)}")
         for tool, found in zip(tools, detect_all(tools), strict=True):
             if note := untested(tool, found):
                 print(f"{paint('!', 'yellow')} {terminal.line(note)}")
-        well = "Nothing is damaged; see the warnings above." if findings else "All is well."
-        print("Something is damaged: see the commands above." if damaged else well)
+        result = "Nothing is damaged; see the warnings above." if findings else "No problems found."
+        print("Something is damaged: run the commands above." if damaged else result)
     return 3 if damaged else 0
 
 
-def _print(store: Examined) -> None:
-    mark = paint("✗", "red") if any(f.level == "damage" for f in store.findings) else paint("✓", "green")
-    name = paint(terminal.line(store.store), "bold")
-    sessions, messages = _counted(store.sessions, "session"), _counted(store.messages, "message")
-    print(f"{mark} {name} ({store.kind}): {sessions}, {messages}")
-    print(paint(f"    {terminal.line(store.path)}", "dim"))
-    for finding in store.findings:
+def _print(report: StoreReport) -> None:
+    mark = paint("✗", "red") if any(f.level == "damage" for f in report.findings) else paint("✓", "green")
+    name = paint(terminal.line(report.store), "bold")
+    sessions, messages = _counted(report.sessions, "session"), _counted(report.messages, "message")
+    print(f"{mark} {name} ({report.kind}): {sessions}, {messages}")
+    print(paint(f"    {terminal.line(report.path)}", "dim"))
+    for finding in report.findings:
         colour = "red" if finding.level == "damage" else "yellow"
         what = f"{finding.session}: {finding.what}" if finding.session else finding.what
-        said = folded(terminal.line(what), first=len(f"    {finding.level}  "), indent=12)
-        print(f"    {paint(finding.level, colour)}  {said}")
+        text = folded(terminal.line(what), first=len(f"    {finding.level}  "), indent=12)
+        print(f"    {paint(finding.level, colour)}  {text}")
         if finding.todo:
-            said = folded(terminal.line(finding.todo), first=len("            do: "), indent=16)
-            print(f"            {paint('do:', 'dim')} {said}")
+            text = folded(terminal.line(finding.todo), first=len("            do: "), indent=16)
+            print(f"            {paint('do:', 'dim')} {text}")
 
 
 def _counted(count: int, what: str) -> str:

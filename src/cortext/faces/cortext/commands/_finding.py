@@ -1,4 +1,4 @@
-"""What `search`, `similar` and `list` share: their filters, and the index brought up to date behind a bar."""
+"""What `search` and `similar` share: their filters, and updating the index behind a progress bar."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
     from cortext.services.library.search import Search
 
 FILTERS = {
-    "tool": "only those held in this AI tool (`cortext tools` lists them)",
+    "tool": "only sessions of this AI tool (see `cortext tools`)",
     "type": "only conversations of this type (brainstorm, debug, …)",
     "status": "only sessions with this status",
-    "agent": "only those with this agent",
-    "role": "only what this side said (user, assistant, tool, system)",
-    "workspace": "only this workspace or store: its name or its folder",
-    "after": "only since then: 2026-11-15, yesterday, 7d, 2w, 3m",
-    "before": "only until then",
+    "agent": "only sessions with this agent",
+    "role": "only messages of this role (user, assistant, tool, system)",
+    "workspace": "only this workspace or store, by its name or folder",
+    "after": "only messages since then: 2026-11-15, yesterday, 7d, 2w, 3m",
+    "before": "only messages until then",
 }
-MANY = 1_000  # sessions or messages that are worth a progress bar
+MANY = 1_000  # sessions or messages that justify a progress bar
 
 
 def add_filters(parser: ArgumentParser, names: Sequence[str] | dict[str, str]) -> None:
-    """The options of these filters."""
+    """Add an option for each of these filters."""
     for name in names:
         parser.add_argument(f"--{name}", default="", metavar=name.upper(), help=FILTERS[name])
 
 
 def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dict[str, str]:
-    """Those that were given, checked."""
+    """Return the filters that were given. Raises UsageError if one is invalid."""
     from cortext.services.library.search import check_filters
 
     given = {name: getattr(options, name) for name in names if getattr(options, name)}
@@ -41,14 +41,14 @@ def filters_of(options: Namespace, names: Sequence[str] | dict[str, str]) -> dic
 
 
 class Bar:
-    """A progress bar for each kind of work, shown where there is much of it."""
+    """A progress bar for each kind of work, shown if there is much of it."""
 
     def __init__(self) -> None:
         self._label = ""
         self._bar: Progress | None = None
 
     def step(self, label: str, done: int, total: int) -> None:
-        """So much of this work is done."""
+        """Show that `done` of `total` of this work are done."""
         if total < MANY:
             return
         if label != self._label or self._bar is None:
@@ -59,27 +59,27 @@ class Bar:
         self._bar.step(done - self._bar.done)
 
     def end(self) -> None:
-        """Take it off the screen."""
+        """Remove it from the screen."""
         if self._bar is not None:
             self._bar.end()
             self._bar = None
 
 
-def up_to_date(search: Search, *, exact: bool = False) -> None:
-    """Take in what changed; the work that need not be waited for goes to a process of its own."""
+def bring_up_to_date(search: Search, *, exact: bool = False) -> None:
+    """Index what has changed; slow work that no answer needs is left to a background process."""
     bar = Bar()
     try:
         current = search.refresh(bar.step, meaning=not exact)
     finally:
         bar.end()
     if not current:
-        print("Note: another process is indexing right now; what is newest may be missing.", file=sys.stderr)
+        print("Note: another process is indexing right now; the newest messages may be missing.", file=sys.stderr)
     if search.more_to_do:
         index_later()
 
 
 def index_later() -> None:
-    """Finish the index in a process that nobody waits for."""
+    """Finish the index in a background process."""
     from cortext.faces.cortext.commands import refresh
 
     refresh.in_background("--search")

@@ -1,4 +1,4 @@
-"""The list of sessions as commands use it: up to date, quiet conversations paused, and news told once."""
+"""The list of sessions as commands use it: up to date, with quiet conversations paused and notices shown once."""
 
 from __future__ import annotations
 
@@ -15,61 +15,61 @@ from cortext.services.workspace import notices
 from cortext.wiring.stores import WORKSPACE, Stores
 
 STATUSES = ("active", "paused", "completed", "interrupted", "idle", "damaged")
-MANY = 200  # so many sessions to read anew are worth a progress bar
+MANY = 200  # changed sessions that justify a progress bar
 
 
-def look_around(stores: Stores) -> tuple[Listing, list[str]]:
-    """The list, and what to tell the user."""
+def listing_with_notes(stores: Stores) -> tuple[Listing, list[str]]:
+    """Return the list, and notes for the user."""
     listing = fresh_listing(stores)
-    told = [*notices.take(), *stores.settings.warnings()]
-    here = stores.workspace  # what is quiet elsewhere is for a command there, or for `cortext sweep`
-    border = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
-    if here and any(row.last_active < border for row in listing.rows(status="active", root=here)):
+    notes = [*notices.pop(), *stores.settings.warnings()]
+    here = stores.workspace  # other workspaces are swept by a command there, or by `cortext sweep`
+    quiet_since = clock.from_epoch(time.time() - stores.settings.workspace.pause_minutes * 60)
+    if here and any(row.last_active < quiet_since for row in listing.rows(status="active", root=here)):
         from cortext.services.workspace.lifecycle import sweep
 
         swept = sweep(listing, settings_of, only=here)
         if swept:
             listing.refresh()
-        told += swept
+        notes += swept
     roots = [location.root for location in stores.locations() if location.kind == WORKSPACE]
-    return listing, [*told, *_without_workspace(here), *_not_committed(roots), *_not_captured()]
+    return listing, [*notes, *_without_workspace(here), *_not_committed(roots), *_not_captured()]
 
 
 def _without_workspace(here: str) -> list[str]:
-    """What to say in a folder that holds conversations, and is no workspace: a clone without what `init` made."""
+    """Return a note about a folder with conversations that is not a workspace: a clone without what `init` wrote."""
     if here or not os.path.isdir("conversations"):
         return []
 
     if next(iglob("conversations/*/*/.session/session.json"), None) is None:
         return []
-    missing = "it has no .workspace, which was perhaps never committed"
+    missing = "it has no .workspace, which may never have been committed"
     return [f"the conversations in this folder are not shown: {missing}; `cortext init` makes it a workspace"]
 
 
 def _not_captured() -> list[str]:
-    """What to say about transcripts that could not be taken in."""
+    """Return a note about transcripts that could not be captured."""
     found = uncaptured.marks()
     if len(found) > 1:
         return [
-            f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` says which and why"
+            f"{len(found)} transcripts are not captured, since {found[0].since}: `cortext doctor` shows which and why"
         ]
     return [mark.words for mark in found]
 
 
 def _not_committed(roots: list[str]) -> list[str]:
-    """What to say about conversations whose commit could not be made."""
+    """Return a note about conversations that could not be committed."""
     if not any(os.path.isdir(os.path.join(root, ".workspace", "state", "uncommitted")) for root in roots):
         return []
     from cortext.services.workspace.committing import uncommitted
 
     found = [(session_id, why) for root in roots for session_id, why in uncommitted(root).items()]
     if len(found) > 1:
-        return [f"{len(found)} conversations are saved, but not committed to git yet: `cortext doctor` says why"]
+        return [f"{len(found)} conversations are saved, but not committed to git yet: `cortext doctor` shows why"]
     return [f"{session_id} is saved, but not committed to git yet: {why}" for session_id, why in found]
 
 
 def fresh_listing(stores: Stores) -> Listing:
-    """The list, brought up to date behind a progress bar where that takes a while."""
+    """Return the list, brought up to date behind a progress bar if that takes a while."""
     listing = stores.listing()
     bar: Progress | None = None
 

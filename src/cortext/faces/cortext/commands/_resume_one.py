@@ -1,4 +1,4 @@
-"""`cortext resume` once it is about one conversation: choosing it, the packet, the plan, and becoming the tool."""
+"""`cortext resume` for one conversation: choose it, print its packet, plan, and start the tool."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ from cortext.services.workspace.registry import command_text
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
 
-MOST = 20  # so many are shown where several could be meant
+MOST_MATCHES = 20  # shown if several match
 
 
 def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Namespace) -> int:
-    """Print, plan or resume the one that is meant."""
+    """Print, plan or resume the conversation that the options name; return the exit code."""
     wanted = " ".join(options.what)
     if options.in_tool:
         return _answer_in_tool(stores, listing, wanted, force=options.force)
@@ -48,7 +48,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
         return _print(chosen, command, options.tokens or stores.settings.resume.tokens, as_json=options.json)
-    # Only here: what prints a packet needs none of the adapters.
+    # Imported only here: printing a packet needs none of the adapters.
     from cortext.services.resume.handover import carry_out, make_plan, take_back, warnings_for
     from cortext.services.workspace.installed_tools import untested
 
@@ -61,13 +61,13 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
     if options.dry_run:
         try:
-            # Not with the real key: a launch may prepare the tool for that session, and this is only a look.
+            # Not with the real key: a launch may prepare the tool for that session, and a dry run changes nothing.
             argv = tool.launch("NEW", project=plan.project, prompt="…", model=options.model).argv
             argv = [plan.key if plan.key and word == "NEW" else word for word in argv]
         except NotFound as error:
             argv = [tool.name]
             plan.warnings.append(error.message)
-        return _dry(plan, argv, as_json=options.json)
+        return _print_plan(plan, argv, as_json=options.json)
     found = tool.detect()
     if found is None:
         others = ", ".join(writer.name for writer in tools.native_writers())
@@ -78,12 +78,12 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
         )
     if note := untested(tool, found):
         plan.warnings.append(note)
-    force = options.force or _sure(chosen)
+    force = options.force or _confirm_reopening(chosen)
     capture = stores.capture()
     launch = carry_out(plan, chosen, tool, capture, model=options.model, force=force)
     try:
         _print_receipt(plan)
-        _become(launch.argv, launch.cwd, launch.env)
+        _exec(launch.argv, launch.cwd, launch.env)
     except OSError as error:
         handing.take_back()
         take_back(plan, tool, capture)
@@ -95,19 +95,19 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
 
 
 def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: bool) -> int:
-    """What the command of an AI tool puts into its prompt: the list, or the conversation that goes on in that chat."""
+    """Print what a slash command puts into the tool's prompt: the list, or the conversation that continues there."""
     from cortext.services.capture.capture import catch_up
-    from cortext.services.resume.in_tool import FORCE, Desk
+    from cortext.services.resume.in_tool import FORCE, ChatResumer
     from cortext.services.workspace import running_chats as chats
     from cortext.services.workspace.lifecycle import pause
 
-    chat = chats.asking(os.environ, stores.workspace, tools.with_hooks())
+    chat = chats.asking_chat(os.environ, stores.workspace, tools.with_hooks())
     capture = stores.capture()
-    if chat is not None:  # what was said before belongs to what was going on before
+    if chat is not None:  # what was said so far belongs to the conversation before
         catch_up(capture, tools.tool(chat.tool), chat.key)
         listing.refresh()
     commit = stores.settings.workspace.commit
-    desk = Desk(
+    resumer = ChatResumer(
         listing,
         capture,
         stores.workspace,
@@ -115,25 +115,25 @@ def _answer_in_tool(stores: Stores, listing: Listing, wanted: str, *, force: boo
         caught_up=stores.caught_up,
         save=lambda held: pause(held, commit=commit),
     )
-    print(terminal.block(desk.answer(f"{wanted} {FORCE}" if force else wanted).text()))
+    print(terminal.block(resumer.answer(f"{wanted} {FORCE}" if force else wanted).text()))
     return 0
 
 
 def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | None, options: Namespace) -> Row | None:
-    """The one that is meant; where there are several, a person at a screen picks. None: he left."""
+    """Return the conversation that is meant; if several match, the user picks one. None if the user left."""
 
-    def said(row: Row, words: Sequence[str]) -> bool:
+    def contains(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
         return any(all(holds(text, word) for word in words) for text in texts)
 
     names = resolver(rows, stores.workspace)
-    matches = names.candidates(wanted, said=said) if wanted is not None else rows
+    matches = names.candidates(wanted, said=contains) if wanted is not None else rows
     if len(matches) == 1:
         return matches[0]
     if not matches or not (sys.stdin.isatty() and sys.stdout.isatty()):
         if matches and not options.json:
             _print_numbers(listing, matches)
-        return names.only(matches, wanted or "")  # says what it could be, or the nearest
+        return names.only(matches, wanted or "")  # raises, naming the matches or the nearest ones
     from cortext.faces.cortext.browse.picker import pick
 
     chosen = pick(
@@ -149,19 +149,19 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
 
 
 def _print_numbers(listing: Listing, matches: Sequence[Row]) -> None:
-    """Those that could be meant, as a list to choose from by number."""
-    for number, row in enumerate(matches[:MOST], 1):
+    """Print the matches as a list to choose from by number."""
+    for number, row in enumerate(matches[:MOST_MATCHES], 1):
         facts = (
             f"{row.shown_type} · {clock.ago(row.last_active)} · {row.id} in {listing.labels.get(row.root, row.root)}"
         )
         print(terminal.line(f"{number}. {row.name} ({facts})"), file=sys.stderr)
-    if len(matches) > MOST:
-        print(f"… and {len(matches) - MOST} more", file=sys.stderr)
-    shown.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST]])
+    if len(matches) > MOST_MATCHES:
+        print(f"… and {len(matches) - MOST_MATCHES} more", file=sys.stderr)
+    shown.remember(PROGRAM, [(row.root, row.id) for row in matches[:MOST_MATCHES]])
 
 
-def _sure(chosen: Found) -> bool:
-    """Ask a person whether a completed conversation is to be resumed anyway."""
+def _confirm_reopening(chosen: Found) -> bool:
+    """Ask at a terminal whether a completed conversation is to be resumed anyway."""
     if chosen.session.status != COMPLETED or not sys.stdin.isatty():
         return False
     name = terminal.line(chosen.session.title or chosen.session.id)
@@ -169,12 +169,12 @@ def _sure(chosen: Found) -> bool:
     if answer.strip().lower() in ("y", "yes"):
         return True
     raise TransitionRefused(
-        "the session was completed", kept="it is unchanged", hint="--force resumes it without asking"
+        "the session was completed", kept="it is unchanged", hint="use --force to reopen it without asking"
     )
 
 
-def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
-    """Give the terminal to the tool: this process becomes it."""
+def _exec(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
+    """Replace this process with the tool, which takes over the terminal."""
     sys.stdout.flush()
     sys.stderr.flush()
     os.chdir(folder)
@@ -182,7 +182,7 @@ def _become(argv: list[str], folder: str, added: dict[str, str]) -> NoReturn:
 
 
 def _only_tool() -> str:
-    """The tool to use where neither the conversation nor a setting names one: the only one here, or what he says."""
+    """Return the tool to use if neither the conversation nor a setting names one: the only one here, or ask."""
     from cortext.services.workspace.installed_tools import detect_all
 
     writers = tools.native_writers()
@@ -195,11 +195,11 @@ def _only_tool() -> str:
             return answer
         if not answer:
             break
-        print(terminal.line(f"{answer!r} is none of them; Enter alone leaves."), file=sys.stderr)
+        print(terminal.line(f"unknown tool {answer!r}; press Enter alone to leave."), file=sys.stderr)
     raise UsageError(
-        "which AI tool shall continue this conversation?" if here else "none of the AI tools is installed here",
+        "no AI tool was chosen to continue this conversation" if here else "no AI tool is installed here",
         kept="the conversation is unchanged",
-        hint=f"say --ai {' or --ai '.join(here)}" if here else "print the packet with --print and paste it anywhere",
+        hint=f"use --ai {' or --ai '.join(here)}" if here else "print the packet with --print and paste it anywhere",
     )
 
 
@@ -224,10 +224,10 @@ def _print_receipt(plan: Plan) -> None:
         print(f"  {terminal.line(line)}", file=sys.stderr)
 
 
-def _dry(plan: Plan, argv: list[str], *, as_json: bool) -> int:
+def _print_plan(plan: Plan, argv: list[str], *, as_json: bool) -> int:
     if as_json:
-        plain = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
-        print_json({"receipt": msgspec.to_builtins(plan.receipt), **plain})
+        fields = {"how": plan.how, "argv": argv, "cwd": plan.project, "warnings": plan.warnings}
+        print_json({"receipt": msgspec.to_builtins(plan.receipt), **fields})
         return 0
 
     print(f"{plan.how}, in {terminal.line(plan.project)}")

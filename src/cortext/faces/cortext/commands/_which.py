@@ -1,4 +1,4 @@
-"""The session that a command is about: named in the same ways for every command (services/library/resolve)."""
+"""Find the session that a command names, in the same way for every command (services/library/resolve)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from cortext.services.library.resolve import Resolver, exact
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
-PROGRAM = "cortext"  # whose lists the numbers count in
-HELP_ID = "its row in the last list (3), its own number (014), or its id or the beginning of it"
-HELP = "its row in the last list (3), its own number (014), its id or the beginning of it, or words"
+PROGRAM = "cortext"  # whose last list row numbers refer to
+HELP_ID = "the session: its row in the last list (3), its number (014), or its id or a prefix of it"
+HELP = "the session: its row in the last list (3), its number (014), its id or a prefix of it, or words"
 
 
 def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
-    """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
+    """Return the session that is meant. Without `words`, only numbers and ids count: for commands that change it."""
     found = exact(stores.all(), wanted)
     if len(found) == 1:
         return found[0]
@@ -27,11 +27,11 @@ def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
 
 
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:
-    """Its row in the list of all sessions."""
+    """Return its row in the list of all sessions."""
     listing.refresh()
     return resolver(listing.rows(), workspace).resolve(wanted, words=words)
 
 
 def resolver(rows: Sequence[Row], workspace: str) -> Resolver:
-    """What names mean for `cortext`: in the workspace here, counted in its last list."""
+    """Return the resolver of `cortext`: for this workspace, with the row numbers of its last list."""
     return Resolver(rows, workspace, last_list.recall(PROGRAM))

@@ -1,4 +1,4 @@
-"""`cortext browse`: find a conversation on the screen, read it, and go on with it."""
+"""`cortext browse`: find a conversation on the screen, read it, and resume it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,26 @@ from cortext.faces.terminal.args import Help
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext browse",
         formatter_class=Help,
-        description="Browse all conversations: type and see what is found at once, read it beside the list, and go on "
-        "with Enter in the AI tool it was held in (Ctrl-O: in another). The keys are shown below.",
+        description="Browse all conversations on one screen: type to search, read the selected one beside the list, "
+        "and press Enter to resume it in its AI tool (Ctrl-O: in another). The keys are shown at the bottom.",
+        epilog="example:  cortext browse retry budget",
     )
-    made.add_argument("words", nargs="*", help="what to look for first")
-    made.add_argument("--here", action="store_true", help="only this workspace")
+    made.add_argument("words", nargs="*", help="the first search")
+    made.add_argument("--here", action="store_true", help="only the current workspace")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Show the browser; then become the tool."""
+    """Show the browser; then start the tool."""
     options = parser().parse_args(arguments)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError("the browser needs a terminal", hint="`cortext search WORDS` and `cortext list` do without")
+        raise UsageError(
+            "the browser needs a terminal", hint="without one, use `cortext search WORDS` or `cortext list`"
+        )
     from cortext.faces.cortext.browse.screen import Browser
     from cortext.faces.cortext.browse.work import Question
     from cortext.faces.cortext.commands._finding import index_later

@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands import stop
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     return stop.parser("complete")
 
 

@@ -1,4 +1,4 @@
-"""`cortext complete-words`: what could follow, one a line. Called by the shells at every Tab."""
+"""`cortext complete-words`: print completions, one per line. Called by the shells at every Tab."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TAKES_SESSION = (
 
 
 def run(arguments: list[str]) -> int:
-    """Print the words that begin as the last one does."""
+    """Print the words that start with the last argument."""
     words = arguments or [""]
     modules = {name: module for _, commands in COMMANDS for name, module, _ in commands}
     if len(words) == 1:
@@ -27,20 +27,20 @@ def run(arguments: list[str]) -> int:
     else:
         found = _values(_actions(modules[words[0]]), words)
     for word in found:
-        # A name from a stranger's repository that is no plain word has no place on a command line.
+        # A name from a stranger's repository must not put anything but a plain word on the command line.
         if word.startswith(words[-1]) and terminal.line(word) == word and not any(map(str.isspace, word)):
             print(word)
     return 0
 
 
 def _actions(module: str) -> list[Action]:
-    """What a command's parser takes."""
+    """Return the arguments and options of a command's parser."""
     made = getattr(import_module(f"{PACKAGE}.{module}"), "parser", None)
     return list(made()._actions) if made is not None else []
 
 
 def _values(actions: list[Action], words: list[str]) -> list[str]:
-    """What the option before, or else the command itself, takes here; none where that can be anything."""
+    """Return the values that the preceding option, or else the command, accepts; none if it accepts anything."""
     for action in actions:
         if words[-2] in action.option_strings and action.nargs != 0:
             return _types() if action.dest == "type" else [str(choice) for choice in action.choices or ()]

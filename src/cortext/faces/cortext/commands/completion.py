@@ -1,4 +1,4 @@
-"""`cortext completion`: scripts for bash, zsh and fish. The shells ask us for the words; where we have none, files."""
+"""`cortext completion`: scripts for bash, zsh and fish. They call `complete-words`, else complete files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _SCRIPTS = {
 }
 complete -o default -F _cortext cortext
 """,
-    # In a file of the name _cortext on the fpath zsh calls the whole of it as the function; else it is evaluated.
+    # As a file named _cortext on the fpath, zsh runs the script itself as the function; otherwise it is evaluated.
     "zsh": """#compdef cortext
 _cortext() {
   local -a found
@@ -35,14 +35,14 @@ complete -c cortext -f -a '(__cortext_words)'
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext completion",
-        description="Print the completion script of a shell: commands, options and session ids with Tab.",
-        epilog='bash: eval "$(cortext completion bash)"  ·  zsh: the same with zsh  ·  '
+        description="Print the completion script of a shell. It completes commands, options and session ids.",
+        epilog='bash: eval "$(cortext completion bash)"  ·  zsh: eval "$(cortext completion zsh)"  ·  '
         "fish: cortext completion fish | source",
     )
-    made.add_argument("shell", choices=tuple(_SCRIPTS))
+    made.add_argument("shell", choices=tuple(_SCRIPTS), help="your shell")
     return made
 
 

@@ -1,4 +1,4 @@
-"""`cortext delete`: to the trash, from where it can come back."""
+"""`cortext delete`: move a session to the trash, from which it can be restored."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext delete",
-        description="Move a session to the trash of its store. Bring it back with `cortext restore`.",
+        description="Move a session to the trash of its store. `cortext restore` brings it back.",
+        epilog="example:  cortext delete 014",
     )
     made.add_argument("session", help=HELP_ID)
-    made.add_argument("--json", action="store_true", help="what was moved, as JSON")
+    made.add_argument("--json", action="store_true", help="print what was moved as JSON")
     return made
 
 

@@ -1,4 +1,4 @@
-"""`cortext demo`: a workspace to play with."""
+"""`cortext demo`: a workspace to try things in."""
 
 from __future__ import annotations
 
@@ -21,30 +21,31 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext demo",
-        description="Make a workspace with a dozen conversations, in git, and show what can be done with them. "
-        "No account, key or network is needed.",
+        description="Make a workspace with a dozen conversations, in git, and show what cortext can do with them. "
+        "It needs no account, key or network. Delete the folder to undo it.",
+        epilog="example:  cortext demo",
     )
-    made.add_argument("folder", nargs="?", default="cortext-demo", help="where (default: ./cortext-demo)")
-    made.add_argument("--quiet", action="store_true", help="only make it")
+    made.add_argument("folder", nargs="?", default="cortext-demo", help="the folder to make (default: ./cortext-demo)")
+    made.add_argument("--quiet", action="store_true", help="make it without the tour")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Make it, then list, search, show and resume."""
+    """Make it, then list, search and resume."""
     options = parser().parse_args(arguments)
     folder = os.path.abspath(options.folder)
     if os.path.isdir(folder) and os.listdir(folder) and not os.path.isdir(os.path.join(folder, ".workspace")):
         raise UsageError(
-            f"{folder} is there already and is no workspace", kept="it is unchanged", hint="name another folder"
+            f"{folder} already exists and is not a workspace", kept="it is unchanged", hint="name another folder"
         )
-    _own_repository(folder)
+    _make_repository(folder)
     Setup(folder, [], ["cortext"]).install()
     made = demo.fill(folder, Stores(folder).workspace_store().store)
     if made:
-        _into_git(folder)
+        _commit_all(folder)
     print(terminal.line(f"{len(made)} conversations written to {_shortest(folder)}, as plain files in git."))
     if not options.quiet:
         _tour(folder)
@@ -52,35 +53,35 @@ def run(arguments: list[str]) -> int:
 
 
 def _shortest(path: str, start: str = ".") -> str:
-    """A path as short as it can be typed from a folder."""
-    near = os.path.relpath(path, start)
-    return near if len(near) < len(path) else path
+    """Return the shorter of a path and its form relative to a folder."""
+    relative = os.path.relpath(path, start)
+    return relative if len(relative) < len(path) else path
 
 
-def _own_repository(folder: str) -> None:
-    """A repository of its own, also inside another one: nothing of the demo may be committed there."""
+def _make_repository(folder: str) -> None:
+    """Make the folder a repository of its own: inside another one, nothing of the demo may be committed there."""
     os.makedirs(folder, exist_ok=True)
     if not os.path.exists(os.path.join(folder, ".git")):
         try:
             subprocess.run(["git", "init", "-q", folder], check=True, capture_output=True, env=for_child(os.environ))
         except (OSError, subprocess.CalledProcessError):
-            pass  # said when it comes to the commit
+            pass  # reported by the commit
 
 
-def _into_git(folder: str) -> None:
-    """One commit, with a name of the demo's own, which later saves there have too: git may know nobody here."""
-    own = {"user.name": "cortext demo", "user.email": "demo@localhost", "commit.gpgsign": "false"}
-    names = [["config", key, value] for key, value in own.items()]
-    for step in (*names, ["add", "."], ["commit", "-q", "-m", "A dozen conversations (session state saved)"]):
+def _commit_all(folder: str) -> None:
+    """Commit everything. The identity is set for this repository, because git may have none here."""
+    identity = {"user.name": "cortext demo", "user.email": "demo@localhost", "commit.gpgsign": "false"}
+    settings = [["config", key, value] for key, value in identity.items()]
+    for step in (*settings, ["add", "."], ["commit", "-q", "-m", "A dozen conversations (session state saved)"]):
         try:
             subprocess.run(["git", "-C", folder, *step], check=True, capture_output=True, env=for_child(os.environ))
         except (OSError, subprocess.CalledProcessError):
-            print("(git is not here or would not commit: the files are written anyway)")
+            print("(git is not installed or refused the commit; the files are written anyway)")
             return
 
 
 def _tour(folder: str) -> None:
-    """The main job, with the same commands that a person would type, on one screen."""
+    """List, search and resume, with the commands that a user would type."""
     from cortext.faces.cortext.main import run as main
 
     program, name = _program(folder), os.path.basename(folder)
@@ -89,10 +90,10 @@ def _tour(folder: str) -> None:
         ["search", "tablets thrown out at sunrise", "--limit", "1", "--messages", "--workspace", name],
         ["resume", "api design", "--dry-run", "--ai", "claude"],
     )
-    there = shlex.quote(_shortest(folder))
+    target = shlex.quote(_shortest(folder))
     os.chdir(folder)
     os.environ["CORTEXT_WORKSPACE"] = folder
-    print(paint(f"$ cd {terminal.line(there)}", "green"))
+    print(paint(f"$ cd {terminal.line(target)}", "green"))
     for words in steps:
         print(paint(f"$ {program} {terminal.line(shlex.join(words))}", "green"), flush=True)
         hints = io.StringIO()
@@ -106,7 +107,7 @@ def _tour(folder: str) -> None:
 
 
 def _program(folder: str) -> str:
-    """What to type for us in the demo's folder: the name where the shell finds it, else a path to this program."""
+    """Return how to call cortext in the demo's folder: its name if it is on PATH, else its path."""
     called = os.path.abspath(sys.argv[0])
     if shutil.which("cortext") or not os.path.isfile(called):
         return "cortext"

@@ -1,4 +1,4 @@
-"""`cortext doctor`: check every store that we know."""
+"""`cortext doctor`: check every known store."""
 
 from __future__ import annotations
 
@@ -9,28 +9,29 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext doctor",
-        description="Check every store that is known on this machine: read each session whole, tell what is "
+        description="Check every store that is known on this machine: read each session completely and report what is "
         "damaged and what to do about it. Nothing is changed.",
-        epilog="Exit code 0: all is well (warnings aside); 3: something is damaged, or could not be captured.",
+        epilog="example:  cortext doctor --json  ·  Exit code 0: no damage (there may be warnings); 3: something is "
+        "damaged or could not be captured.",
     )
-    made.add_argument("--json", action="store_true", help="the findings as JSON")
+    made.add_argument("--json", action="store_true", help="print the findings as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Examine, print, and exit 3 where something is damaged."""
-    # The usual first sight of cortext is a bare `doctor`: it is answered without loading what it does not need.
+    """Examine, print, and return 3 if something is damaged."""
+    # A plain `doctor` is often the first command that a user runs: load only what it needs.
     as_json = bool(arguments) and parser().parse_args(arguments).json
-    places = Stores().locations()
+    locations = Stores().locations()
     if not as_json:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(place.exists for place in places) and not uncaptured.marks():
-        print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
+    if not any(location.exists for location in locations) and not uncaptured.marks():
+        print("[]" if as_json else "Nothing is stored yet, so there is nothing to check. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full
 

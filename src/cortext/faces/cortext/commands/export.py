@@ -1,4 +1,4 @@
-"""`cortext export`: a conversation as a document."""
+"""`cortext export`: write a conversation as a document."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext export",
         description="Write a conversation as markdown or JSON to standard output, or as a native session of a tool. "
-        "Secrets (keys, tokens, passwords) are masked; what was masked is said on standard error.",
+        "Secrets (keys, tokens, passwords) are masked; how many is reported on standard error.",
+        epilog="example:  cortext export 014 --format json",
     )
     made.add_argument("session", nargs="+", help=HELP)
-    made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown")
+    made.add_argument("--format", choices=("markdown", "json", "native"), default="markdown", help="default: markdown")
     made.add_argument("--ai", choices=tools.names(), help="with --format native: the tool to write it for")
-    made.add_argument("--unmasked", action="store_true", help="leave secrets as they are")
+    made.add_argument("--unmasked", action="store_true", help="do not mask secrets")
     return made
 
 
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> int:
         tool = tools.native_writer(options.ai or (held_in if tools.can_resume(held_in) else "claude"))
         title = found.session.title if options.unmasked else mask(found.session.title).text
         written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
-        # The next import finds it in the tool's store: it is this conversation, not another.
+        # The next import finds it in the tool's store and must recognise it as this conversation.
         stores.capture().attach(found.place, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
@@ -59,7 +60,7 @@ def run(arguments: list[str]) -> int:
     return 0
 
 
-def _write(pieces: Iterable[str]) -> None:
-    """Data in a file or a pipe; on a terminal nothing that could control it."""
-    for piece in pieces:
-        sys.stdout.write(terminal.block(piece) if sys.stdout.isatty() else piece)
+def _write(parts: Iterable[str]) -> None:
+    """Write to standard output; on a terminal, without control characters."""
+    for part in parts:
+        sys.stdout.write(terminal.block(part) if sys.stdout.isatty() else part)

@@ -1,4 +1,4 @@
-"""`cortext fork`: go another way from any message of a conversation."""
+"""`cortext fork`: branch off at any message of a conversation."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext fork",
-        description="Make a new conversation out of another, up to one of its messages. The old one is unchanged.",
+        description="Make a new conversation from another, up to one of its messages. The original is unchanged.",
+        epilog="example:  cortext fork 014 --at 7",
     )
     made.add_argument("session", nargs="+", help=HELP)
     made.add_argument(
-        "--at", type=int, metavar="N", help="the last message to take (its #number in `show`); default: all"
+        "--at", type=int, metavar="N", help="the last message to copy, by its #number in `cortext show` (default: all)"
     )
-    made.add_argument("--json", action="store_true", help="the new session as JSON")
+    made.add_argument("--json", action="store_true", help="print the new session as JSON")
     return made
 
 
@@ -34,5 +35,5 @@ def run(arguments: list[str]) -> int:
         print(json.dumps({"id": made.id, "path": made.path, "message_count": made.message_count}))
         return 0
     print(terminal.line(f"Forked {found.session.id} into {made.id} ({made.message_count} messages)."))
-    print(f"Go on there: cortext resume {made.id}")
+    print(f"Continue there: cortext resume {made.id}")
     return 0

@@ -1,7 +1,7 @@
 """`cortext hook TOOL`: called by the AI tools themselves, with an event on standard input.
 
-It must never disturb the tool: it always exits 0, says nothing unless the tool is to hear it, and leaves a
-log when something is wrong.
+It must never disturb the tool: it always exits 0, prints nothing that is not meant for the tool, and writes a log if
+something fails.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from cortext.io import files as fsio
 from cortext.model import clock
 from cortext.safety.secrets.masking import mask
 
-LARGEST = 64 << 20
+LARGEST_EVENT = 64 << 20  # bytes
 
 
 def run(arguments: list[str]) -> int:
-    """Take the event; whatever happens, exit 0."""
-    if os.environ.get("CORTEXT_HOOKS") == "off":  # we started the tool ourselves, for an answer that we keep
+    """Handle the event; whatever happens, return 0."""
+    if os.environ.get("CORTEXT_HOOKS") == "off":  # we started the tool ourselves and store its answer
         return 0
     try:
-        payload = sys.stdin.buffer.read(LARGEST)
+        payload = sys.stdin.buffer.read(LARGEST_EVENT)
         from cortext.services.hooks import handle
         from cortext.services.workspace.known import adopt_workspace
         from cortext.wiring import tools
@@ -38,12 +38,12 @@ def run(arguments: list[str]) -> int:
             print(answer)
     except BaseException as error:
         _log(arguments, error)
-        _mark(arguments, error)
+        _record_failure(arguments, error)
     return 0
 
 
-def _mark(arguments: list[str], error: BaseException) -> None:
-    """Have `list`, `doctor` and the next command say that this hook failed, where that is not known already."""
+def _record_failure(arguments: list[str], error: BaseException) -> None:
+    """Have `list`, `doctor` and the next command report that this hook failed, unless that is recorded already."""
     try:
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
@@ -57,7 +57,7 @@ def _mark(arguments: list[str], error: BaseException) -> None:
 
 
 def _log(arguments: list[str], error: BaseException) -> None:
-    """One entry in the log; if even that fails there is nobody left to tell."""
+    """Write one entry to the log; if even that fails, only standard error is left."""
     try:
         import traceback
 

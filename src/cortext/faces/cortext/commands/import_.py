@@ -1,4 +1,4 @@
-"""`cortext import` and `cortext sync`: take in what the AI tools have stored."""
+"""`cortext import` and `cortext sync`: import what the AI tools have stored."""
 
 from __future__ import annotations
 
@@ -27,22 +27,24 @@ from cortext.wiring.stores import Stores
 
 
 def parser(name: str = "import") -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog=f"cortext {name}",
-        description="Take in every conversation that your AI tools (see `cortext tools`) have stored on this machine: "
-        " word for word, with tool calls. What was taken in stays when the tool deletes its own. Run it as "
-        "often as you like: only what is new is read. The tools' files are never changed.",
-        epilog="Ctrl-C stops it at any time; the next run goes on from there.",
+        description="Import every conversation that your AI tools (see `cortext tools`) have stored on this machine, "
+        "word for word, with tool calls. Imported conversations stay when the tool deletes its own. Run it as often as "
+        "you like: only what is new is read. The tools' files are never changed.",
+        epilog=f"example:  cortext {name} --from claude  ·  Ctrl-C stops it at any time; the next run continues there.",
     )
-    made.add_argument("--from", dest="tool", choices=tools.names(), help="only this tool")
-    made.add_argument("--path", metavar="DIR", help="transcripts in this folder (a backup, another machine's)")
-    made.add_argument("--json", action="store_true", help="the report as JSON")
+    made.add_argument("--from", dest="tool", choices=tools.names(), help="only from this tool")
+    made.add_argument(
+        "--path", metavar="DIR", help="import the transcripts in this folder: a backup, or another machine's"
+    )
+    made.add_argument("--json", action="store_true", help="print the report as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Import, with a progress bar."""
+    """Import with a progress bar; return 3 if some transcripts could not be captured."""
     options = parser().parse_args(arguments)
     sources = [tools.tool(options.tool)] if options.tool else tools.tools()
     if options.path and not os.path.exists(options.path):
@@ -74,7 +76,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _save_grown(capture: Capture) -> list[str]:
-    """Save the conversations of workspaces that went on while no hook of ours ran; what to tell the user."""
+    """Save conversations of workspaces that grew while none of our hooks ran; return notes for the user."""
     if not capture.grown:
         return []
     from cortext.services.workspace.lifecycle import save_grown
@@ -84,7 +86,7 @@ def _save_grown(capture: Capture) -> list[str]:
 
 
 def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
-    """What was taken in, by tool; then everything that was not plainly readable, by kind."""
+    """Print what was imported, by tool; then what could not be read, by kind."""
     if not reports:
         print("No transcripts of any AI tool (see `cortext tools`) were found on this machine.")
         return
@@ -103,23 +105,23 @@ def print_reports(reports: list[ToolReport], *, stopped: bool = False) -> None:
     ]
     print(table(heads, rows, styles=("cyan",)))
     for report in reports:
-        for line in _oddities(report):
+        for line in _problems(report):
             print(line)
     if any(report.failed for report in reports):
-        print("Everything else is kept. `cortext sync` tries these again; `cortext doctor` shows what is not captured.")
+        print("Everything else is kept. `cortext sync` retries these; `cortext doctor` shows what is not captured.")
     if stopped:
-        print("Stopped. What was taken in is safe; run the same command to go on.")
+        print("Stopped. What was imported is safe; run the same command to continue.")
 
 
-def _oddities(report: ToolReport) -> Iterator[str]:
-    for label, kinds in (("not read (unknown kind)", report.counts.unknown), ("damaged", report.counts.damaged)):
+def _problems(report: ToolReport) -> Iterator[str]:
+    for label, kinds in (("skipped (unknown kind)", report.counts.unknown), ("damaged", report.counts.damaged)):
         if kinds:
             listed = ", ".join(f"{kind} × {count}" for kind, count in sorted(kinds.items()))
             yield terminal.line(f"{report.tool}: {label}: {listed}")
     empty = report.counts.skipped.get(WITHOUT_CONTENT, 0)
     if empty:
-        yield terminal.line(f"{report.tool}: {empty} record{'s' if empty > 1 else ''} without content left out")
+        yield terminal.line(f"{report.tool}: {empty} record{'s' if empty > 1 else ''} without content skipped")
     for place in report.counts.places[:3]:
         yield paint(terminal.line(f"    {place}"), "dim")
     for failure in report.failed:
-        yield terminal.line(f"{report.tool}: could not be taken in: {failure}")
+        yield terminal.line(f"{report.tool}: could not be captured: {failure}")

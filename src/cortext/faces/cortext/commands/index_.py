@@ -1,4 +1,4 @@
-"""`cortext index`: the search index, which can be deleted at any time and comes back by itself."""
+"""`cortext index`: the search index, which can be deleted at any time and is rebuilt when needed."""
 
 from __future__ import annotations
 
@@ -16,30 +16,33 @@ if TYPE_CHECKING:
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext index",
         formatter_class=Help,
-        description="The search index follows your sessions by itself; these look at it and make it anew.",
+        description="Show, rebuild or clear the search index. It is kept up to date automatically and can be rebuilt "
+        "from the sessions at any time.",
+        epilog="example:  cortext index rebuild",
     )
     made.add_argument(
         "action",
         nargs="?",
         choices=("status", "rebuild", "clear"),
         default="status",
-        help="what it holds (default) · make it anew while the old one answers · delete it, it comes back",
+        help="status: what it contains (default); rebuild: replace it while the old one answers; clear: delete it "
+        "until the next search",
     )
-    made.add_argument("--json", action="store_true", help="the status as JSON")
+    made.add_argument("--json", action="store_true", help="print the status as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Do it, and say what there is."""
+    """Rebuild or clear the index, or print its status."""
     options = parser().parse_args(arguments)
     search = Stores().search()
     if options.action == "clear":
         search.clear()
-        print("The index is deleted. The next search makes it anew.")
+        print("The index is deleted. The next search rebuilds it.")
         return 0
     if options.action == "rebuild":
         bar = Bar()
@@ -59,6 +62,6 @@ def _status(search: Search, *, as_json: bool) -> int:
     sizes = " · ".join(f"{name} {size / 1e6:,.1f} MB" for name, size in status.bytes.items())
     print(f"size:    {sizes or 'nothing yet'}")
     print(f"meaning: {terminal.line(status.model)}, {status.embedded:,} messages")
-    print(f"state:   {'behind; the next search takes in what is new' if status.behind else 'up to date'}")
+    print(f"state:   {'behind; the next search updates it' if status.behind else 'up to date'}")
     print(f"folder:  {terminal.line(status.folder)}")
     return 0

@@ -20,33 +20,37 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext init",
         description="Make a folder a workspace, in a new or an existing git repository: conversation types with their "
         "prompts and templates, the slash commands, hooks and MCP entry of your AI tools, and a merge driver. "
         "Running it again changes nothing that you edited.",
-        epilog="Undo it with `cortext uninstall`. Refresh it after an update with `cortext upgrade`.",
+        epilog="example:  cortext init --ai claude,codex  ·  Undo it with `cortext uninstall`.",
     )
-    made.add_argument("folder", nargs="?", default=".", help="where (default: here)")
+    made.add_argument("folder", nargs="?", default=".", help="the folder to set up (default: the current one)")
     made.add_argument(
-        "--ai", default="auto", help=f"which tools: a list of {', '.join(ai_tools.names())}; auto: those installed"
+        "--ai",
+        default="auto",
+        help=f"the tools to set up: a list of {', '.join(ai_tools.names())}; auto: those installed (default)",
     )
-    made.add_argument("--force", action="store_true", help="also in your home folder, which becomes a git repository")
+    made.add_argument("--force", action="store_true", help="allow your home folder, which becomes a git repository")
     made.add_argument("--timer", action="store_true", help="also write a systemd timer that pauses quiet conversations")
-    made.add_argument("--json", action="store_true", help="what was written, as JSON")
+    made.add_argument("--json", action="store_true", help="print what was written as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Set it up and say what to do next."""
+    """Set it up and print what to do next."""
     options = parser().parse_args(arguments)
     folder = check_folder(os.path.abspath(options.folder))
     if os.path.exists(folder) and not os.path.isdir(folder):
         raise UsageError(f"{folder} is a file, not a folder", kept="nothing was changed", hint="name a folder")
     _check_home(folder, force=options.force)
     if os.path.isdir(os.path.join(folder, ".workspace")) and (refused := untrusted_workspace(folder)):
-        raise UnsafePath(refused, kept="nothing was changed", hint="allow it there, or make a workspace of your own")
+        raise UnsafePath(
+            refused, kept="nothing was changed", hint="add it to that setting, or set up a workspace of your own"
+        )
     # Settings that cannot be used are reported before anything is written.
     Stores(folder if os.path.isdir(folder) else os.path.dirname(folder))
     tools = ai_tools.chosen_installers(options.ai)
@@ -69,27 +73,27 @@ def run(arguments: list[str]) -> int:
         print(f"  {install_hint(mcp_sdk.EXTRA)}, then run `cortext init` again")
     if timer:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
-    print("\nBegin a conversation in your AI tool, started in this folder:")
+    print("\nStart a conversation in your AI tool, in this folder:")
     for tool in tools:
         for number, line in enumerate(tool.first_steps):
             print(f"  {'' if number else tool.title:<12} {line}")
     if not tools:
         print(f"  (once a tool is installed: cortext init --ai {' or '.join(ai_tools.names())})")
-    print("`stop-conversation` in place of `brainstorm` saves it, `resume` continues one;")
-    print("`cortext resume` in a terminal does so in any of the tools.")
+    print("`stop-conversation` instead of `brainstorm` saves it, `resume` continues one;")
+    print("`cortext resume` in a terminal continues one in any of the tools.")
     print("\nCommit these files, so that every clone of this repository has them too.")
-    print("Sessions hold what was said, word for word; to keep them out of git, add")
+    print("Sessions contain what was said, word for word; to keep them out of git, add")
     print("`.session/` to .gitignore.")
     return 0
 
 
 def _check_home(folder: str, *, force: bool) -> None:
-    """A home folder is no project: everything in it would lie in a git repository, and its settings hold everywhere."""
+    """Refuse a home folder: all of it would be in a git repository, and its settings would apply everywhere."""
     home = os.path.realpath(os.path.expanduser("~"))
     if force or os.path.realpath(folder) != home or os.path.isdir(os.path.join(folder, ".workspace")):
         return
     raise UsageError(
         f"{folder} is your home folder: it would become a git repository and a workspace",
         kept="nothing was changed",
-        hint="name a folder in it: cortext init FOLDER; --force uses your home folder anyway",
+        hint="name a folder in it: cortext init FOLDER; or use --force",
     )

@@ -1,4 +1,4 @@
-"""`cortext list`: what there is."""
+"""`cortext list`: list the sessions of every store."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import Any
 
-from cortext.faces.cortext.commands._listing import STATUSES, look_around
+from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import PROGRAM
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, folded
-from cortext.faces.terminal.table import Column, columns_table, each, fitted_table, shown_statuses
+from cortext.faces.terminal.table import Column, columns_table, fitted_table, map_values, shown_statuses
 from cortext.model import clock
 from cortext.model.ids import short_ids
 from cortext.safety import terminal
@@ -21,30 +21,31 @@ from cortext.services.library.listing import Listing, Row, Wanted
 from cortext.wiring.stores import Stores
 
 ORDERS = {"active": "last_active", "created": "created_at", "messages": "message_count", "title": "title"}
-# What the table shows of a session.
+# Fields of a session that the table shows.
 SHOWN = ("id", "shown_type", "tool", "status", "last_active", "message_count", "shown_title", "damage", "root")
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext list",
         formatter_class=Help,
-        description="List sessions of every store on this machine, the last active first.",
+        description="List the sessions of every store on this machine, most recently active first.",
+        epilog="example:  cortext list --here --type debug --after 7d",
     )
     made.add_argument("--type", help="only conversations of this type (brainstorm, debug, …)")
     made.add_argument("--status", choices=STATUSES, help="only sessions with this status")
-    made.add_argument("--tool", help="only those held in this AI tool (`cortext tools` lists them)")
-    made.add_argument("--agent", help="only those with this agent")
-    made.add_argument("--workspace", help="only this workspace or store: its name or its folder")
-    made.add_argument("--after", default="", help="only those active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
-    made.add_argument("--before", default="", help="only those last active until then")
-    made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="by what (default: last activity)")
-    made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N of them")
-    made.add_argument("--here", action="store_true", help="only this workspace")
-    about = "also chats in which nothing was said but /workspace.resume or /workspace.stop-conversation"
+    made.add_argument("--tool", help="only sessions of this AI tool (see `cortext tools`)")
+    made.add_argument("--agent", help="only sessions with this agent")
+    made.add_argument("--workspace", help="only this workspace or store, by its name or folder")
+    made.add_argument("--after", default="", help="only sessions active since then: 2026-11-15, yesterday, 7d, 2w, 3m")
+    made.add_argument("--before", default="", help="only sessions last active until then")
+    made.add_argument("--sort", choices=tuple(ORDERS), default="active", help="sort order (default: active)")
+    made.add_argument("--limit", type=count, default=0, metavar="N", help="at most N sessions")
+    made.add_argument("--here", action="store_true", help="only the current workspace")
+    about = "include chats that consist only of /workspace.resume or /workspace.stop-conversation"
     made.add_argument("--all", action="store_true", help=about)
-    made.add_argument("--json", action="store_true", help="a JSON array of sessions")
+    made.add_argument("--json", action="store_true", help="print a JSON array of sessions")
     return made
 
 
@@ -53,7 +54,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = Stores()
     after, before = _times(options)
-    listing, told = look_around(stores)
+    listing, notes = listing_with_notes(stores)
     by_title = options.sort == "title"
     wanted: Wanted = {
         "root": stores.here() if options.here else "",
@@ -70,7 +71,7 @@ def run(arguments: list[str]) -> int:
     }
     if by_title or options.json:
         rows = listing.rows(**wanted)
-        if by_title:  # from A to Z; all else has the most or the newest first
+        if by_title:  # from A to Z; the other orders are descending
             rows.sort(key=lambda row: (row.name.casefold(), row.id))
             rows = rows[: options.limit] if options.limit > 0 else rows
         if options.json:
@@ -84,14 +85,14 @@ def run(arguments: list[str]) -> int:
     else:
         properties = ("type", "status", "tool", "agent", "here", "workspace", "after", "before")
         filtered = any(getattr(options, name) for name in properties)
-        print("No session matches." if filtered else "No sessions yet. See it at work with `cortext demo`.")
-    for line in told:
+        print("No session matches." if filtered else "No sessions yet. Try `cortext import` or `cortext demo`.")
+    for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     return 0
 
 
 def _times(options: Namespace) -> tuple[str, str]:
-    """`--after` and `--before` as timestamps."""
+    """Return `--after` and `--before` as timestamps."""
     if not options.after and not options.before:
         return "", ""
     from cortext.services.library.search_times import timestamps
@@ -101,7 +102,7 @@ def _times(options: Namespace) -> tuple[str, str]:
 
 
 def print_rows(rows: list[Row]) -> None:
-    """A JSON array of sessions."""
+    """Print a JSON array of sessions."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.json_views import session_json
 
@@ -109,15 +110,15 @@ def print_rows(rows: list[Row]) -> None:
 
 
 def print_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> None:
-    """The table of sessions, each with these SHOWN; its rows are what numbers mean from now on."""
+    """Print the table of sessions, each with the fields SHOWN; row numbers refer to it from now on."""
     print(session_table(found, listing, here))
     shown.remember(PROGRAM, ((cells[-1], cells[0]) for cells in found))
 
 
 def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> str:
-    """The table of sessions, each with these SHOWN: what fits on a screen, everything elsewhere. Damage is marked.
+    """Return the table of sessions, each with the fields SHOWN: on a screen as many as fit, elsewhere all of them.
 
-    `here` is the workspace that the user stands in: among its own conversations a short id is shorter.
+    `here` is the current workspace: among its own conversations, a shorter prefix of an id is unique.
     """
     screen = columns()
     if screen:
@@ -126,10 +127,10 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
     cells = (
         ids,
         types,
-        each(lambda tool: tool or "-", tools),
+        map_values(lambda tool: tool or "-", tools),
         shown_statuses(statuses, damage),
         clock.Ago().of_all(times),
-        each(str, counts),
+        map_values(str, counts),
         titles,
     )
     heads = ("ID", "TYPE", "TOOL", "STATUS", "LAST ACTIVE", "MESSAGES", "TITLE")
@@ -137,41 +138,43 @@ def session_table(found: list[tuple[Any, ...]], listing: Listing, here: str) -> 
 
 
 def _screen_table(found: list[tuple[Any, ...]], listing: Listing, here: str, screen: int) -> str:
-    """Number, title and short id, and of the rest what there is room for."""
+    """Return a table of number, title and short id, with as many other columns as fit."""
     ids, types, tools, statuses, times, counts, titles, damage, roots = zip(*found, strict=True)
     short = _short_ids(ids, roots, listing, here)
     names = [title or name for title, name in zip(titles, ids, strict=True)]
-    given = [
+    table_columns = [
         Column("#", [str(number) for number in range(1, len(ids) + 1)], right=True, style="dim"),
         Column("TITLE", names),
         Column("ID", short, style="cyan"),
         Column("TYPE", types, rank=5),
-        Column("TOOL", each(lambda tool: tool or "-", tools), rank=4),
+        Column("TOOL", map_values(lambda tool: tool or "-", tools), rank=4),
         Column("STATUS", shown_statuses(statuses, damage), rank=2),
         Column("ACTIVE", clock.Ago().of_all(times), rank=1, style="dim"),
-        Column("MSGS", each(str, counts), rank=6, right=True),
+        Column("MSGS", map_values(str, counts), rank=6, right=True),
     ]
     if len(set(roots)) > 1:
-        given.append(Column("WORKSPACE", each(lambda root: listing.labels.get(root, root), roots), rank=3))
-    text, heads = fitted_table(given, 1, screen)
+        table_columns.append(
+            Column("WORKSPACE", map_values(lambda root: listing.labels.get(root, root), roots), rank=3)
+        )
+    text, heads = fitted_table(table_columns, 1, screen)
     if any(damage) and "STATUS" not in heads:
         marked = [f"(damaged) {name}" if bad else name for name, bad in zip(names, damage, strict=True)]
-        text, _ = fitted_table([*given[:1], Column("TITLE", marked), *given[2:3]], 1, screen)
+        text, _ = fitted_table([*table_columns[:1], Column("TITLE", marked), *table_columns[2:3]], 1, screen)
     return text
 
 
 def _short_ids(ids: Sequence[str], roots: Sequence[str], listing: Listing, here: str) -> list[str]:
-    """As much of each id as names it where the user stands: in a workspace, a bare number is one of that workspace."""
+    """Return the shortest prefix that names each session here: in a workspace, a bare number means one of its own."""
     known = listing.cells(("id", "root"))
     everywhere = short_ids(set(ids), [name for name, _ in known])
-    ours = {name for name, root in known if root == here}
-    near = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, ours)
+    local_ids = {name for name, root in known if root == here}
+    local_prefixes = short_ids({name for name, root in zip(ids, roots, strict=True) if root == here}, local_ids)
     short = []
     for name, root in zip(ids, roots, strict=True):
         if root == here:
-            short.append(near[name])
-        elif name in ours:
-            short.append("-")  # a clone of one that is here too: only its row in the list means this one
+            short.append(local_prefixes[name])
+        elif name in local_ids:
+            short.append("-")  # a clone of one that is here too: only its row number is unambiguous
         elif here and everywhere[name].isdigit():
             short.append(name[: len(everywhere[name]) + 2])  # 007-p: the hyphen and a letter
         else:

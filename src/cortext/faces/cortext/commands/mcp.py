@@ -6,22 +6,22 @@ from argparse import ArgumentParser
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     return ArgumentParser(
         prog="cortext mcp",
-        description="Answer an AI tool over standard input and output (MCP): search, read, resume and save the "
-        "conversations that are kept. AI tools start it by themselves; `cortext init` tells them how.",
+        description="Serve stored conversations to an AI tool over standard input and output (MCP): search, read, "
+        "resume and save them. AI tools start it themselves; `cortext init` configures them.",
     )
 
 
 def run(arguments: list[str]) -> int:
-    """Serve until the tool goes away."""
+    """Serve until the tool closes the connection."""
     parser().parse_args(arguments)
     from cortext.faces.cortext.commands._finding import index_later
     from cortext.services.workspace import mcp_sdk
 
     mcp_sdk.require()
 
-    # The server is a face of its own: it is found by name, as every command is.
+    # The server is a face of its own: imported by name, as every command is.
     status: int = __import__("cortext.faces.mcp.main", fromlist=["run"]).run(index_later)
     return status

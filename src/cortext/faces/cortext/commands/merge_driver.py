@@ -7,7 +7,7 @@ from cortext.services.workspace.merge_driver import merge_file
 
 
 def run(arguments: list[str]) -> int:
-    """Merge into OURS; exit 1 leaves the conflict to git."""
+    """Merge into OURS; return 1 to leave the conflict to git."""
     if len(arguments) != 4:
-        raise UsageError("merge-driver wants BASE OURS THEIRS PATH", hint="git calls it; `cortext init` installs it")
+        raise UsageError("merge-driver takes BASE OURS THEIRS PATH", hint="git calls it; `cortext init` sets it up")
     return 0 if merge_file(*arguments) else 1

@@ -1,4 +1,4 @@
-"""`cortext new`: begin a conversation from the shell."""
+"""`cortext new`: start a conversation from the shell."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext new",
-        description="Begin a conversation: its folder, its notes from the template, its session.",
+        description="Start a conversation: create its folder, its notes from the template, and its session.",
         epilog='example:  cortext new brainstorm "API design"',
     )
     made.add_argument("type", help="brainstorm, debug, plan, learn, meeting, review, or a type of your own")
-    made.add_argument("topic", nargs="*", help="what it is about")
-    made.add_argument("--json", action="store_true", help="the session as JSON")
+    made.add_argument("topic", nargs="*", help="the topic, which becomes the title")
+    made.add_argument("--json", action="store_true", help="print the session as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Make it and say where."""
+    """Create it and print its path."""
     options = parser().parse_args(arguments)
     place = Stores().workspace_store()
     session = begin(place, options.type, " ".join(options.topic))
     if options.json:
         print(json.dumps({"id": session.id, "path": session.path, "title": session.title}, ensure_ascii=False))
         return 0
-    print(terminal.line(f"Began {session.id} in {os.path.relpath(session.path)}"))
-    print(f"Talk about it in your AI tool: cortext resume {session.id}")
+    print(terminal.line(f"Started {session.id} in {os.path.relpath(session.path)}"))
+    print(f"Open it in your AI tool: cortext resume {session.id}")
     return 0

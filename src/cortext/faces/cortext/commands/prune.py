@@ -12,29 +12,34 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext prune",
         description="Move the older messages of a conversation from its log to the archive beside it, after their key "
-        "points are in the summary. They stay readable (`cortext show`) and in git; only the working file gets short.",
+        "points are in the summary. They stay readable (`cortext show`) and in git; only the log gets shorter.",
+        epilog="example:  cortext prune 014 --keep 100 --dry-run",
     )
     made.add_argument("session", help=HELP_ID)
     made.add_argument(
-        "--keep", type=count_or_none, default=50, metavar="N", help="how many of the newest messages stay (default 50)"
+        "--keep",
+        type=count_or_none,
+        default=50,
+        metavar="N",
+        help="how many of the newest messages to keep in the log (default: 50)",
     )
-    made.add_argument("-n", "--dry-run", action="store_true", help="only show what would go, and the summary")
+    made.add_argument("-n", "--dry-run", action="store_true", help="only show what would move, and the summary")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Show what goes; then, unless dry, move it."""
+    """Show what moves; then, unless it is a dry run, move it."""
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
     plan = plan_prune(found, options.keep)
-    if not plan.going:
-        print(f"Nothing to prune: {plan.staying} messages.")
+    if not plan.to_archive:
+        print(f"Nothing to prune: {plan.to_keep} messages.")
         return 0
-    print(terminal.line(f"{plan.going} messages go to the archive, {plan.staying} stay. What they said, in short:"))
+    print(terminal.line(f"{plan.to_archive} messages go to the archive, {plan.to_keep} stay. Summary:"))
     print(terminal.block(plan.summary))
     if not options.dry_run:
         print(f"Moved {prune(found, plan)} messages.")

@@ -1,4 +1,4 @@
-"""`cortext refresh`: what a command did not wait for. Started in the background by other commands, not by people."""
+"""`cortext refresh`: slow work that a command leaves to the background. Started by other commands, not by people."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def run(arguments: list[str]) -> int:
     stores = Stores()
     stores.listing().refresh_all()
     if "--search" in arguments:
-        stores.search().refresh(patient=True)  # where another process is at it already, there is nothing to do
+        stores.search().refresh(patient=True)  # if another process is doing it already, nothing is left to do
     return 0
 
 
 def in_background(*options: str) -> None:
-    """Start it in a process of its own that nobody waits for."""
+    """Start it in a background process."""
     subprocess.Popen(
         [sys.executable, "-m", "cortext.faces.cortext.main", "refresh", *options], stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,

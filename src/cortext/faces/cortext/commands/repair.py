@@ -1,4 +1,4 @@
-"""`cortext repair`: mend a damaged session."""
+"""`cortext repair`: repair a damaged session."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext repair",
-        description="Mend a damaged session: every whole message stays, the bytes that cannot be read go into "
-        "a .quarantine file beside the log, and the report says where they were. Nothing is thrown away.",
+        description="Repair a damaged session: every complete message stays, the bytes that cannot be read move to a "
+        ".quarantine file beside the log, and the report says where they were. Nothing is thrown away.",
+        epilog="example:  cortext repair 014 --dry-run",
     )
     made.add_argument("session", help=HELP_ID)
-    made.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
-    made.add_argument("--json", action="store_true", help="the report as JSON")
+    made.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
+    made.add_argument("--json", action="store_true", help="print the report as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Repair (or, dry, report)."""
+    """Repair the session, or in a dry run only report."""
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
     report = found.place.store.repair(found.session.id, dry_run=options.dry_run)
@@ -34,15 +35,16 @@ def run(arguments: list[str]) -> int:
         print(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
         return 0
     if not report.damage:
-        print(f"{report.session}: nothing is wrong ({report.kept_messages} messages).")
+        print(f"{report.session}: not damaged ({report.kept_messages} messages).")
         return 0
     for item in report.damage:
         print(terminal.line(f"  {item.file} at byte {item.offset}, {item.length} bytes: {item.reason}"))
     would = "would be " if report.dry_run else ""
-    kept, aside = f"{report.kept_messages} messages {would}kept", f"{report.quarantined_bytes} bytes {would}put aside"
-    print(f"{report.session}: {kept}, {aside}.")
+    kept = f"{report.kept_messages} messages {would}kept"
+    quarantined = f"{report.quarantined_bytes} bytes {would}quarantined"
+    print(f"{report.session}: {kept}, {quarantined}.")
     if report.changed and was_conflict(report.damage):
-        print("Both sides of the merge are in it. Finish the merge: git add conversations && git commit")
+        print("It contains both sides of the merge. Finish the merge: git add conversations && git commit")
     if report.changed and report.quarantine:
         print(terminal.line(f"What could not be read is in {report.quarantine}"))
     return 0

@@ -1,4 +1,4 @@
-"""`cortext restore`: back from the trash."""
+"""`cortext restore`: restore a session from the trash."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
-        prog="cortext restore", description="Bring a deleted session back; without a name, list the trash."
+        prog="cortext restore",
+        description="Restore a deleted session from the trash; without a name, list the trash.",
+        epilog="example:  cortext restore 014",
     )
     made.add_argument(
-        "session", nargs="?", help="its own number (014), its id or the beginning of it, or its key in the trash"
+        "session", nargs="?", help="the session: its number (014), its id or a prefix of it, or its key in the trash"
     )
-    made.add_argument("--json", action="store_true", help="the trash, or what came back, as JSON")
+    made.add_argument("--json", action="store_true", help="print the trash, or the restored session, as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """List the trash, or restore the newest deletion of that name."""
+    """List the trash, or restore the most recently deleted session of that name."""
     options = parser().parse_args(arguments)
     stores = Stores()
     items = [(place, item) for place in stores.all() for item in place.store.trash()]
     if options.session is None:
         return _list(items, as_json=options.json)
-    hint = "`cortext restore` lists it: give its key"
+    hint = "list the trash with `cortext restore`, then give the key"
     place, item = resolve_trashed(items, options.session, here=stores.workspace, hint=hint)
     session = place.store.restore(item.key)
     if options.json:
@@ -51,5 +53,5 @@ def _list(items: list[tuple[NamedStore, Trashed]], *, as_json: bool) -> int:
         return 0
     rows = [(item.session_id, clock.ago(item.deleted_at), place.label, item.key) for place, item in items]
     print(table(("SESSION", "DELETED", "STORE", "KEY"), rows, styles=("cyan", "", "", "dim")))
-    print("Bring one back with `cortext restore` and its number or its id.")
+    print("Restore one with `cortext restore` and its number, id or key.")
     return 0

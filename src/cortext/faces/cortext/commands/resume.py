@@ -1,11 +1,11 @@
-"""`cortext resume`: continue a conversation, in the AI tool that it was held in or in any other."""
+"""`cortext resume`: continue a conversation, in its own AI tool or in any other."""
 
 from __future__ import annotations
 
 import sys
 from argparse import ArgumentParser, Namespace
 
-from cortext.faces.cortext.commands._listing import STATUSES, look_around
+from cortext.faces.cortext.commands._listing import STATUSES, listing_with_notes
 from cortext.faces.cortext.commands._which import HELP, PROGRAM
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import folded, paint
@@ -18,44 +18,50 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext resume",
         formatter_class=Help,
-        description="Continue a conversation where it stopped: the AI tool opens with the whole of it as real turns. "
-        "Without a name you pick one from the list, the last active first.",
+        description="Continue a conversation where it stopped: the AI tool opens with all of it as real turns. "
+        "Without a name, pick one from the list, most recently active first.",
         epilog="examples: `cortext resume 2`, `cortext resume 014`, `cortext resume api --ai gemini`",
     )
     made.add_argument("what", nargs="*", help=HELP)
     made.add_argument(
         "--ai", choices=tools.names(), help="the AI tool to continue in (default: the one it was held in)"
     )
-    made.add_argument("--list", action="store_true", help="print the list, do not ask which one")
+    made.add_argument("--list", action="store_true", help="print the list instead of asking")
     made.add_argument("--type", help="only conversations of this type")
     made.add_argument("--status", choices=STATUSES, help="only conversations with this status")
-    made.add_argument("--print", action="store_true", dest="print_packet", help="print what an agent would receive")
-    made.add_argument("-n", "--dry-run", action="store_true", help="the receipt and the command line, nothing done")
+    made.add_argument(
+        "--print", action="store_true", dest="print_packet", help="print the packet that a model would receive"
+    )
+    made.add_argument(
+        "-n", "--dry-run", action="store_true", help="print the receipt and the command line; change nothing"
+    )
     made.add_argument("--force", action="store_true", help="resume a completed conversation anyway")
     made.add_argument(
         "--rewrite",
         action="store_true",
-        help="start a new session with the whole history, also where the tool has one of its own",
+        help="write a new session with the whole history, even if the tool has one of its own",
     )
     made.add_argument(
-        "--in-tool", action="store_true", help="for the commands inside AI tools: a short answer, and never an error"
+        "--in-tool", action="store_true", help="for slash commands in AI tools: print a short answer, never an error"
     )
-    made.add_argument("--model", default="", help="the model that the tool is to use")
-    made.add_argument("--tokens", type=count, metavar="N", help="how much history to carry at most")
-    made.add_argument("--json", action="store_true", help="JSON: the list, the packet, or the receipt (with --dry-run)")
+    made.add_argument("--model", default="", help="the model that the tool should use")
+    made.add_argument("--tokens", type=count, metavar="N", help="carry at most N tokens of history")
+    made.add_argument(
+        "--json", action="store_true", help="print the list, the packet or (with --dry-run) the receipt as JSON"
+    )
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """List, or go on to what needs the session itself."""
+    """List conversations, or resume one."""
     options = parser().parse_args(arguments)
     stores = Stores()
-    listing, told = look_around(stores)
-    for line in told:
+    listing, notes = listing_with_notes(stores)
+    for line in notes:
         print(folded(terminal.line(f"Note: {line}"), sys.stderr, indent=2), file=sys.stderr)
     if options.list and not options.json:
         from cortext.faces.cortext.commands.list_ import SHOWN, print_table
@@ -64,9 +70,9 @@ def run(arguments: list[str]) -> int:
         if found:
             print_table(found, listing, stores.workspace)
         else:
-            print(_nothing(options))
+            print(_nothing_found(options))
         return 0
-    # A chat that only asked for a conversation is none, but whoever names it means it.
+    # A chat that only asked for a conversation is not listed, but can be named.
     rows = listing.rows(kind=options.type, status=options.status, asking=bool(options.what))
     on_screen = sys.stdin.isatty() and sys.stdout.isatty() and not options.json
     if options.list or (not options.what and not options.in_tool and not (on_screen and rows)):
@@ -76,12 +82,12 @@ def run(arguments: list[str]) -> int:
     return resume_one(stores, listing, rows, options)
 
 
-def _nothing(options: Namespace) -> str:
+def _nothing_found(options: Namespace) -> str:
     if options.type or options.status:
         return "No conversation matches. `cortext resume --list` shows all."
     return (
-        "No conversation can be resumed yet. Start one in your AI tool with /workspace.brainstorm and a topic,\n"
-        "take in what the tools have stored with `cortext import`, or see `cortext demo`."
+        "There are no conversations yet. Start one in your AI tool with /workspace.brainstorm and a topic,\n"
+        "import what the tools have stored with `cortext import`, or try `cortext demo`."
     )
 
 
@@ -91,7 +97,7 @@ def _list(rows: list[Row], options: Namespace) -> int:
 
         print_rows(rows)
     elif not rows:
-        print(_nothing(options))
+        print(_nothing_found(options))
     else:
         print("Conversations that you can resume:\n")
         for number, row in enumerate(rows, 1):

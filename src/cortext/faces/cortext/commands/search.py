@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from cortext.faces.cortext.commands._finding import FILTERS, add_filters, filters_of, up_to_date
+from cortext.faces.cortext.commands._finding import FILTERS, add_filters, bring_up_to_date, filters_of
 from cortext.faces.terminal.args import Help, count
 from cortext.faces.terminal.style import columns, folded, paint
 from cortext.faces.terminal.table import width
@@ -20,31 +20,31 @@ if TYPE_CHECKING:
     from cortext.services.library.search import Found, Match
 
 
-INDENT = "      "  # of the further lines of a folded snippet
+INDENT = "      "  # before the continuation lines of a folded snippet
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext search",
         formatter_class=Help,
-        description="Find what was said, by its words and by its meaning, in every session of every tool. "
-        'Words may be "a phrase", begin*, +must, -not; filters also work inside the query: tool:claude after:7d.',
+        description="Find what was said, by words and by meaning, in every session of every tool. "
+        'The query may contain "a phrase", prefix*, +required, -excluded, and filters: tool:claude after:7d.',
         epilog="examples:  cortext search retry budget  ·  cortext search '\"connection refused\" -docker' --after 2w",
     )
-    made.add_argument("words", nargs="+", help="what to look for")
+    made.add_argument("words", nargs="+", help="the query")
     add_filters(made, FILTERS)
-    made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N of them (default 10)")
+    made.add_argument("--limit", type=count, default=10, metavar="N", help="at most N results (default: 10)")
     how = made.add_mutually_exclusive_group()
-    how.add_argument("--sessions", action="store_true", help="one entry a session, with its best messages (default)")
-    how.add_argument("--messages", action="store_true", help="one entry a message, the best message first")
-    made.add_argument("--exact", action="store_true", help="by the words alone, not by meaning or parts of words")
-    made.add_argument("--json", action="store_true", help="a JSON array of hits")
+    how.add_argument("--sessions", action="store_true", help="one result per session, with its best messages (default)")
+    how.add_argument("--messages", action="store_true", help="one result per message, best first")
+    made.add_argument("--exact", action="store_true", help="only by whole words, not by meaning or parts of words")
+    made.add_argument("--json", action="store_true", help="print a JSON array of hits")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Print what was found."""
+    """Print the results; return 1 if there are none."""
     command_line = parser()
     options, unknown = command_line.parse_known_intermixed_args(arguments)
     for word in unknown:
@@ -53,9 +53,9 @@ def run(arguments: list[str]) -> int:
     options.words += unknown  # `-docker`: messages without that word
     filters = filters_of(options, FILTERS)
     search = Stores().search()
-    up_to_date(search, exact=options.exact)
-    ask = search.messages if options.messages else search.search
-    found = ask(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
+    bring_up_to_date(search, exact=options.exact)
+    run_search = search.messages if options.messages else search.search
+    found = run_search(" ".join(options.words), filters=filters, limit=options.limit, exact=options.exact, fresh=False)
     if search.trouble:
         print(terminal.line(f"Note: {search.trouble}"), file=sys.stderr)
     if options.json:
@@ -72,7 +72,7 @@ def run(arguments: list[str]) -> int:
 
 
 def print_hits(found: Sequence[Found]) -> None:
-    """A hit a message, in the order of the results."""
+    """Print a JSON array with one hit per message, in the order of the results."""
     from cortext.faces.terminal.output import print_json
     from cortext.services.library.search import hit_json
 
@@ -80,54 +80,52 @@ def print_hits(found: Sequence[Found]) -> None:
 
 
 def print_found(found: Sequence[Found]) -> None:
-    """For people: the session, then its messages with the words lit."""
+    """Print each session, then its messages with the words highlighted."""
     for number, item in enumerate(found, 1):
         row = item.session
         before = f"{number}. "
         print(before + paint(folded(terminal.line(row.name), first=len(before), indent=len(INDENT)), "bold"))
         facts = [row.id, row.type or row.kind, row.tool, row.status, clock.ago(row.last_active)]
-        told = terminal.line(" · ".join(fact for fact in facts if fact))
-        print(
-            "   " + paint(folded(told, first=3, indent=len(INDENT)), "dim")
-        )  # an id is not broken: it is to be copied
+        details = terminal.line(" · ".join(fact for fact in facts if fact))
+        print("   " + paint(folded(details, first=3, indent=len(INDENT)), "dim"))
         for match in item.matches:
             role = terminal.line(match.role)
             first = len(f"   {role} #{match.seq}  ")
-            print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {lit(match, first)}")
+            print(f"   {paint(role, 'cyan')} {paint(f'#{match.seq}', 'dim')}  {highlighted(match, first)}")
         print()
-    sys.stdout.flush()  # the hint comes last, also where both go to one pipe
+    sys.stdout.flush()  # the hint comes last, even if both go to the same pipe
     print("Continue one with `cortext resume ID`, read it with `cortext show ID`.", file=sys.stderr)
 
 
-def lit(match: Match, first: int = 0) -> str:
-    """The snippet with its words lit, folded at blanks on a screen; `first` is where on the line it begins.
+def highlighted(match: Match, first: int = 0) -> str:
+    """Return the snippet with its words highlighted, folded at blanks on a screen; it starts at column `first`.
 
-    Each piece is made safe by itself, so that no mark moves another.
+    Each part is made safe separately, so that escaping does not shift the highlights.
     """
     folds = _folds(match.snippet, first, columns())
-    edges = {0, len(match.snippet), *folds, *(place + 1 for place in folds)}
+    edges = {0, len(match.snippet), *folds, *(blank + 1 for blank in folds)}
     cuts = sorted(edges.union(*match.highlights))
-    pieces: list[str] = []
+    parts: list[str] = []
     for start, end in pairwise(cuts):
         if start in folds:
-            pieces.append("\n" + INDENT)
+            parts.append("\n" + INDENT)
             continue
         text = terminal.line(match.snippet[start:end])
-        bright = any(begin <= start < stop for begin, stop in match.highlights)
-        pieces.append(paint(text, "bold", "yellow") if bright else text)
-    return "".join(pieces)
+        is_highlighted = any(begin <= start < stop for begin, stop in match.highlights)
+        parts.append(paint(text, "bold", "yellow") if is_highlighted else text)
+    return "".join(parts)
 
 
 def _folds(text: str, first: int, screen: int) -> set[int]:
-    """The blanks at which a line ends, so that none is wider than the screen; none where there is no screen."""
+    """Return the indices of the blanks at which to break the line; empty if there is no screen."""
     folds: set[int] = set()
     begin, room = 0, screen - first
     while screen and width(text[begin:]) > room:
-        place = text.rfind(" ", begin + 1, begin + max(room, 20) + 1)
-        while place > 0 and width(text[begin:place]) > room and (nearer := text.rfind(" ", begin + 1, place)) > 0:
-            place = nearer  # some of its characters are wide
-        if place < 0:
+        blank = text.rfind(" ", begin + 1, begin + max(room, 20) + 1)
+        while blank > 0 and width(text[begin:blank]) > room and (earlier := text.rfind(" ", begin + 1, blank)) > 0:
+            blank = earlier  # some characters are two columns wide
+        if blank < 0:
             break
-        folds.add(place)
-        begin, room = place + 1, screen - len(INDENT)
+        folds.add(blank)
+        begin, room = blank + 1, screen - len(INDENT)
     return folds

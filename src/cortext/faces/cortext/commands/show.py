@@ -16,22 +16,28 @@ from cortext.model.message import THINKING, TOOL_CALL, TOOL_RESULT, Message
 from cortext.safety import terminal
 from cortext.wiring.stores import Stores
 
-WIDEST = 100  # columns that a line of prose has at most: longer ones are hard to read
+WIDEST = 100  # columns of a line of prose: longer ones are hard to read
 _COLOURS = {"user": "green", "assistant": "cyan", "tool": "yellow", "system": "magenta"}
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(prog="cortext show", description="Read a conversation, word for word.")
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext show",
+        description="Print a conversation, word for word.",
+        epilog="example:  cortext show 014 --tail 10",
+    )
     made.add_argument("session", nargs="+", help=HELP)
     made.add_argument("--tail", type=count_or_none, metavar="N", help="only the last N messages")
     made.add_argument(
         "--tools",
         action="store_true",
-        help="tool calls, their results and the summary in full, and what was only thought",
+        help="include complete tool calls, results and summary, and thinking",
     )
-    made.add_argument("--no-pager", action="store_true", help="all at once, also where it is longer than the screen")
-    made.add_argument("--json", action="store_true", help="the session and its messages as JSON")
+    made.add_argument(
+        "--no-pager", action="store_true", help="print everything at once, even if it is longer than the screen"
+    )
+    made.add_argument("--json", action="store_true", help="print the session and its messages as JSON")
     return made
 
 
@@ -59,49 +65,49 @@ def run(arguments: list[str]) -> int:
         if session.summary:
             pager.write(_prose(session.summary if options.tools else _first_lines(session.summary, 8)))
         for message in messages:
-            body = _body(message, whole=options.tools)
-            if body.strip():  # not one that is nothing but blanks, or thinking that nobody asked for
+            body = _body(message, complete=options.tools)
+            if body.strip():  # skip messages of blanks, or of thinking without --tools
                 pager.write(f"\n{_heading(message)}\n{body}")
         if session.damage:
             todo = f"see `cortext repair {session.id} --dry-run`"
-            pager.write(f"\n{paint('damaged', 'red')}: some of this session cannot be read; {todo}")
+            pager.write(f"\n{paint('damaged', 'red')}: parts of this session cannot be read; {todo}")
     return 0
 
 
 def _prose(text: str) -> str:
-    """Markdown as a screen shows it: styled, and folded between words; as it is where there is no screen."""
-    pieces: list[str] = []
-    printer = Markdown(pieces.append, colour=coloured(), columns=min(columns(), WIDEST))
+    """Return markdown styled and folded between words for a screen; unchanged if there is none."""
+    parts: list[str] = []
+    printer = Markdown(parts.append, colour=coloured(), columns=min(columns(), WIDEST))
     printer.feed(text)
     printer.end()
-    return "".join(pieces).removesuffix("\n")
+    return "".join(parts).removesuffix("\n")
 
 
 def _folded(text: str, *styles: str) -> str:
-    """A text that is no markdown, folded between words on a screen."""
-    pieces: list[str] = []
-    printer = Markdown(pieces.append, colour=False, columns=min(columns(), WIDEST))
+    """Return plain text, folded between words on a screen."""
+    parts: list[str] = []
+    printer = Markdown(parts.append, colour=False, columns=min(columns(), WIDEST))
     printer.feed(terminal.line(text))
     printer.end()
-    return paint("".join(pieces).removesuffix("\n"), *styles)
+    return paint("".join(parts).removesuffix("\n"), *styles)
 
 
 def _heading(message: Message) -> str:
-    marks = [mark for mark, there in (("cut off", message.partial), ("aside", message.aside)) if there]
-    words = " ".join([message.role, *(f"({mark})" for mark in marks)])
+    labels = [label for label, applies in (("cut off", message.partial), ("aside", message.aside)) if applies]
+    heading = " ".join([message.role, *(f"({label})" for label in labels)])
     when = paint(f"#{message.seq}  {terminal.line(clock.short(message.timestamp))}", "dim")
-    return f"{paint(terminal.line(words), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
+    return f"{paint(terminal.line(heading), _COLOURS.get(message.role, 'blue'), 'bold')}  {when}"
 
 
-def _body(message: Message, *, whole: bool) -> str:
+def _body(message: Message, *, complete: bool) -> str:
     lines = [_prose(message.content)] if message.content else []
     for part in message.parts or ():
         if part.type == TOOL_CALL:
             lines.append(paint(terminal.line(f"→ {part.name} {_short(part.input)}"), "yellow"))
         elif part.type == TOOL_RESULT:
-            output = part.output if whole else _first_lines(part.output)
+            output = part.output if complete else _first_lines(part.output)
             lines.append(paint(terminal.block(f"← {output}"), "red" if part.is_error else "dim"))
-        elif part.type == THINKING and whole:
+        elif part.type == THINKING and complete:
             lines.append(paint(terminal.block(f"(thinking) {part.text}"), "dim"))
         elif part.ref:
             lines.append(paint(terminal.line(f"[{part.type} {part.ref}]"), "magenta"))

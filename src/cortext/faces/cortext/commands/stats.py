@@ -1,4 +1,4 @@
-"""`cortext stats`: how many conversations there are, and when they were held."""
+"""`cortext stats`: count sessions, messages and tokens by day, tool, type and status."""
 
 from __future__ import annotations
 
@@ -18,28 +18,29 @@ EIGHTHS = " ▏▎▍▌▋▊▉"
 BAR = 20  # characters of the longest bar
 HEADS = ("SESSIONS", "MESSAGES", "TOKENS")
 HEIGHT = 5  # lines of the chart
-LONGEST = 3_660
+MOST_DAYS = 3_660
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext stats",
         formatter_class=Help,
-        description="Count what is kept: sessions, messages and tokens, by day, tool and type. A session counts on the "
-        "day of its last activity (in UTC).",
+        description="Count sessions, messages and tokens by day, tool and type. A session counts on the day of its "
+        "last activity (in UTC).",
+        epilog="example:  cortext stats --days 90",
     )
-    made.add_argument("--days", type=count, default=30, metavar="N", help="how many days back (default 30)")
-    made.add_argument("--here", action="store_true", help="only this workspace")
-    made.add_argument("--json", action="store_true", help="the counts as JSON")
+    made.add_argument("--days", type=count, default=30, metavar="N", help="the last N days (default: 30)")
+    made.add_argument("--here", action="store_true", help="only the current workspace")
+    made.add_argument("--json", action="store_true", help="print the counts as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
     """Print the counts."""
     options = parser().parse_args(arguments)
-    if not 1 <= options.days <= LONGEST:
-        raise UsageError(f"--days {options.days} is not between 1 and {LONGEST}")
+    if not 1 <= options.days <= MOST_DAYS:
+        raise UsageError(f"invalid --days value {options.days}", hint=f"use a number from 1 to {MOST_DAYS}")
     stores = Stores()
     rows = fresh_listing(stores).rows(root=stores.here() if options.here else "")
     stats = Stats(rows, options.days)
@@ -47,7 +48,7 @@ def run(arguments: list[str]) -> int:
         print(json.dumps(stats.as_dict(), ensure_ascii=False, indent=2))
         return 0
     if not stats.total.sessions:
-        print("No sessions yet. `cortext import` takes in what your AI tools have stored.")
+        print("No sessions yet. `cortext import` imports what your AI tools have stored.")
         return 0
     total = stats.total
     since = f", since {stats.first[:10]}" if stats.first else ""
@@ -61,25 +62,25 @@ def run(arguments: list[str]) -> int:
 
 
 def _counted(name: str, counts: list[tuple[str, Tally]]) -> str:
-    """A table of counts: on a screen with aligned numbers and bars, elsewhere as plain as `awk` likes it."""
+    """Return a table of counts: on a screen with aligned numbers and bars, elsewhere plain columns for `awk`."""
     screen = columns()
     if not screen:
         return table((name, *HEADS), [_row(key, tally) for key, tally in counts])
     most = max(tally.sessions for _, tally in counts)
     bars = [bar(tally.sessions, most, min(BAR, screen // 4)) for _, tally in counts]
-    given = [Column(name, [key for key, _ in counts])]
+    table_columns = [Column(name, [key for key, _ in counts])]
     for rank, head in enumerate(HEADS):
-        given.append(
+        table_columns.append(
             Column(
                 head, [f"{getattr(tally, head.lower()):,}" for _, tally in counts], rank=rank and rank + 1, right=True
             )
         )
-    given.append(Column("", bars, rank=1, style="green"))
-    return fitted_table(given, 0, screen)[0]
+    table_columns.append(Column("", bars, rank=1, style="green"))
+    return fitted_table(table_columns, 0, screen)[0]
 
 
 def bar(value: int, most: int, longest: int) -> str:
-    """A bar as long as its share of the most, to an eighth of a character; a value that is not zero is always seen."""
+    """Return a bar in proportion to the highest value, to an eighth of a character; any value above 0 is visible."""
     eighths = max(1, round(value * longest * 8 / most)) if value else 0
     return "█" * (eighths // 8) + EIGHTHS[eighths % 8].strip()
 
@@ -89,12 +90,12 @@ def _row(name: str, tally: Tally) -> tuple[str, str, str, str]:
 
 
 def _print_days(stats: Stats) -> None:
-    """A chart on a screen that has the room for it; a table of the days with something in them elsewhere."""
+    """Print a chart on a screen that is wide enough; elsewhere a table of the days with activity."""
     days = stats.days
     screen = columns()
     if not screen or screen < 30:
         some = [(day, tally) for day, tally in days.items() if tally.sessions]
-        print(_counted("DAY", some) if some else f"Nothing in {len(days)} days.")
+        print(_counted("DAY", some) if some else f"No activity in {len(days)} days.")
         return
     most = max(tally.sessions for tally in days.values())
     print(f"Sessions by the day they were last active, {len(days)} days (highest: {most}):")
@@ -110,7 +111,7 @@ def _print_days(stats: Stats) -> None:
 
 
 def chart(values: list[int], most: int, height: int = HEIGHT) -> list[str]:
-    """Columns of blocks, a value each, as lines from the top; a value that is not zero is always seen."""
+    """Return the lines of a chart, one column per value; any value above 0 is visible."""
     levels = [max(1, round(value * height * 8 / most)) if value else 0 for value in values]
     lines = []
     for row in range(height - 1, -1, -1):

@@ -1,8 +1,8 @@
-"""`cortext` with nothing: where you are, what is active, what to do next."""
+"""`cortext` without a command: the workspace, the active conversations, and what to do next."""
 
 from __future__ import annotations
 
-from cortext.faces.cortext.commands._listing import look_around
+from cortext.faces.cortext.commands._listing import listing_with_notes
 from cortext.faces.terminal.style import paint
 from cortext.model import clock
 from cortext.model.status import ACTIVE
@@ -11,25 +11,25 @@ from cortext.wiring.stores import Stores
 
 
 def run(arguments: list[str]) -> int:
-    """A short look around."""
+    """Print a short overview."""
     stores = Stores()
-    listing, told = look_around(stores)
-    for line in told:
+    listing, notes = listing_with_notes(stores)
+    for line in notes:
         print(terminal.line(f"Note: {line}"))
     if stores.workspace:
         print(f"{paint('Workspace', 'bold')} {terminal.line(stores.workspace)}")
     else:
-        print(f"No workspace here. {paint('cortext init', 'green')} makes this folder one.")
+        print(f"No workspace here. {paint('cortext init', 'green')} sets one up in this folder.")
     rows = listing.rows()
     if not rows:
-        print(f"Nothing is kept yet. {paint('cortext import', 'green')} takes in what your AI tools have stored;")
-        print(f"{paint('cortext demo', 'green')} shows what it is like.")
+        print(f"Nothing is stored yet. {paint('cortext import', 'green')} imports what your AI tools have stored;")
+        print(f"{paint('cortext demo', 'green')} makes a workspace to try out.")
         return 0
     active = [row for row in rows if row.status == ACTIVE]
     earlier = [row for row in rows if row.status != ACTIVE]
     for label, some in (("active ", active[:5]), (paint("earlier", "dim"), earlier[:3])):
         for row in some:
             print(f"  {label}  {terminal.line(row.name)} {paint(f'({clock.ago(row.last_active)})', 'dim')}")
-    kept = f"{len(rows)} conversation{'s' if len(rows) != 1 else ''} in all"
-    print(f"{kept}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} says more.")
+    total = f"{len(rows)} conversation{'s' if len(rows) != 1 else ''} in all"
+    print(f"{total}. {paint('cortext resume', 'green')} continues one, {paint('cortext help', 'green')} shows more.")
     return 0

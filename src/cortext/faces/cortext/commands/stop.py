@@ -18,24 +18,25 @@ from cortext.services.workspace.lifecycle import active, confirmation, save
 from cortext.wiring.stores import Stores
 
 _ABOUT = {
-    "stop": "Save a conversation and pause it: title and summary are brought up to date, and it is committed to git.",
-    "complete": "Save a conversation and mark it as completed. It can still be resumed, with --force.",
+    "stop": "Save a conversation and pause it: update its title and summary, and commit it to git. `cortext resume` "
+    "continues it.",
+    "complete": "Save a conversation and mark it as completed. `cortext resume --force` reopens it.",
 }
 
 
 def parser(name: str = "stop") -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
-    made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the one that is active here)")
-    made.add_argument("--summary", help="where things stand, in your (or the agent's) words; default: from the text")
+    """Return the parser of this command."""
+    made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name], epilog=f"example:  cortext {name} 014")
+    made.add_argument("session", nargs="?", help=f"{HELP_ID} (default: the active one here)")
+    made.add_argument("--summary", help="the summary to store (default: made from the text)")
     made.add_argument("--no-commit", action="store_true", help="save, but do not commit")
-    made.add_argument("--in-tool", action="store_true", help="called from an AI tool's command: never fails")
-    made.add_argument("--json", action="store_true", help="the result as JSON")
+    made.add_argument("--in-tool", action="store_true", help="for slash commands in AI tools: never fail")
+    made.add_argument("--json", action="store_true", help="print the result as JSON")
     return made
 
 
 def run(arguments: list[str], name: str = "stop") -> int:
-    """Save it and confirm."""
+    """Save it and print a confirmation."""
     options = parser(name).parse_args(arguments)
     stores = Stores()
     try:

@@ -1,4 +1,4 @@
-"""`cortext sweep`: pause conversations that have been quiet. For cron or a timer; other commands do it by the way."""
+"""`cortext sweep`: pause quiet conversations. For cron or a timer; other commands do it for their own workspace."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext sweep",
-        description="Save and pause every active conversation that was quiet for a while (workspace.pause_minutes).",
-        epilog="cron:  */5 * * * * cortext sweep --quiet",
+        description="Save and pause every active conversation that has been quiet for a while. `cortext resume` "
+        "continues one.",
+        epilog="for cron:  */5 * * * * cortext sweep --quiet",
     )
-    made.add_argument("--minutes", type=float, help="how long is quiet (default: the setting, 5)")
-    made.add_argument("--quiet", action="store_true", help="say nothing now: the next command tells")
+    made.add_argument(
+        "--minutes", type=float, help="how long it must have been quiet (default: workspace.pause_minutes)"
+    )
+    made.add_argument("--quiet", action="store_true", help="print nothing; the next command reports what was paused")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Sweep, and say what was paused."""
+    """Pause quiet conversations, and report them."""
     options = parser().parse_args(arguments)
     stores = Stores()
-    told = sweep(fresh_listing(stores), settings_of, minutes=options.minutes)
+    notes = sweep(fresh_listing(stores), settings_of, minutes=options.minutes)
     if options.quiet:
-        notices.leave(told)
+        notices.add(notes)
     else:
-        for line in told:
+        for line in notes:
             print(terminal.line(line))
     return 0

@@ -1,4 +1,4 @@
-"""`cortext sync`: only what is new since the last time. The same as a second import, said shortly."""
+"""`cortext sync`: import what is new since the last time. Another name for a repeated import."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from cortext.faces.cortext.commands import import_
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     return import_.parser("sync")
 
 
 def run(arguments: list[str]) -> int:
-    """Take in what is new."""
+    """Import what is new."""
     parser().parse_args(arguments)
     return import_.run(arguments)

@@ -1,4 +1,4 @@
-"""`cortext title`: name a conversation."""
+"""`cortext title`: show or change the title of a conversation."""
 
 from __future__ import annotations
 
@@ -12,22 +12,26 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(prog="cortext title", description="Show the title of a conversation, or give it another.")
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog="cortext title",
+        description="Show the title of a conversation, or change it.",
+        epilog="example:  cortext title 014 API design",
+    )
     made.add_argument("session", help=HELP_ID)
-    made.add_argument("title", nargs="*", help="the new title")
+    made.add_argument("title", nargs="*", help="the new title (default: show the current one)")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Show or set."""
+    """Print the title, or set it."""
     options = parser().parse_args(arguments)
     found = which(Stores(), options.session, words=False)
     if options.title:
-        words = " ".join(" ".join(options.title).split())
-        if not words:
-            raise UsageError("the new title is empty", kept="the old one stays", hint="cortext title ID WORDS")
-        session = found.place.store.update(found.session.id, Change(title=words, extra=dict(TITLED_BY_USER)))
+        new_title = " ".join(" ".join(options.title).split())
+        if not new_title:
+            raise UsageError("the new title is empty", kept="the old one stays", hint="use cortext title ID WORDS")
+        session = found.place.store.update(found.session.id, Change(title=new_title, extra=dict(TITLED_BY_USER)))
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
         print(terminal.line(found.session.title))

@@ -1,4 +1,4 @@
-"""`cortext tools`: which AI tools are here, and how well we know their versions."""
+"""`cortext tools`: which AI tools are installed, and whether their versions are tested."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from cortext.wiring.tools import tools as all_tools
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext tools",
-        description="The AI tools that cortext works with: which are installed, which version, whether that version is "
-        "the one that our tests run, and how many conversations they have stored.",
+        description="List the AI tools that cortext supports: the installed version, whether cortext is tested with "
+        "it, and how many conversations the tool has stored.",
+        epilog="example:  cortext tools --json",
     )
-    made.add_argument("--json", action="store_true", help="as JSON")
+    made.add_argument("--json", action="store_true", help="print the list as JSON")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """List them."""
+    """Print the list of tools."""
     options = parser().parse_args(arguments)
     rows = []
     tools = all_tools()

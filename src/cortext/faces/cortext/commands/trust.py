@@ -1,4 +1,4 @@
-"""`cortext trust`: let the settings of this workspace do everything."""
+"""`cortext trust`: trust all settings of this workspace."""
 
 from __future__ import annotations
 
@@ -16,32 +16,33 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
         prog="cortext trust",
-        description="A workspace comes with settings of its own (.workspace/config.toml), perhaps from a stranger's "
-        "repository. Those that could run commands, send data elsewhere or move stores are ignored until you say this. "
-        "They are shown first. When the file changes, it is asked about again.",
+        description="Trust the settings of this workspace (.workspace/config.toml), which may come from a stranger's "
+        "repository. Until you do, settings that could run commands, send data elsewhere or move stores are ignored. "
+        "They are shown before you confirm. If the file changes, it must be trusted again.",
+        epilog="example:  cortext trust",
     )
-    made.add_argument("--yes", action="store_true", help="do not ask")
+    made.add_argument("--yes", action="store_true", help="do not ask for confirmation")
     return made
 
 
 def run(arguments: list[str]) -> int:
-    """Show what was ignored, and trust it."""
+    """Show the ignored settings, and trust them."""
     options = parser().parse_args(arguments)
     stores = Stores()
     root = stores.here()
     if not os.path.exists(folders.workspace_file(root)):
-        print(terminal.line(f"{root} has no settings of its own: there is nothing to trust."))
+        print(terminal.line(f"{root} has no settings of its own: nothing to trust."))
         return 0
     ignored = stores.settings.ignored
-    print(terminal.line(f"The settings in {folders.workspace_file(root)} that were ignored until now:"))
-    asked = workspace_values(root)
+    print(terminal.line(f"The settings in {folders.workspace_file(root)} that are ignored:"))
+    values = workspace_values(root)
     for name in sorted(ignored):
-        print(terminal.line(f"  {name} = {mask(str(asked[name])).text}  ({SETTINGS[name].help})"))
+        print(terminal.line(f"  {name} = {mask(str(values[name])).text}  ({SETTINGS[name].help})"))
     if not ignored:
-        print("  (none: it is trusted already, or asks for nothing that needs trust)")
+        print("  (none: the file is trusted already, or has no setting that needs trust)")
     for line in stores.settings.warnings():
         print(terminal.line(f"  warning: {line}"))
     if ignored and sys.stdin.isatty() and not options.yes:
@@ -50,5 +51,5 @@ def run(arguments: list[str]) -> int:
             print("Nothing was changed.")
             return 1
     trust(root)
-    print(terminal.line(f"Trusted: the settings of {root}, as they are now."))
+    print(terminal.line(f"Trusted the current settings of {root}."))
     return 0

@@ -1,4 +1,4 @@
-"""`cortext type`: the conversation types of this workspace."""
+"""`cortext type`: list, add and remove the conversation types of this workspace."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ from cortext.wiring.stores import Stores
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     made = ArgumentParser(
-        prog="cortext type", description="List the conversation types of this workspace, add one, or remove it."
+        prog="cortext type",
+        description="List the conversation types of this workspace, add one, or remove it.",
+        epilog='example:  cortext type add retro --description "look back on a week"',
     )
     actions = made.add_subparsers(dest="action", metavar="ACTION")
-    actions.add_parser("list", help="the types, with their commands")
-    add = actions.add_parser("add", help="a type of your own: a prompt and a template to edit")
-    add.add_argument("name", help="one word: a-z, 0-9 and -")
-    add.add_argument("--description", default="", help="one line on what it is for")
-    add.add_argument("--no-sessions", action="store_true", help="only a prompt: its conversations are not kept")
-    remove = actions.add_parser("remove", help="take out a type of your own; its conversations stay")
-    remove.add_argument("name", help="the type")
+    actions.add_parser("list", help="list the types with their commands")
+    add = actions.add_parser("add", help="add a type of your own: a prompt and a template to edit")
+    add.add_argument("name", help="the name: one word of a-z, 0-9 and -")
+    add.add_argument("--description", default="", help="what it is for, in one line")
+    add.add_argument("--no-sessions", action="store_true", help="add only a prompt: do not store its conversations")
+    remove = actions.add_parser("remove", help="remove a type of your own; its conversations stay")
+    remove.add_argument("name", help="the name of the type")
     return made
 
 
@@ -40,16 +42,18 @@ def run(arguments: list[str]) -> int:
     if options.action != "add":
         types = sorted(registry.load(root).types.items())
         rows = [
-            (name, kind.command, kind.description + ("" if kind.sessions else " (keeps no session)"))
-            for name, kind in types
+            (name, kind.command, kind.description + ("" if kind.sessions else " (no sessions)")) for name, kind in types
         ]
         print(table(("TYPE", "COMMAND", "WHAT IT IS FOR"), rows, styles=("cyan",)))
         return 0
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,30}", options.name) or options.name in ("resume", "stop-conversation"):
-        raise UsageError(f"not a name for a type: {options.name!r}", hint="one word of a-z, 0-9 and -; resume is taken")
+        raise UsageError(
+            f"invalid type name {options.name!r}",
+            hint="use one word of a-z, 0-9 and -, other than resume or stop-conversation",
+        )
     files = add_type(root, options.name, options.description, sessions=not options.no_sessions)
     _install(root)
-    print(f"Added /workspace.{options.name}. Make it your own: edit {files[0]}, then `cortext upgrade`.")
+    print(f"Added /workspace.{options.name}. Edit {files[0]}, then run `cortext upgrade`.")
     return 0
 
 
@@ -63,5 +67,5 @@ def _remove(root: str, name: str) -> int:
 
 
 def _install(root: str) -> None:
-    """Bring the slash commands of the tools up to date."""
+    """Update the slash commands of the tools."""
     Setup(root, [tools.installer(name) for name in load_manifest(root).tools], PROGRAM).install()

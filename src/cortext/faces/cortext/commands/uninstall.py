@@ -1,4 +1,4 @@
-"""`cortext uninstall`: take out exactly what init put in."""
+"""`cortext uninstall`: remove exactly what init added."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cortext.faces.cortext.commands import upgrade
 
 
 def parser() -> ArgumentParser:
-    """The command line."""
+    """Return the parser of this command."""
     return upgrade.parser("uninstall")
 
 

@@ -1,4 +1,4 @@
-"""`cortext upgrade` and `cortext uninstall`: refresh, or take out, what init put in."""
+"""`cortext upgrade` and `cortext uninstall`: update or remove what init added."""
 
 from __future__ import annotations
 
@@ -14,23 +14,25 @@ from cortext.wiring.stores import Stores
 from cortext.wiring.tools import installer
 
 _ABOUT = {
-    "upgrade": "Bring the prompts, templates, commands and hooks of this workspace up to this version of cortext. "
+    "upgrade": "Update the prompts, templates, commands and hooks of this workspace to this version of cortext. "
     "Files that you edited are kept and named.",
-    "uninstall": "Take out what `cortext init` put into this workspace. Your conversations and every file that you "
-    "edited stay.",
+    "uninstall": "Remove what `cortext init` added to this workspace. Your conversations and every file that you "
+    "edited stay. `cortext init` adds it again.",
 }
 
 
 def parser(name: str = "upgrade") -> ArgumentParser:
-    """The command line."""
-    made = ArgumentParser(prog=f"cortext {name}", description=_ABOUT[name])
-    made.add_argument("-n", "--dry-run", action="store_true", help="only say what would be done")
-    made.add_argument("--json", action="store_true", help="the report as JSON")
+    """Return the parser of this command."""
+    made = ArgumentParser(
+        prog=f"cortext {name}", description=_ABOUT[name], epilog=f"example:  cortext {name} --dry-run"
+    )
+    made.add_argument("-n", "--dry-run", action="store_true", help="only report what would be done")
+    made.add_argument("--json", action="store_true", help="print the report as JSON")
     return made
 
 
 def run(arguments: list[str], name: str = "upgrade") -> int:
-    """Refresh, and say what was kept."""
+    """Update or uninstall, and report what was kept."""
     options = parser(name).parse_args(arguments)
     root = Stores().here()
     tools = [installer(tool) for tool in load_manifest(root).tools]
@@ -39,9 +41,9 @@ def run(arguments: list[str], name: str = "upgrade") -> int:
     if options.json:
         print(report_json(report))
     else:
-        print_report(report, dry_run=options.dry_run, taken_out=name == "uninstall")
+        print_report(report, dry_run=options.dry_run, uninstalled=name == "uninstall")
         timer = timer_path()
         if name == "uninstall" and os.path.exists(timer):
-            print(f"  the timer stays, for all your workspaces: {terminal.line(timer)}; stop it with:")
+            print(f"  the timer stays, because it serves all your workspaces: {terminal.line(timer)}; stop it with:")
             print("  systemctl --user disable --now cortext-sweep.timer")
     return 0

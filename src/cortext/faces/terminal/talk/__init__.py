@@ -1,1 +1,1 @@
-"""What a face needs to talk with a person at a terminal: a prompt, a streamed answer, Ctrl-C, a pager."""
+"""A chat at a terminal: the prompt, the streamed answer, Ctrl-C, the pager."""

@@ -1,4 +1,4 @@
-"""One answer of a model on the screen: streamed, with a spinner before it, stopped by Ctrl-C."""
+"""One answer of a model on the screen: streamed, preceded by a spinner, stopped by Ctrl-C."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from cortext.services.talk.turn import Call, Note, Result, Talk, Text, Thinking,
 
 
 def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call], object] | None = None) -> None:
-    """Ask, show and store one answer. A ModelError comes through when what was said is shown and stored.
+    """Ask for one answer, show and store it. Raises ModelError after the partial answer is shown and stored.
 
-    After Ctrl-C `talk.stopped` is set. `on_call` shows a tool call in the face's own way.
+    After Ctrl-C, `talk.stopped` is set. `on_call` shows a tool call in the face's own way.
     """
     out = sys.stdout
     printer = Markdown(out.write, colour=coloured(out), columns=columns() if out.isatty() else 0)
@@ -34,7 +34,7 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
                         spinner.turn()
                     continue
                 if isinstance(event, Thinking):
-                    continue  # kept in the file; the spinner says that something is going on
+                    continue  # stored but not shown; the spinner shows that work is going on
                 spinner.clear()
                 if isinstance(event, Text):
                     printer.feed(event.text)
@@ -53,7 +53,7 @@ def show_answer(talk: Talk, *, label: str = "thinking", on_call: Callable[[Call]
             out.flush()
 
 
-def take_answer(talk: Talk) -> None:
+def store_answer(talk: Talk) -> None:
     """Ask for one answer and store it, without showing it."""
     with on_interrupt(talk.stop), closing(talk.answer()) as answer:
         for _ in answer:
@@ -61,7 +61,7 @@ def take_answer(talk: Talk) -> None:
 
 
 def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
-    """The answer of a turn as JSON."""
+    """Return the answer of a turn as JSON data."""
     reply = talk.reply
     return {
         "session_id": session_id,
@@ -76,7 +76,7 @@ def answer_json(talk: Talk, session_id: str, **more: str) -> dict[str, object]:
 
 
 def show_call(call: Call) -> None:
-    """A tool call in one line, beside the answer."""
+    """Show a tool call on one line of standard error."""
     given = json.dumps(call.input, ensure_ascii=False)
-    told = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
-    print(paint(told, "dim", stream=sys.stderr), file=sys.stderr)
+    line = terminal.line(f"→ {call.name} {given if len(given) <= 120 else given[:119] + '…'}")
+    print(paint(line, "dim", stream=sys.stderr), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""What was typed at a prompt, over all runs: one JSON string a line, the newest last."""
+"""The history of a prompt over all runs: one JSON string per line, newest last."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ import os
 from cortext.errors import CortextError
 from cortext.io import files as fsio
 
-LONGEST = 1 << 20  # bytes; then only the newer half is kept
-KEPT = 1000  # entries that a prompt offers
+LARGEST = 1 << 20  # bytes; then only the newer half is kept
+MOST_ENTRIES = 1000  # entries that a prompt offers
 
 
 class History:
-    """The lines of one face's prompt, in a file of its own. A history that cannot be written is nobody's loss."""
+    """The history of one face's prompt, in a file of its own. Failures to write it are ignored."""
 
     def __init__(self, path: str) -> None:
         self.path = path
 
     def load(self) -> list[str]:
-        """The newest entries, oldest first; lines that are no entry are passed over."""
+        """Return the newest entries, oldest first; invalid lines are skipped."""
         try:
-            lines = fsio.read_text(self.path, "replace").splitlines()[-KEPT:]
+            lines = fsio.read_text(self.path, "replace").splitlines()[-MOST_ENTRIES:]
         except OSError:
             return []
         return [entry for line in lines if (entry := _entry(line))]
 
     def add(self, text: str) -> None:
-        """Remember one more."""
+        """Add an entry."""
         try:
             fsio.ensure_folder(os.path.dirname(self.path))
             fsio.append_once(self.path, (json.dumps(text) + "\n").encode("ascii"))
-            if os.stat(self.path).st_size > LONGEST:
+            if os.stat(self.path).st_size > LARGEST:
                 kept = self.load()
                 newer = kept[len(kept) // 2 :]
                 fsio.replace_file(self.path, [(json.dumps(entry) + "\n").encode("ascii") for entry in newer])

@@ -1,8 +1,8 @@
-"""Ctrl-C while something is under way: it stops that, and not us.
+"""Ctrl-C while something is running: stop that, not the program.
 
-From Enter to the next prompt no Ctrl-C may be lost, nor may it cost the words that were typed. So a talk runs within
-`remembering`: a Ctrl-C that comes when nothing can be stopped yet waits for `on_interrupt`, which stops the turn as
-soon as there is one. A command of ours, which nobody can tell to stop, runs within `raising`.
+From Enter to the next prompt, no Ctrl-C may be lost, nor may it discard what was typed. So a chat runs within
+`interrupts_deferred`: a Ctrl-C that comes before anything can be stopped waits for `on_interrupt`, which stops the turn
+as soon as there is one. A command that has no way to be stopped runs within `interrupts_raised`.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from contextlib import contextmanager, nullcontext
 from types import FrameType
 
 
-class Remembered:
-    """A handler that only remembers that Ctrl-C was pressed."""
+class PendingInterrupt:
+    """A handler that only records that Ctrl-C was pressed."""
 
     def __init__(self) -> None:
-        self.came = False
+        self.pressed = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        self.came = True
+        self.pressed = True
 
     def take(self) -> bool:
-        """Whether it was pressed; asked once."""
-        came, self.came = self.came, False
-        return came
+        """Return whether it was pressed, and reset it."""
+        pressed, self.pressed = self.pressed, False
+        return pressed
 
 
-def current() -> Remembered:
-    """What is remembered now; outside of `remembering` nothing ever is."""
+def pending_interrupt() -> PendingInterrupt:
+    """Return the current record; outside of `interrupts_deferred`, one that is never set."""
     handler = signal.getsignal(signal.SIGINT)
-    return handler if isinstance(handler, Remembered) else Remembered()
+    return handler if isinstance(handler, PendingInterrupt) else PendingInterrupt()
 
 
 @contextmanager
-def remembering() -> Iterator[None]:
-    """Within the block Ctrl-C is remembered for the next `on_interrupt` or `raising`."""
-    before = signal.signal(signal.SIGINT, Remembered())
+def interrupts_deferred() -> Iterator[None]:
+    """Within the block, Ctrl-C is recorded for the next `on_interrupt` or `interrupts_raised`."""
+    before = signal.signal(signal.SIGINT, PendingInterrupt())
     try:
         yield
     finally:
@@ -48,14 +48,14 @@ def remembering() -> Iterator[None]:
 
 
 @contextmanager
-def raising(*, echo: bool = True) -> Iterator[None]:
-    """Within the block Ctrl-C raises KeyboardInterrupt; at once, where one was remembered.
+def interrupts_raised(*, echo: bool = True) -> Iterator[None]:
+    """Within the block, Ctrl-C raises KeyboardInterrupt; immediately if one is pending.
 
-    Without `echo`, keys that are typed ahead are shown by the next prompt only.
+    Without `echo`, keys that are typed ahead are shown only by the next prompt.
     """
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        if isinstance(before, Remembered) and before.take():
+        if isinstance(before, PendingInterrupt) and before.take():
             raise KeyboardInterrupt
         with nullcontext() if echo else _no_echo():
             yield
@@ -65,9 +65,9 @@ def raising(*, echo: bool = True) -> Iterator[None]:
 
 @contextmanager
 def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
-    """Within the block Ctrl-C calls `stop` instead of raising KeyboardInterrupt; one that was remembered does too.
+    """Within the block, Ctrl-C calls `stop` instead of raising KeyboardInterrupt; so does a pending one.
 
-    `stop` runs in the signal's handler: it must only leave word (see Talk.stop). Keys are not echoed meanwhile:
+    `stop` runs in the signal handler: it must only set a flag (see Talk.stop). Keys are not echoed meanwhile, because
     what is typed ahead belongs to the next prompt.
     """
 
@@ -79,7 +79,7 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
         return
     before = signal.signal(signal.SIGINT, handle)
     try:
-        if isinstance(before, Remembered) and before.take():
+        if isinstance(before, PendingInterrupt) and before.take():
             stop()
         with _no_echo():
             yield
@@ -88,10 +88,10 @@ def on_interrupt(stop: Callable[[], object]) -> Iterator[None]:
 
 
 @contextmanager
-def interruptible_talk() -> Iterator[None]:
-    """Within the block a terminal echoes no key by itself: what is typed ahead is shown by the prompt, once.
+def echo_by_prompt_only() -> Iterator[None]:
+    """Within the block, the terminal does not echo keys: the prompt shows what is typed ahead, once.
 
-    Where the answers go elsewhere there is no prompt that could show it.
+    If standard output is redirected, there is no such prompt, and the terminal echoes as usual.
     """
     if not sys.stdout.isatty():
         yield
@@ -108,9 +108,9 @@ def _no_echo() -> Iterator[None]:
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    quiet = [*before]
-    quiet[3] &= ~termios.ECHO
-    termios.tcsetattr(descriptor, termios.TCSADRAIN, quiet)
+    without_echo = [*before]
+    without_echo[3] &= ~termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, without_echo)
     try:
         yield
     finally:
@@ -118,15 +118,15 @@ def _no_echo() -> Iterator[None]:
 
 
 def answer_to(question: str) -> str:
-    """What a person types as the answer to a question, seen as it is typed also where keys are not echoed."""
+    """Ask a question and return what is typed, with echo even where keys are not echoed otherwise."""
     if not sys.stdin.isatty():
         return input(question)
 
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
-    heard = [*before]
-    heard[3] |= termios.ECHO
-    termios.tcsetattr(descriptor, termios.TCSADRAIN, heard)
+    with_echo = [*before]
+    with_echo[3] |= termios.ECHO
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, with_echo)
     try:
         return input(question)
     finally:

@@ -1,4 +1,4 @@
-"""The talk in a terminal: a prompt, an answer, a prompt. What begins with a slash is a command."""
+"""A chat in a terminal: a prompt, an answer, a prompt. A line that starts with a slash is a command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cortext.faces.terminal.output import note
 from cortext.faces.terminal.run import report
 from cortext.faces.terminal.talk.answer import show_answer, show_call
 from cortext.faces.terminal.talk.history import History
-from cortext.faces.terminal.talk.interrupt import raising, remembering
+from cortext.faces.terminal.talk.interrupt import interrupts_deferred, interrupts_raised
 from cortext.faces.terminal.talk.prompt import Prompt
 from cortext.services.talk.slash import Choice
 from cortext.services.talk.turn import Call, Talk, cut_error
@@ -21,92 +21,92 @@ LEAVE = ("/exit", "/quit")
 
 
 class TalkLoop(ABC):
-    """The state of one talk in one terminal. A face says what becomes of words and commands."""
+    """The state of one chat in one terminal. A face implements what happens to messages and commands."""
 
     def __init__(self, program: str) -> None:
         self.program = program
         self.prompt = Prompt(History(os.path.join(folders.state(), f"{program}-history")), self.complete)
-        self.code = 0  # what a script that feeds us is told at the end
-        self.unsent = ""  # words that could not be stored: they stand at the next prompt
+        self.code = 0  # the exit code, for a script that feeds the prompt
+        self.unsent = ""  # a message that could not be stored: it is offered at the next prompt
 
-    # ── what a face fills in ─────────────────────────────────────────────────────────────────────────
+    # ── implemented by a face ────────────────────────────────────────────────────────────────────────
 
     @abstractmethod
     def label(self) -> str:
-        """The prompt."""
+        """Return the text of the prompt."""
 
     @abstractmethod
     def complete(self, text: str) -> list[Choice]:
-        """What Tab offers after this text."""
+        """Return what Tab offers after this text."""
 
     @abstractmethod
     def command(self, line: str) -> None:
-        """Run a line that begins with a slash."""
+        """Run a line that starts with a slash."""
 
     @abstractmethod
-    def say(self, words: str) -> Talk | None:
-        """Store the user's words; the talk that is to answer them, or None."""
+    def say(self, text: str) -> Talk | None:
+        """Store the user's message; return the turn that answers it, or None."""
 
     @abstractmethod
     def first_prompt(self) -> None:
-        """The first prompt is on the screen: now there is time for what is slow."""
+        """Do slow work, now that the first prompt is on the screen."""
 
     def show_call(self, call: Call) -> None:
-        """Show that the model uses a tool."""
+        """Show a tool call of the model."""
         show_call(call)
 
     @abstractmethod
     def answered(self, talk: Talk) -> None:
-        """An answer is over, also one that failed or was stopped."""
+        """Handle the end of an answer, including one that failed or was stopped."""
 
     @abstractmethod
     def leave(self) -> bool:
-        """The user wants to leave; whether we may go."""
+        """Handle the wish to leave; return whether to leave now."""
 
     # ── the loop ─────────────────────────────────────────────────────────────────────────────────────
 
     def run(self) -> int:
-        """Until the user leaves; the exit code."""
-        with remembering():
+        """Run until the user leaves; return the exit code."""
+        with interrupts_deferred():
             shown: Callable[[], object] | None = self.first_prompt
             while True:
-                words, self.unsent = self.unsent, ""
+                text, self.unsent = self.unsent, ""
                 try:
-                    words = self.prompt.ask(self.label(), default=words, shown=shown)
+                    text = self.prompt.ask(self.label(), default=text, shown=shown)
                 except KeyboardInterrupt:
-                    note("Ctrl-D or /exit leaves")
+                    note("press Ctrl-D or type /exit to leave")
                     continue
                 except EOFError:
-                    words = LEAVE[0]
+                    text = LEAVE[0]
                 finally:
                     shown = None
-                if self._step(words):
+                if self._step(text):
                     return self.code
 
-    def _step(self, words: str) -> bool:
-        """What was typed: for us, or for the model. Whether we leave."""
-        if not words.startswith("/"):
-            if words.strip():
-                self.turn(words)
+    def _step(self, text: str) -> bool:
+        """Handle a command or a message; return whether to leave."""
+        if not text.startswith("/"):
+            if text.strip():
+                self.turn(text)
             return False
         try:
-            with raising(echo=False):
-                if words.strip() in LEAVE:
+            with interrupts_raised(echo=False):
+                if text.strip() in LEAVE:
                     return self.leave()
-                self.command(words)
+                self.command(text)
         except KeyboardInterrupt:
             note("stopped")
         except CortextError as error:
             self.fail(error)
         return False
 
-    def turn(self, words: str) -> None:
-        """Store the words, then show and store the answer."""
+    def turn(self, text: str) -> None:
+        """Store the message, then show and store the answer."""
         try:
-            talk = self.say(words)
+            talk = self.say(text)
         except CortextError as error:
             if self.prompt.live:
-                self.unsent = words
+                self.unsent = text
                 error.kept = "your message is at the prompt again; nothing was stored"
             self.fail(error)
             return
@@ -114,7 +114,7 @@ class TalkLoop(ABC):
             self.answer(talk)
 
     def answer(self, talk: Talk) -> None:
-        """Ask for the next turn and show it. What is slow comes before the notes: after them people type on."""
+        """Ask for the next answer and show it. Slow work comes before the notes, because people type after them."""
         failed: CortextError | None = None
         try:
             show_answer(talk, on_call=self.show_call)
@@ -125,10 +125,10 @@ class TalkLoop(ABC):
         if isinstance(failed, ModelError):
             failed.hint = f"{failed.hint}; /retry asks again".removeprefix("; ")
         elif failed is None and talk.stopped:
-            came = "what came is in the file, and out of the context" if talk.reply else "your words are stored"
-            note(f"stopped; {came}; /retry asks again")
+            kept = "the partial answer is stored, but not sent again" if talk.reply else "your message is stored"
+            note(f"stopped; {kept}; /retry asks again")
         elif failed is None and talk.cut_reason:
-            failed = cut_error(talk.cut_reason, "/continue goes on where it stopped")
+            failed = cut_error(talk.cut_reason, "use /continue to continue where it stopped")
         if failed is not None:
             self.fail(failed)
         for line in talk.view.take_notices():
@@ -137,6 +137,6 @@ class TalkLoop(ABC):
             print()
 
     def fail(self, error: CortextError) -> None:
-        """Say what went wrong, and go on."""
+        """Report an error, and continue."""
         self.code = error.exit_status
         report(self.program, error)

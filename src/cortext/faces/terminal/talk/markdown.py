@@ -1,8 +1,8 @@
-"""Markdown on a terminal while it comes in: styled word by word, folded at blanks, never redrawn.
+"""Markdown on a terminal while it is streamed: styled word by word, folded at blanks, never redrawn.
 
-What is shown is what was said: nothing is dropped or moved, only colours and line folds are added. So a wrong
-guess about the markdown costs a colour and nothing else, it works over ssh and in a log, and a copied answer is
-still markdown. Every piece goes through safety/terminal.
+The text is shown as it is: nothing is dropped or moved, only colours and line breaks are added. So a wrong guess about
+the markdown costs a colour and nothing else, it works over ssh and in a log, and a copied answer is still markdown.
+Every part goes through safety/terminal.
 """
 
 from __future__ import annotations
@@ -15,35 +15,35 @@ from cortext.safety import terminal
 
 # Blanks, one wide character (text without blanks folds anywhere), or a word.
 _WIDE = "\u2e80-\u9fff\uac00-\ud7af\uff00-\uffef"
-_PIECES = re.compile(f"([^\\S\n]+)|([{_WIDE}])|([^\\s{_WIDE}]+)")
+_TOKENS = re.compile(f"([^\\S\n]+)|([{_WIDE}])|([^\\s{_WIDE}]+)")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LEAD = re.compile(r"([^\S\n]*)(#{1,6}(?=\s)|>|[-*+](?=\s)|\d{1,3}[.)](?=\s)|\|)?")
-_MARKS = re.compile(r"(`+|\*\*)")
-_LONGEST = 48  # a word of this many cells is shown before it is whole
+_DELIMITERS = re.compile(r"(`+|\*\*)")
+_LONGEST = 48  # a word of this many columns is shown before it is complete
 
 _CODES = {"bold": "1", "dim": "2", "code": "36", "mark": "33"}
 
 
 class Markdown:
-    """`feed` it what comes, `end` it. Without colour and width it only makes the text safe."""
+    """`feed` it the stream, then `end` it. Without colour and width it only makes the text safe."""
 
     def __init__(self, write: Callable[[str], object], *, colour: bool, columns: int) -> None:
         self._write, self._colour, self._columns = write, colour, columns
-        self._held = ""  # what came and cannot be shown yet
-        self._begun = False  # whether the kind of this line is known
-        self._fence = ""  # the marks that opened the block of code that we are in
+        self._held = ""  # received, but cannot be shown yet
+        self._begun = False  # whether the kind of the current line is known
+        self._fence = ""  # the fence that opened the current code block
         self._line_style = ""
         self._fold, self._indent, self._column = True, 0, 0
         self._blank = ""
         self._bold, self._code = False, ""
         self._style = ""
         self._open_line = False
-        self.shown = False  # whether anything was
+        self.shown = False  # whether anything was shown
 
     def feed(self, text: str) -> None:
-        """More of the answer."""
+        """Show more of the answer."""
         text = self._held + text
-        # A carriage return may be half of a line's end.
+        # A carriage return may be half of a line ending.
         self._held = "\r" if text.endswith("\r") else ""
         text = terminal.block(text.removesuffix("\r"))
         if not text:
@@ -57,13 +57,13 @@ class Markdown:
         self._held = rest + self._held
 
     def flush(self) -> None:
-        """Nothing more came for a moment: show a word that is not whole yet."""
+        """Show an incomplete word, because the stream has paused."""
         if self._begun and self._held.strip():
             held, self._held = self._held, "\r" if self._held.endswith("\r") else ""
             self._show(held.removesuffix("\r"), whole=True)
 
     def end(self) -> None:
-        """The answer is over: show what was held back, and end the line."""
+        """Show what was held back, and end the line."""
         if self._held:
             held, self._held = terminal.block(self._held.removesuffix("\r")), ""
             self._open_line = True
@@ -78,7 +78,7 @@ class Markdown:
         self._new_line()
 
     def _lines(self, text: str, *, final: bool) -> str:
-        """Show what can be shown; the rest waits for more."""
+        """Show what can be shown; return the rest, which waits for more."""
         while text:
             newline = text.find("\n")
             whole = newline >= 0
@@ -98,7 +98,7 @@ class Markdown:
         self._begun, self._column, self._blank, self._bold, self._code = False, 0, "", False, ""
 
     def _begin(self, line: str, whole: bool) -> bool:
-        """Find out what kind of line this is; False where its beginning does not tell yet."""
+        """Determine the kind of this line; return False if its start does not tell yet."""
         head = line.lstrip()
         if not whole and (len(head) < 4 or not head.strip("`~")) and " " not in head:
             return False
@@ -122,22 +122,22 @@ class Markdown:
         return True
 
     def _show(self, line: str, whole: bool) -> int:
-        """Show the whole words of a line; how many characters that were."""
+        """Show the complete words of a line; return how many characters were shown."""
         if not self._fold:
             self._paint(self._line_style)
             self._write(line)
             return len(line)
-        place = 0
-        for found in _PIECES.finditer(line):
-            piece = found[0]
-            if found[3] and found.end() == len(line) and not whole and len(piece) < _LONGEST:
+        shown = 0
+        for found in _TOKENS.finditer(line):
+            token = found[0]
+            if found[3] and found.end() == len(line) and not whole and len(token) < _LONGEST:
                 break  # the rest of this word is still to come
-            place = found.end()
+            shown = found.end()
             if found[1]:
-                self._blank = piece
+                self._blank = token
             else:
-                self._word(piece)
-        return place
+                self._word(token)
+        return shown
 
     def _word(self, word: str) -> None:
         cells, blank = width(word), width(self._blank)
@@ -150,7 +150,7 @@ class Markdown:
             self._write(self._blank)
             self._column += blank
         self._blank = ""
-        for part in _MARKS.split(word):
+        for part in _DELIMITERS.split(word):
             if not part:
                 continue
             if part == "**" and not self._code:

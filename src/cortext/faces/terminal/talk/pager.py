@@ -1,4 +1,4 @@
-"""Long output, a page at a time: through the user's pager on a terminal, plainly elsewhere."""
+"""Long output through the user's pager on a terminal, and plain elsewhere."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def page(text: str) -> None:
-    """Show a text (made safe already): with `$PAGER` (or less) where it is longer than the screen."""
+    """Show a text (already made safe), with `$PAGER` (or less) if it is longer than the screen."""
     with Pager() as pager:
         pager.write(text)
 
 
 class Pager:
-    """`write` it lines (made safe already). What fits the screen is printed; the pager starts when it does not.
+    """`write` it lines (already made safe). They are printed if they fit the screen; otherwise the pager starts.
 
-    Only less is given colours: what another pager makes of them, nobody knows.
+    Only less receives colours, because other pagers may not support them.
     """
 
     def __init__(self, *, wanted: bool = True) -> None:
@@ -39,7 +39,7 @@ class Pager:
         self._before: Any = None
 
     def write(self, text: str) -> None:
-        """One or more lines, without the last newline. BrokenPipeError where the reader has left the pager."""
+        """Write one or more lines, without the last newline. Raises BrokenPipeError if the user has left the pager."""
         if not self._command:
             print(text)
         elif self._process is not None:
@@ -59,7 +59,7 @@ class Pager:
             self._process = subprocess.Popen(
                 self._command, stdin=subprocess.PIPE, text=True, encoding="utf-8", errors="replace", env=environ
             )
-            self._before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the pager is its own affair
+            self._before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # the pager handles Ctrl-C itself
         except OSError:
             self._command = []
         held, self._held = self._held, []
@@ -88,15 +88,15 @@ class Pager:
             self._process.wait()
         if self._before is not None:
             signal.signal(signal.SIGINT, self._before)
-        return self._process is not None and kind is BrokenPipeError  # he has read enough
+        return self._process is not None and kind is BrokenPipeError  # the user left the pager early
 
 
 def _command() -> list[str]:
-    """The user's pager, else less; none where he wants none or there is none."""
+    """Return the user's pager, else less; empty if the user wants none or none is installed."""
     named = os.environ.get("PAGER")
     try:
         wanted = ["less"] if named is None else shlex.split(named)
-    except ValueError:  # a quotation mark that is not closed
+    except ValueError:  # an unclosed quotation mark
         return []
     if not wanted or wanted == ["cat"] or os.environ.get("TERM") == "dumb" or shutil.which(wanted[0]) is None:
         return []

@@ -1,4 +1,4 @@
-"""What comes through a pipe, beside a question on the command line: `git diff | aur spawn "Review this"`."""
+"""Piped input together with a question on the command line: `git diff | aur spawn "Review this"`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import sys
 from collections.abc import Sequence
 from io import TextIOWrapper
 
-PATIENCE = 2.0  # seconds until a person is told what we wait for
+NOTE_AFTER = 2.0  # seconds until a note says what we are waiting for
 
 
 def question_of(words: Sequence[str]) -> str:
-    """The words, with what comes through the pipe in the place of `-`, or after them where there is no `-`."""
+    """Return the question, with the piped input in place of `-`, or after it if there is no `-`."""
     if "-" in words:
         return " ".join(_read() if word == "-" else word for word in words).strip()
     question = " ".join(words).strip()
@@ -21,7 +21,7 @@ def question_of(words: Sequence[str]) -> str:
 
 
 def _is_piped() -> bool:
-    """Whether standard input is a pipe or a file: somebody put it there."""
+    """Whether standard input is a pipe, a file or a socket."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
     except (OSError, ValueError, AttributeError):  # it is closed
@@ -30,12 +30,12 @@ def _is_piped() -> bool:
 
 
 def _read() -> str:
-    """Everything up to its end; bytes that are no text are kept as they are."""
+    """Read standard input to its end; bytes that are not UTF-8 are preserved."""
     if isinstance(sys.stdin, TextIOWrapper):
         sys.stdin.reconfigure(errors="surrogateescape")
     try:
-        if not select.select([sys.stdin], [], [], PATIENCE)[0] and sys.stderr.isatty():
-            print("(waiting for the end of standard input; < /dev/null asks without it)", file=sys.stderr)
-    except (OSError, ValueError):  # nothing that can be waited for
+        if not select.select([sys.stdin], [], [], NOTE_AFTER)[0] and sys.stderr.isatty():
+            print("(waiting for the end of standard input; use < /dev/null to ask without it)", file=sys.stderr)
+    except (OSError, ValueError):  # it does not support select
         pass
     return sys.stdin.read().strip()

@@ -1,4 +1,4 @@
-"""The pieces that prompt_toolkit wants: our history and completion in its form, and the keys."""
+"""What prompt_toolkit needs: history and completion in its form, and the key bindings."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from cortext.safety import terminal
 from cortext.services.talk.slash import Complete
 
 
-class OurHistory(ToolkitHistory):
-    """Read once from our file; the prompt itself writes what was typed."""
+class PromptHistory(ToolkitHistory):
+    """The history, read once from our file; the prompt itself writes to it."""
 
     def __init__(self, history: History) -> None:
         super().__init__()
-        self._ours = history
+        self._history = history
 
     def load_history_strings(self) -> Iterable[str]:
-        return reversed(self._ours.load())
+        return reversed(self._history.load())
 
     def store_string(self, string: str) -> None:
-        """Done by Prompt.ask, when the words are whole."""
+        """Do nothing: Prompt.ask stores the complete message."""
 
 
-class OurCompleter(Completer):
-    """What the face offers for the text before the cursor."""
+class PromptCompleter(Completer):
+    """The completions that the face offers for the text before the cursor."""
 
     def __init__(self, complete: Complete) -> None:
         self._complete = complete
@@ -43,11 +43,11 @@ class OurCompleter(Completer):
 
 
 def keys() -> KeyBindings:
-    """Enter sends, but after a backslash it goes on in a new line; so does Alt-Enter anywhere."""
+    """Return the key bindings: Enter sends; after a backslash it starts a new line, as Alt-Enter does anywhere."""
     made = KeyBindings()
 
     @made.add("enter")
-    @made.add("c-j")  # what Enter is while the terminal is not ours yet
+    @made.add("c-j")  # what Enter sends before prompt_toolkit has set up the terminal
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
         if buffer.document.text_before_cursor.endswith("\\"):

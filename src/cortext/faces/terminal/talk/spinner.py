@@ -1,4 +1,4 @@
-"""A sign of life on a terminal while nothing else is to be seen. It leaves no trace."""
+"""A spinner on a terminal while nothing else is shown. It removes itself completely."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 
 
 class Spinner:
-    """`turn` it now and then, `clear` it before anything else is written. On a pipe it does nothing."""
+    """`turn` it regularly, `clear` it before anything else is written. On a pipe it does nothing."""
 
     def __init__(self, stream: TextIO, label: str = "thinking") -> None:
         self._stream, self.label = stream, label
@@ -17,17 +17,17 @@ class Spinner:
         self._begin, self._shown = time.monotonic(), False
 
     def turn(self) -> None:
-        """One step further, with the seconds that went by."""
+        """Show the next frame, with the elapsed seconds."""
         if not self._live:
             return
-        gone = time.monotonic() - self._begin
-        frame = _FRAMES[int(gone * 10) % len(_FRAMES)]
-        self._stream.write(f"\r\x1b[K\x1b[2m{frame} {self.label} {gone:.0f} s (Ctrl-C stops)\x1b[0m")
+        elapsed = time.monotonic() - self._begin
+        frame = _FRAMES[int(elapsed * 10) % len(_FRAMES)]
+        self._stream.write(f"\r\x1b[K\x1b[2m{frame} {self.label} {elapsed:.0f} s (Ctrl-C stops)\x1b[0m")
         self._stream.flush()
         self._shown = True
 
     def clear(self) -> None:
-        """Off the screen."""
+        """Remove it from the screen."""
         if self._shown:
             self._stream.write("\r\x1b[K")
             self._stream.flush()

@@ -1,0 +1,65 @@
+"""What a call works on: current settings, list and search. Used by one thread only."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from cortext.faces.mcp.pages import SMALLEST_BUDGET
+from cortext.services.library.listing import Listing
+from cortext.services.library.recall import Recall
+from cortext.services.library.search import Search
+from cortext.wiring.stores import Stores
+
+BACKGROUND_INTERVAL = 600.0  # seconds between two background processes
+
+
+class Context:
+    """Stores and search for a server that runs as long as its AI tool, while settings and workspaces change.
+
+    Call `refresh` before each use.
+    """
+
+    def __init__(self, folder: str, later: Callable[[], None]) -> None:
+        self._folder, self._later = folder, later
+        self._locations: list[tuple[str, str, bool]] | None = None
+        self.stores: Stores
+        self.listing: Listing
+        self._search: Search | None = None
+        self.shown: list[tuple[str, str]] | None = None  # the sessions of the last list, for row numbers
+        self._started_at = -BACKGROUND_INTERVAL
+
+    def refresh(self) -> None:
+        """Read the settings again, and reopen the stores if their locations changed."""
+        self.stores = Stores(self._folder)
+        locations = [(location.kind, location.root, location.exists) for location in self.stores.locations()]
+        if locations != self._locations:
+            self.listing = self.stores.listing()
+            self._search = None
+            self._locations = locations
+        self.listing.refresh()
+        self._finish_later(self.listing.scan_due)
+
+    def _finish_later(self, due: bool) -> None:
+        """Leave slow work to a background process, but not too often."""
+        if due and time.monotonic() - self._started_at >= BACKGROUND_INTERVAL:
+            self._started_at = time.monotonic()
+            self._later()
+
+    @property
+    def budget(self) -> int:
+        """The largest size of an answer, in tokens."""
+        return max(SMALLEST_BUDGET, self.stores.settings.mcp.tokens)
+
+    @property
+    def recall(self) -> Recall:
+        """Queries over the past sessions."""
+        return Recall(self.listing, self.search)
+
+    def search(self) -> Search:
+        """Return the search, up to date."""
+        if self._search is None:
+            self._search = self.stores.search()
+        self._search.refresh()
+        self._finish_later(self._search.more_to_do)
+        return self._search
