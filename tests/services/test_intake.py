@@ -17,7 +17,8 @@ import pytest
 from cortext.index.catalogue import Catalogue
 from cortext.model.message import Message
 from cortext.model.session import Origin, Session
-from cortext.services.capture.capture import BATCH_MESSAGES, Capture, ToolReport
+from cortext.services.capture.capture import Capture, ToolReport
+from cortext.services.capture.first_reading import BATCH_MESSAGES
 from cortext.services.capture.importing import capture_all
 from cortext.services.library.stores import NamedStore
 from cortext.store.files.workspace import WorkspaceStore
@@ -237,13 +238,13 @@ from cortext.wiring.tools import tool
 from cortext.services.capture.importing import capture_all
 from cortext.services.capture.transcripts import work_for
 workers.worker_count = lambda work: 2
-outcomes, parent = workers.outcomes, os.getpid()
+capture_each, parent = workers.capture_each, os.getpid()
 def killed(*given):
-    yield from outcomes(*given)
+    yield from capture_each(*given)
     if os.getpid() != parent:
         os.kill(os.getpid(), signal.SIGKILL)  # it has published, and nobody was told
 if {how!r} == "kill":
-    workers.outcomes = killed
+    workers.capture_each = killed
 stores = Stores()
 capture = stores.capture()
 capture.remember_all()

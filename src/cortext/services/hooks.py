@@ -70,7 +70,7 @@ def handle(world_at: Callable[[str], World], tool: Hooks, payload: bytes) -> str
         from cortext.services.capture import uncaptured
         from cortext.services.capture.intake import reason_of
 
-        uncaptured.failed(tool.name, event.key, event.path, reason_of(error), hook=True)
+        uncaptured.record(tool.name, event.key, event.path, reason_of(error), hook=True)
         error.add_note(TOLD)
         raise
     return tool.hook_answer(fields, context) if context else ""
@@ -133,7 +133,7 @@ class Hook:
         added = self.capture.capture(self.tool, transcript).added
         from cortext.services.capture import uncaptured
 
-        uncaptured.done(self.tool.name, (self.event.key, ""))
+        uncaptured.clear(self.tool.name, (self.event.key, ""))
         return added
 
     def _entry(self) -> Entry | None:

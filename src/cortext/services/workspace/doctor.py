@@ -88,11 +88,11 @@ def examine(place: NamedStore) -> Examined:
 
 def uncaptured_findings() -> list[Examined]:
     """Return what could not be captured from the AI tools so far, as an entry of its own if there is any."""
-    marks = uncaptured.marks()
-    if not marks:
+    failures = uncaptured.failures()
+    if not failures:
         return []
     todo = "fix the cause, then run: cortext sync"
-    findings = [Finding(store=CAPTURE, level="damage", what=mark.words, todo=todo) for mark in marks]
+    findings = [Finding(store=CAPTURE, level="damage", what=failure.text, todo=todo) for failure in failures]
     folder = folders.state()
     return [Examined(store=CAPTURE, kind="transcripts", path=folder, sessions=0, messages=0, findings=findings)]
 

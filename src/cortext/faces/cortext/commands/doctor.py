@@ -29,7 +29,7 @@ def run(arguments: list[str]) -> int:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(place.exists for place in places) and not uncaptured.marks():
+    if not any(place.exists for place in places) and not uncaptured.failures():
         print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full
