@@ -20,7 +20,7 @@ from cortext.model.status import COMPLETED
 from cortext.safety import terminal
 from cortext.services.library import last_list as shown
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, holds
+from cortext.services.library.resolve import Resolver, contains
 from cortext.services.library.stores import Found
 from cortext.services.resume import environment as handing
 from cortext.services.resume.handover import Plan
@@ -124,7 +124,7 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
 
     def said(row: Row, words: Sequence[str]) -> bool:
         texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
-        return any(all(holds(text, word) for word in words) for text in texts)
+        return any(all(contains(text, word) for word in words) for text in texts)
 
     names = resolver(rows, stores.workspace)
     matches = names.candidates(wanted, said=said) if wanted is not None else rows
