@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cortext.model.message import Message
-from cortext.services.text.decision_words import CHARACTERS, STEMS, settles, sounds_decided
+from cortext.services.text.decision_words import CHARACTERS, STEMS, sounds_decided, states_decision
 from cortext.services.text.digest import DECISIONS_IN, LONGEST, NAMES_IN, digest
 
 pytestmark = pytest.mark.req("SESS-003c")
@@ -66,4 +66,4 @@ def test_code_and_tables_decide_nothing() -> None:
 def test_what_settles_something_is_told_from_what_only_sounds_like_it(
     sentence: str, settled: bool, sounds: bool
 ) -> None:
-    assert (settles(sentence), sounds_decided(sentence)) == (settled, sounds)
+    assert (states_decision(sentence), sounds_decided(sentence)) == (settled, sounds)

@@ -34,7 +34,7 @@ from cortext.services.capture.first_reading import (
 )
 from cortext.services.capture.storable import storable
 from cortext.services.library.stores import Found, NamedStore, settle
-from cortext.services.text.masking import Kept, mask_message, mask_struct
+from cortext.services.text.masking import AnyStruct, mask_message, mask_struct
 from cortext.store.base import Store
 from cortext.store.files.layout_paths import NATIVE, native_copy
 from cortext.tools.base import About, Counts, Transcript, TranscriptReading, TranscriptSource
@@ -183,7 +183,7 @@ class Capture:
             messages = (message for message in messages if not message.timestamp or message.timestamp > entry.since)
         return (mask_message(message)[0] for message in messages) if self._is_masked(entry) else messages
 
-    def _masked(self, metadata: Kept, entry: Entry) -> Kept:
+    def _masked(self, metadata: AnyStruct, entry: Entry) -> AnyStruct:
         """Return metadata without secrets if it may get into git."""
         return mask_struct(metadata) if self._is_masked(entry) else metadata
 
