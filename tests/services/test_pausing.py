@@ -194,7 +194,7 @@ def _session(count: int = 4, **extra: object) -> Session:
 
 
 @pytest.mark.req("SESS-005d")
-def test_the_model_is_told_what_to_tell_the_user() -> None:
+def test_the_context_for_the_model_says_what_to_tell_the_user() -> None:
     looked = look("let's stop here", _session(), Settings())
     assert '"The plan" is saved' in looked.context and "/workspace.resume" in looked.context
     assert looked.change is not None and looked.change.extra == {"pause_after_answer": True}
