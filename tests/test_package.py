@@ -16,6 +16,8 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from cortext.errors import ConfigError
+from cortext.tools.claude_code.adapter import ClaudeCode
 from tests.support import release
 
 REPOSITORY = release.REPOSITORY
@@ -68,7 +70,7 @@ def _run(installed: Path, folder: Path, *words: str) -> str:
     """Return the output of a command that runs with the parent folder as its HOME."""
     environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(folder.parent), "LANG": "C.UTF-8"}
     done = subprocess.run(words, cwd=folder, env=environ, capture_output=True, text=True, timeout=120, check=False)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
 
@@ -81,6 +83,38 @@ def test_the_wheel_works_in_a_clean_environment(installed: Path, tmp_path: Path)
     _run(installed, here, "cortext", "demo", "--quiet", "../there")
     found = _run(installed, tmp_path / "there", "cortext", "search", "tablets", "thrown", "out")
     assert "tablet" in found.lower()
+
+
+@pytest.mark.req("LIB-04")
+def test_the_base_install_offers_the_mcp_server_and_keeps_an_entry_that_is_there(
+    installed: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shared = folder / ".mcp.json"
+    said = _run(installed, folder, "cortext", "init", "--ai", "claude,codex")
+    assert "pip install 'cortext-cli[mcp]'" in said
+    assert not shared.exists() and not (folder / ".codex" / "config.toml").exists()
+    assert "cortext" in (folder / ".claude" / "settings.json").read_text(encoding="utf-8")  # the hooks
+
+    # A colleague who has the extra committed the entry: it stays, and doctor says why it does not work here.
+    ClaudeCode().install_settings(str(folder), ["cortext"])
+    committed = shared.read_text(encoding="utf-8")
+    _run(installed, folder, "cortext", "upgrade")
+    assert shared.read_text(encoding="utf-8") == committed
+    claude = installed / "claude"  # only what makes it count as installed
+    claude.write_text("#!/bin/sh\necho '2.1.0 (Claude Code)'\n", encoding="utf-8")
+    claude.chmod(0o755)
+    report = _run(installed, folder, "cortext", "doctor")
+    claude.unlink()
+    assert "the MCP SDK is not installed" in report and "cortext-cli[mcp]" in report
+
+    environ = {"PATH": f"{installed}:{os.environ['PATH']}", "HOME": str(tmp_path)}
+    refused = subprocess.run(
+        ["cortext", "mcp"], cwd=folder, env=environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert refused.returncode == ConfigError.exit_status
+    assert "pip install 'cortext-cli[mcp]'" in refused.stderr and "Traceback" not in refused.stderr
 
 
 @pytest.mark.req("LIB-04")

@@ -14,9 +14,9 @@ import pytest
 from tests.alfred.kit import Bot, Parrot, alfred, environment, messages_of, sessions_of
 from tests.support.cli import SCRIPTS
 from tests.support.model_server import Reply
+from tests.support.runners import make_tool
 from tests.support.screen import ShellScreen
 from tests.support.telegram_server import Fault, TelegramServer
-from tests.support.tool_runner import make_tool
 
 ME = 4711
 

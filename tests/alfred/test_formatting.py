@@ -62,7 +62,7 @@ def test_text_that_is_not_markdown_is_unchanged(written: str) -> None:
 
 
 def test_a_table_is_shown_in_columns() -> None:
-    written = "before\n| Name | Count |\n|:---|---:|\n| **tea** | 2 |\n| 咖啡 `x|y` | 1,000 |\nafter"
+    written = "before\n| Name | Count |\n|:---|---:|\n| **tea** | 2 |\n| 咖啡 `x|y` | 1,000 |\n\nafter"
     styled = render(written.replace("x|y", "x\\|y"))
     assert styled.text.startswith("before\n") and styled.text.endswith("\nafter")
     assert _parts(styled, PRE) == [
@@ -75,7 +75,8 @@ def test_a_table_is_shown_in_columns() -> None:
             ]
         )
     ]
-    assert _parts(render("a | b\n--|--\n1"), PRE) == ["a | b\n--+--"], "also without bars around it"
+    assert _parts(render("a | b\n--|--\n1 | 2"), PRE) == ["a | b\n--+--\n1 | 2"], "also without bars around it"
+    assert "lost" in render("a | b\n--|--\n1 | 2 | not lost").text, "a cell beyond the header is kept"
     assert _parts(render("| a | b |\n| 1 | 2 |"), PRE) == ["| a | b |\n| 1 | 2 |"], "and while it is still coming"
 
 
@@ -131,6 +132,19 @@ def test_any_markup_gives_a_message_that_telegram_accepts(written: str) -> None:
     if written.strip():
         assert styled.text or not written.strip("*_`~[]()#>|-\\ \n\u200d\u0301")
     _check(styled, split(styled))
+
+
+@given(st.text(st.sampled_from("*_[]!#>|-+1.\\ \n\tab<é答"), max_size=300))
+def test_no_markup_makes_a_word_disappear(written: str) -> None:
+    def letters(text: str) -> str:
+        return "".join(char for char in text if char in "abé答")
+
+    assert letters(render(written).text) == letters(written)
+
+
+@pytest.mark.parametrize("nested", ["> " * 200, "- " * 200, "".join(f"{' ' * 2 * level}- x\n" for level in range(90))])
+def test_deeply_nested_markup_keeps_its_words(nested: str) -> None:
+    assert "the heron" in render(f"{nested}the heron").text
 
 
 @given(

@@ -74,7 +74,7 @@ def test_lines_of_others_are_passed_over(path: Path) -> None:
 
 
 def test_a_large_journal_is_written_anew_without_what_is_done(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(assistant_files, "LARGE", 20_000)
+    monkeypatch.setattr(assistant_files, "SHRINK_SIZE", 20_000)
     updates = _open(path)
     updates.take([(1, "tg_1", {"text": "x" * 30_000})])
     updates.take([_body(2)])

@@ -20,7 +20,7 @@ from cortext.tools.gemini_cli.adapter import GeminiCli
 from cortext.tools.opencode.adapter import OpenCode
 from tests.llm.kit import Outcome
 from tests.support.model_server import ModelServer, Reply
-from tests.support.tool_runner import Tool, make_tool
+from tests.support.runners import Tool, make_tool
 
 pytestmark = [pytest.mark.real_tool, pytest.mark.req("MODEL-02")]
 ADAPTERS: dict[str, type[ClaudeCode | Codex | GeminiCli | OpenCode]] = {

@@ -1,4 +1,4 @@
-"""What the tests of the stores share."""
+"""Fixtures of the store tests."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from cortext.io import files as fsio
 
 
 class NoFlush(fsio.Calls):
-    """The kernel's calls without the flushes."""
+    """The system calls of the stores, without flushing."""
 
     @staticmethod
     def fsync(fd: object) -> None:
-        """As if it were done."""
+        """Do nothing."""
 
 
 @pytest.fixture
 def no_flush(monkeypatch: pytest.MonkeyPatch) -> None:
-    """For tests about what is in the files, not about when it got there (the crash tests are): ten times faster."""
+    """Disable fsync, for tests of file contents: they run ten times faster. The crash tests test the flushes."""
     monkeypatch.setattr(fsio, "calls", NoFlush())

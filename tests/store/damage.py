@@ -1,4 +1,4 @@
-"""Sessions to be damaged: a layout, its files, and what a quarantine holds."""
+"""Sessions that tests damage: the layouts and their files, and the contents of a quarantine."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ID = "sess_one"
 
 
 class Layout(NamedTuple):
-    """A layout by its store and by the names of its files (from the root)."""
+    """A layout: its store, and the paths of its files relative to the root."""
 
     name: str
     make: Callable[[str], FileStore]
@@ -43,8 +43,8 @@ LAYOUTS = [
 ]
 
 
-def talk(count: int) -> list[Message]:
-    """Messages as they come: text in several scripts, calls, results, long ones."""
+def sample_messages(count: int) -> list[Message]:
+    """Return messages with text in several scripts, quoted JSON, long text and tool calls."""
     texts = [
         "Let's begin — é, 漢字, 👩‍👩‍👧",
         'quoting {"role": "user", "content": "not me"}',
@@ -64,17 +64,17 @@ def talk(count: int) -> list[Message]:
     ]
 
 
-def make(layout: Layout, root: Path, count: int) -> tuple[FileStore, bytes, list[bytes]]:
-    """A store with one session; the bytes before its messages, and their lines."""
+def make_store(layout: Layout, root: Path, count: int) -> tuple[FileStore, bytes, list[bytes]]:
+    """Return a store with one session, the bytes before its messages, and the lines of the messages."""
     store = layout.make(str(root))
     store.create(Session(id=ID, created_at="2026-01-01T09:00:00Z", title="whole", agent="a"))
-    store.append(ID, *talk(count))
+    store.append(ID, *sample_messages(count))
     lines = layout.log_in(root).read_bytes().splitlines(keepends=True)
     return store, b"".join(lines[:-count]), lines[-count:]
 
 
 def quarantined(log: Path) -> list[tuple[str, int, bytes]]:
-    """What the quarantine of a log holds: from which file, from where, the bytes."""
+    """Return the contents of a log's quarantine: file name, offset and bytes."""
     path = log.with_name(log.name + ".quarantine")
     if not path.exists():
         return []
@@ -83,11 +83,11 @@ def quarantined(log: Path) -> list[tuple[str, int, bytes]]:
 
 
 def snapshot(root: Path) -> dict[str, bytes]:
-    """Every file but locks and hints, with its bytes."""
+    """Return the bytes of every file except locks and hints."""
     found = (path for path in root.rglob("*") if path.is_file() and not path.name.endswith((".lock", "changes")))
     return {str(path.relative_to(root)): path.read_bytes() for path in found}
 
 
 def command_line_chat(root: str | Path) -> FileChats:
-    """The file that names the session which is active on the command line: `current.json` among the sessions."""
+    """Return the chats whose active session on the command line is in `current.json` beside the sessions."""
     return FileChats(os.path.join(root, "chats"), "cli", os.path.join(root, "current.json"))

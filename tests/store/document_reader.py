@@ -1,4 +1,4 @@
-"""A reader written from docs/file-formats.md alone: nothing of cortext is imported here, and nothing may be."""
+"""A reader written from docs/file-formats.md alone: it must not import cortext."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any
 
 Line = dict[str, Any]
-AROUND = b"\0 \t\r"
+PADDING = b"\0 \t\r"
 
 
 def records(path: Path) -> list[tuple[Line, bytes]]:
-    """Every whole record of a file with its bytes ("Reading a damaged file", 1 to 3 and 5)."""
+    """Return every complete record of a file with its bytes ("Reading a damaged file", 1 to 3 and 5)."""
     found: list[tuple[Line, bytes]] = []
     raw = path.read_bytes() if path.exists() else b""
     for line in raw.split(b"\n"):
-        rest = line.strip(AROUND).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
+        rest = line.strip(PADDING).removeprefix(b"\xef\xbb\xbf").decode("utf-8", "replace")
         while rest:
             try:
                 value, end = json.JSONDecoder().raw_decode(rest)
@@ -26,12 +26,12 @@ def records(path: Path) -> list[tuple[Line, bytes]]:
             if not isinstance(value, dict) or "\ufffd" in rest[:end]:
                 break
             found.append((value, rest[:end].encode("utf-8")))
-            rest = rest[end:].strip(AROUND.decode())
+            rest = rest[end:].strip(PADDING.decode())
     return found
 
 
 def messages(*files: Path) -> list[Line]:
-    """The messages of a session, from its files in order: the archive first."""
+    """Return the messages of a session from its files, the archive first."""
     found: list[Line] = []
     seen: set[str] = set()
     last = -1
@@ -39,52 +39,52 @@ def messages(*files: Path) -> list[Line]:
         for record, raw in records(file):
             if record.get("type") == "metadata" or not isinstance(record.get("role"), str) or not record["role"]:
                 continue
-            number = record.get("seq")
-            if not isinstance(number, int) or not 0 <= number < 2**53:
-                number = last + 1
-            name = record.get("id") or _name(raw, number)
-            if number <= last:
-                if name in seen:
-                    continue  # a copy, or a message that a move left in both files
-                number = last + 1
-            last = number
-            seen.add(name)
-            found.append({**record, "seq": number, "id": name})
+            seq = record.get("seq")
+            if not isinstance(seq, int) or not 0 <= seq < 2**53:
+                seq = last + 1
+            message_id = record.get("id") or _derived_id(raw, seq)
+            if seq <= last:
+                if message_id in seen:
+                    continue  # a duplicate, or a message that a compaction left in both files
+                seq = last + 1
+            last = seq
+            seen.add(message_id)
+            found.append({**record, "seq": seq, "id": message_id})
     return found
 
 
-def _name(raw: bytes, number: int) -> str:
-    return "x" + hashlib.blake2b(raw, digest_size=12, salt=number.to_bytes(8, "big")).hexdigest()
+def _derived_id(raw: bytes, seq: int) -> str:
+    return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 
 
 def text_of(message: Line) -> str:
-    """The plain text of a message."""
+    """Return the plain text of a message."""
     if message.get("content"):
         return str(message["content"])
     keys = {"text": "text", "tool_result": "output"}
-    said = (part.get(keys[part["type"]]) for part in message.get("parts", []) if part["type"] in keys)
-    return "\n\n".join(filter(None, said))
+    texts = (part.get(keys[part["type"]]) for part in message.get("parts", []) if part["type"] in keys)
+    return "\n\n".join(filter(None, texts))
 
 
-def talk(found: list[Line]) -> list[Line]:
-    """The talk as it stands."""
-    kept = [message for message in found if not message.get("aside")]
-    places = {message["id"]: place for place, message in enumerate(kept)}
-    way: list[Line] = []
-    place = len(kept) - 1
-    while place >= 0:
-        message = kept[place]
-        way.append(message)
+def thread(found: list[Line]) -> list[Line]:
+    """Return the messages of the current branch, in order."""
+    candidates = [message for message in found if not message.get("aside")]
+    indexes = {message["id"]: index for index, message in enumerate(candidates)}
+    branch: list[Line] = []
+    index = len(candidates) - 1
+    while index >= 0:
+        message = candidates[index]
+        branch.append(message)
         parent = message.get("parent", "")
         if parent == "(beginning)":
             break
-        before = places.get(parent, place - 1)
-        place = before if before < place else place - 1
-    return [message for message in reversed(way) if not message.get("partial")]
+        before = indexes.get(parent, index - 1)
+        index = before if before < index else index - 1
+    return [message for message in reversed(branch) if not message.get("partial")]
 
 
 def quarantine(log: Path) -> list[tuple[str, int, bytes]]:
-    """What was put aside: file, place and bytes, each held against its length and hash."""
+    """Return what was quarantined: file name, offset and bytes; length and hash are checked."""
     found = []
     for record, _ in records(log.with_name(log.name + ".quarantine")):
         data = base64.b64decode(record["base64"])

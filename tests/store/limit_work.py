@@ -1,6 +1,6 @@
-"""Work on sessions that are far too large, done in a process of its own so that its memory can be measured.
+"""Work on very large sessions, in a process of its own so that its memory can be measured.
 
-`python -m tests.store.limit_work WORK ROOT` prints what came out and the peak of the resident memory, as JSON.
+`python -m tests.store.limit_work WORK LAYOUT ROOT` prints the results and the peak resident memory as JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ STORES: dict[str, Callable[[str], FileStore]] = {"workspace": WorkspaceStore, "s
 
 
 def peak_megabytes() -> float:
-    """The most memory that this process ever had. Not ru_maxrss where there is /proc: that remembers the parent's."""
+    """Return the peak memory of this process: from /proc if possible, because ru_maxrss includes the parent's peak."""
     try:
         with open("/proc/self/status", encoding="ascii", errors="replace") as file:
             return next(int(line.split()[1]) / 1024 for line in file if line.startswith("VmHWM:"))
@@ -36,12 +36,12 @@ def peak_megabytes() -> float:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 << 20)
 
 
-def told(damage: list[base.Damage]) -> list[list[Any]]:
+def first_damage(damage: list[base.Damage]) -> list[list[Any]]:
     return [[item.kind, item.offset, item.length] for item in damage[:5]]
 
 
-def look(store: FileStore) -> dict[str, Any]:
-    """Everything that only reads."""
+def read_all_ways(store: FileStore) -> dict[str, Any]:
+    """Use every method that only reads."""
     reading = store.read(ID)
     first, count = "", 0
     for message in reading:
@@ -51,7 +51,7 @@ def look(store: FileStore) -> dict[str, Any]:
     return {
         "count": count,
         "first": first,
-        "damage": told(reading.damage),
+        "damage": first_damage(reading.damage),
         "damages": len(reading.damage),
         "session": [session.message_count, session.damage],
         "tail": [message.seq for message in store.tail(ID, 3)],
@@ -59,28 +59,29 @@ def look(store: FileStore) -> dict[str, Any]:
     }
 
 
-def look_once(store: FileStore) -> dict[str, Any]:
+def read_once(store: FileStore) -> dict[str, Any]:
     reading = store.read(ID)
-    found = {"count": sum(1 for _ in reading), "damage": told(reading.damage), "damages": len(reading.damage)}
+    found = {"count": sum(1 for _ in reading), "damage": first_damage(reading.damage), "damages": len(reading.damage)}
     with store.open(ID) as writer:
         return {**found, "title": writer.session().title}
 
 
-def look_and_append(store: FileStore) -> dict[str, Any]:
-    found = look(store)
+def read_and_append(store: FileStore) -> dict[str, Any]:
+    found = read_all_ways(store)
     return {**found, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
 
 
 def repair_long_lines(store: FileStore) -> dict[str, Any]:
-    """With the limit for a line at 4 MiB instead of 256: a repair writes all of it to the disk once more."""
+    """Repair with a line limit of 4 MiB instead of 256: a repair writes the whole log to the disk again."""
     for module in (lines, log, seek, journal, sys.modules["cortext.io.jsonl"]):
         vars(module)["MAX_LINE"] = 4 << 20
     report = store.repair(ID)
-    again = store.repair(ID)
-    return {"kept": report.kept_messages, "bytes": report.quarantined_bytes, "again": again.changed, **look(store)}
+    second = store.repair(ID)
+    counts = {"kept": report.kept_messages, "bytes": report.quarantined_bytes, "second_changed": second.changed}
+    return {**counts, **read_all_ways(store)}
 
 
-def refused(store: FileStore, message: Message) -> str:
+def refusal(store: FileStore, message: Message) -> str:
     try:
         store.append(ID, message)
     except InvalidMessage as error:
@@ -89,39 +90,39 @@ def refused(store: FileStore, message: Message) -> str:
 
 
 def append_too_long(store: FileStore) -> dict[str, Any]:
-    words = [refused(store, Message(role="user", content="x" * (MAX_LINE + 1)))]
-    return {"said": words, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
+    errors = [refusal(store, Message(role="user", content="x" * (MAX_LINE + 1)))]
+    return {"errors": errors, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
 
 
 def append_too_long_parts(store: FileStore) -> dict[str, Any]:
     part = Part(type="tool_result", call_id="c", output="x" * (MAX_LINE + 1))
-    words = [refused(store, Message(role="tool", parts=[part]))]
-    return {"said": words, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
+    errors = [refusal(store, Message(role="tool", parts=[part]))]
+    return {"errors": errors, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
 
 
 def append_too_deep(store: FileStore) -> dict[str, Any]:
-    words = []
+    errors = []
     for depth in (lines.MAX_DEPTH + 1, 900, 10_000, 1_000_000):
         nested: list[Any] = []
         for _ in range(depth):
             nested = [nested]
-        words.append(refused(store, Message(role="user", content="x", extra={"deep": nested})))
-        words.append(refused(store, Message(role="user", content="\ud800", usage={"deep": nested})))
+        errors.append(refusal(store, Message(role="user", content="x", extra={"deep": nested})))
+        errors.append(refusal(store, Message(role="user", content="\ud800", usage={"deep": nested})))
         part = Part(type="tool_call", id="c", name="n", input=nested)
-        words.append(refused(store, Message(role="user", parts=[part])))
+        errors.append(refusal(store, Message(role="user", parts=[part])))
         try:
             store.update(ID, Change(extra={"deep": nested}))
         except InvalidMessage as error:
-            words.append(error.message)
-    return {"said": words, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
+            errors.append(error.message)
+    return {"errors": errors, "added": store.append(ID, Message(role="user", content="on"))[0].seq}
 
 
 def main() -> None:
     work, layout, root = sys.argv[1:]
     functions = [
-        look,
-        look_once,
-        look_and_append,
+        read_all_ways,
+        read_once,
+        read_and_append,
         repair_long_lines,
         append_too_long,
         append_too_long_parts,

@@ -1,4 +1,4 @@
-"""Many new sessions at a time: the same sessions as one by one, whole or not at all, whatever happens on the way."""
+"""Bulk creation: the same sessions as one by one, each complete or missing, whatever fails on the way."""
 
 from __future__ import annotations
 
@@ -32,15 +32,16 @@ from tests.store.crash.talk import message_of
 
 LONG = 2048
 NAMES = ("one", "two", "three")
-SOURCE = __file__  # in the place of a tool's own file
+TRANSCRIPT = __file__  # any file will do
 DAYS = {"one": "2026-01-30", "two": "2026-01-31", "three": "2026-01-31"}
 
 
 def messages(name: str) -> list[Message]:
-    made = [message_of(f"{name}-{number}", size, id=f"{name}-{number}") for number, size in enumerate((60, 9_000, 300))]
-    for message in made:
+    sizes = (60, 9_000, 300)
+    found = [message_of(f"{name}-{number}", size, id=f"{name}-{number}") for number, size in enumerate(sizes)]
+    for message in found:
         message.timestamp = "2026-01-31T09:30:00.000Z"
-    return [complete(message, number) for number, message in enumerate(made)]
+    return [complete(message, seq) for seq, message in enumerate(found)]
 
 
 def new(name: str) -> Session:
@@ -51,13 +52,13 @@ def build(bulk: FileBulk, name: str) -> None:
     draft = bulk.begin(name)
     first, *rest = messages(name)
     draft.write([[first], rest])
-    draft.finish(new(name), Change(title="last", summary="said"))
-    newfiles.mirror_file(SOURCE, draft.copy, draft.later)
+    draft.finish(new(name), Change(title="last", summary="summary"))
+    newfiles.mirror_file(TRANSCRIPT, draft.copy, draft.later)
     bulk.ready(draft)
 
 
-class Late:
-    """Stands in for a future: the work is done by whoever asks for its result."""
+class LazyFuture:
+    """Stands in for a future: the work is done when the result is requested."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self.result = work
@@ -69,28 +70,28 @@ class NoThreads:
     def __init__(self, size: int) -> None:
         assert size > 0
 
-    def submit(self, work: Callable[[], None]) -> Late:
-        return Late(work)
+    def submit(self, work: Callable[[], None]) -> LazyFuture:
+        return LazyFuture(work)
 
     def shutdown(self, *, cancel_futures: bool) -> None:
-        """There is nothing to wait for."""
+        """Do nothing: there are no threads to wait for."""
 
 
 @pytest.fixture
 def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drafts are flushed at the end, by nobody else: the n-th call is always the same, and who makes it can die."""
+    """Flush drafts at the end and in this thread: the n-th system call is always the same, and can be a kill."""
     monkeypatch.setattr(bulk_module, "ThreadPoolExecutor", NoThreads)
 
 
-@pytest.fixture(params=["in order", "meanwhile"])
+@pytest.fixture(params=["in order", "in threads"])
 def flushed(request: pytest.FixtureRequest) -> None:
-    """When drafts are flushed: so, or while others are built."""
+    """How drafts are flushed: at the end, or in threads while others are built."""
     if request.param == "in order":
         request.getfixturevalue("in_order")
 
 
-def take_in(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
-    """Build and publish, as an import does; `done` are the ids that were acknowledged."""
+def create_all(root: str, done: list[str], names: Sequence[str] = NAMES) -> Published:
+    """Build and publish, as an import does; acknowledged ids are added to `done`."""
     bulk = WorkspaceStore(root).bulk()
     assert isinstance(bulk, FileBulk)
     try:
@@ -101,46 +102,48 @@ def take_in(root: str, done: list[str], names: Sequence[str] = NAMES) -> Publish
         bulk.close()
 
 
-def check_whole(root: str, acknowledged: Sequence[str], *, native: bool = True) -> list[str]:
-    """Every session that is there is all there; every one that was acknowledged is there. Their ids."""
+def check_complete(root: str, acknowledged: Sequence[str], *, native: bool = True) -> list[str]:
+    """Check that every session is complete and no acknowledged one is missing; return the ids."""
     store = WorkspaceStore(root)
     found = sorted(session.id for session in store.sessions())
-    assert set(acknowledged) <= set(found), "an acknowledged session is gone"
+    assert set(acknowledged) <= set(found), "an acknowledged session is missing"
     for name in found:
         session = store.get(name)
         assert session.damage == 0 and store.check(name) == []
-        assert (session.title, session.summary, session.status, session.agent) == ("last", "said", "paused", "qa")
+        assert (session.title, session.summary, session.status, session.agent) == ("last", "summary", "paused", "qa")
         assert [plain(message) for message in store.read(name)] == messages(name)
         if native:
-            assert Path(session.path, ".session", "native").read_bytes() == Path(SOURCE).read_bytes()
+            assert Path(session.path, ".session", "native").read_bytes() == Path(TRANSCRIPT).read_bytes()
     return found
 
 
-# ── as one by one ────────────────────────────────────────────────────────────────────────────────────
+# ── the same as one by one ───────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("STORE-03", "STORE-10")
-def test_the_same_sessions_as_one_by_one(tmp_path: Path) -> None:
+def test_bulk_creation_writes_the_same_files_as_one_by_one(tmp_path: Path) -> None:
     done: list[str] = []
-    assert take_in(str(tmp_path / "bulk"), done) == Published(list(NAMES), [], {})
+    assert create_all(str(tmp_path / "bulk"), done) == Published(list(NAMES), [], {})
     single = WorkspaceStore(str(tmp_path / "single"))
     for name in NAMES:
         single.create(new(name))
         with single.open(name) as writer:
             writer.append(*messages(name))
-            writer.update(Change(title="last", summary="said"))
+            writer.update(Change(title="last", summary="summary"))
     assert done == list(NAMES)
-    assert check_whole(str(tmp_path / "bulk"), NAMES) == check_whole(str(tmp_path / "single"), NAMES, native=False)
+    assert check_complete(str(tmp_path / "bulk"), NAMES) == check_complete(
+        str(tmp_path / "single"), NAMES, native=False
+    )
     for name in NAMES:
         folder = Path("conversations", DAYS[name], name, ".session")
         for file in ("messages.jsonl", "session.json"):
-            ours = tmp_path / "bulk" / folder / file
-            assert ours.read_bytes() == (tmp_path / "single" / folder / file).read_bytes()
-            assert ours.stat().st_mode & 0o777 == 0o600
+            path = tmp_path / "bulk" / folder / file
+            assert path.read_bytes() == (tmp_path / "single" / folder / file).read_bytes()
+            assert path.stat().st_mode & 0o777 == 0o600
         assert (tmp_path / "bulk" / folder).stat().st_mode & 0o777 == 0o700
     assert not (tmp_path / "bulk" / ".workspace" / "state" / INCOMING).exists()
-    noted = (tmp_path / "bulk" / ".workspace" / "state" / "changes").read_text(encoding="ascii")
-    assert sorted(noted.split()) == sorted(NAMES)  # so that lists and search see them
+    changes = (tmp_path / "bulk" / ".workspace" / "state" / "changes").read_text(encoding="ascii")
+    assert sorted(changes.split()) == sorted(NAMES)  # so that the list and the search find them
 
 
 any_json = st.recursive(
@@ -184,13 +187,13 @@ some_messages = st.builds(
 
 
 @given(st.lists(some_messages.filter(lambda message: bool(message.content or message.parts)), max_size=4))
-def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) -> None:
-    meant = [complete(plain(message), number) for number, message in enumerate(given_messages)]
-    lines = NewLog()
-    assert lines.lines(given_messages) == b"".join(map(encode_message, meant))
-    assert lines.count == len(meant)
-    assert lines.tokens == sum(message.tokens or 0 for message in meant)
-    assert lines.last == max((message.timestamp for message in meant), default="")
+def test_bulk_lines_are_those_that_an_append_writes(given_messages: list[Message]) -> None:
+    expected = [complete(plain(message), seq) for seq, message in enumerate(given_messages)]
+    log = NewLog()
+    assert log.lines(given_messages) == b"".join(map(encode_message, expected))
+    assert log.count == len(expected)
+    assert log.tokens == sum(message.tokens or 0 for message in expected)
+    assert log.last == max((message.timestamp for message in expected), default="")
 
 
 @pytest.mark.parametrize(
@@ -210,16 +213,16 @@ def test_lines_are_those_that_an_append_writes(given_messages: list[Message]) ->
 )
 def test_unusual_lines_are_those_that_an_append_writes(message: Message) -> None:
     message.timestamp = message.timestamp or ("2026-01-31T09:30:00.000Z" if message.id else "")
-    alone = plain(message)
+    copy = plain(message)
     raw = NewLog().lines([message])
     if message.id:
-        assert raw == encode_message(complete(alone, 0))
+        assert raw == encode_message(complete(copy, 0))
     else:
         assert b'"seq": 0' in raw and b'"id": "' in raw and b'"timestamp": "' in raw
 
 
 @pytest.mark.parametrize("deep", [201, 900])
-def test_what_an_append_refuses_is_refused(deep: int) -> None:
+def test_bulk_creation_refuses_what_an_append_refuses(deep: int) -> None:
     nested: object = 1
     for _ in range(deep):
         nested = [nested]
@@ -234,19 +237,19 @@ def test_what_an_append_refuses_is_refused(deep: int) -> None:
             NewLog().lines([bad])
 
 
-def test_a_message_that_comes_twice_is_written_once_and_its_id_names_no_other() -> None:
+def test_a_repeated_message_is_written_once_and_a_reused_id_is_refused() -> None:
     first = Message(role="user", content="a", id="same", timestamp="2026-01-31T09:30:00.000Z")
-    lines = NewLog()
-    assert lines.lines([plain(first), plain(first)]) == encode_message(complete(first, 0))
+    log = NewLog()
+    assert log.lines([plain(first), plain(first)]) == encode_message(complete(first, 0))
     with pytest.raises(InvalidMessage, match="another message has the id"):
-        lines.lines([Message(role="user", content="b", id="same", timestamp="2026-01-31T09:30:00.000Z")])
+        log.lines([Message(role="user", content="b", id="same", timestamp="2026-01-31T09:30:00.000Z")])
 
 
-# ── others at work ───────────────────────────────────────────────────────────────────────────────────
+# ── other processes ──────────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.req("STORE-08")
-def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
+def test_a_session_that_was_created_meanwhile_is_not_replaced(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path))
     bulk = store.bulk()
     assert isinstance(bulk, FileBulk)
@@ -255,7 +258,7 @@ def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
     other = WorkspaceStore(str(tmp_path))
     other.create(Session(id="two", title="theirs", created_at="2026-03-01T00:00:00Z"))
     other.append("two", Message(role="user", content="theirs"))
-    (tmp_path / "conversations" / DAYS["three"] / "three").mkdir(parents=True)  # plain markdown of the user's
+    (tmp_path / "conversations" / DAYS["three"] / "three").mkdir(parents=True)  # a conversation of plain Markdown
     done: list[str] = []
     assert bulk.publish(done.extend) == Published(["one"], ["two", "three"], {})
     assert done == ["one"]
@@ -267,7 +270,7 @@ def test_somebody_who_was_quicker_keeps_the_session(tmp_path: Path) -> None:
 
 
 @pytest.mark.req("STORE-08")
-def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
+def test_a_locked_session_does_not_stop_the_others(tmp_path: Path) -> None:
     store = WorkspaceStore(str(tmp_path), lock_timeout=0.01)
     bulk = store.bulk()
     assert isinstance(bulk, FileBulk)
@@ -277,10 +280,10 @@ def test_a_session_that_somebody_holds_fails_alone(tmp_path: Path) -> None:
         published = bulk.publish(lambda _: None)
     assert published.made == ["one", "three"] and isinstance(published.failed["two"], SessionBusy)
     bulk.close()
-    assert check_whole(str(tmp_path), ["one", "three"]) == ["one", "three"]
+    assert check_complete(str(tmp_path), ["one", "three"]) == ["one", "three"]
 
 
-def test_two_at_once_do_not_sweep_each_other_away(tmp_path: Path) -> None:
+def test_two_imports_do_not_remove_the_drafts_of_each_other(tmp_path: Path) -> None:
     one, two = WorkspaceStore(str(tmp_path)).bulk(), WorkspaceStore(str(tmp_path)).bulk()
     assert isinstance(one, FileBulk) and isinstance(two, FileBulk)
     build(one, "one")
@@ -288,7 +291,7 @@ def test_two_at_once_do_not_sweep_each_other_away(tmp_path: Path) -> None:
     one.close()
     assert two.publish(lambda _: None).made == ["two"]
     two.close()
-    assert check_whole(str(tmp_path), ["two"]) == ["two"]
+    assert check_complete(str(tmp_path), ["two"]) == ["two"]
     assert not (tmp_path / ".workspace" / "state" / INCOMING).exists()
 
 
@@ -298,49 +301,49 @@ def test_two_at_once_do_not_sweep_each_other_away(tmp_path: Path) -> None:
 @pytest.mark.req("STORE-03", "STORE-10")
 @pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("half", [False, True])
-def test_killed_at_any_call_every_session_is_whole_or_not_there(half: bool, tmp_path: Path) -> None:
+def test_after_a_kill_at_any_call_every_session_is_complete_or_missing(half: bool, tmp_path: Path) -> None:
     with installed(Counting()) as counting:
-        take_in(str(tmp_path / "once"), [])
+        create_all(str(tmp_path / "once"), [])
     for number in range(1, counting.count + 1):
         root, done = str(tmp_path / str(number)), list[str]()
         with installed(KillAt(number, half=half)), pytest.raises(Dead):
-            take_in(root, done)
+            create_all(root, done)
         with installed(Counting()):
-            found = check_whole(root, done)
-            take_in(root, [], [name for name in NAMES if name not in found])
-            assert check_whole(root, NAMES) == sorted(NAMES), f"after a kill at call {number}"
-        assert not os.path.exists(os.path.join(root, ".workspace", "state", INCOMING)), f"not swept after {number}"
-    assert counting.names.count("rename") == 4  # three sessions, and the file that keeps the state out of git
+            found = check_complete(root, done)
+            create_all(root, [], [name for name in NAMES if name not in found])
+            assert check_complete(root, NAMES) == sorted(NAMES), f"after a kill at call {number}"
+        assert not os.path.exists(os.path.join(root, ".workspace", "state", INCOMING)), f"left behind after {number}"
+    assert counting.names.count("rename") == 4  # three sessions and the control folder's .gitignore
 
 
 @pytest.mark.req("STORE-07")
 @pytest.mark.usefixtures("flushed")
-def test_a_call_that_fails_is_told_and_the_next_try_works(tmp_path: Path) -> None:
+def test_a_failed_call_is_reported_and_the_next_import_succeeds(tmp_path: Path) -> None:
     with installed(FailAt(0, 0)) as counting:
-        take_in(str(tmp_path / "once"), [])
-    told = 0
+        create_all(str(tmp_path / "once"), [])
+    reported = 0
     for number in (n for n, harmless in enumerate(counting.harmless(), 1) if not harmless):
         root, done = str(tmp_path / str(number)), list[str]()
         faults = FailAt(number, (errno.ENOSPC, errno.EIO)[number % 2], partly=number % 3 == 0, changing=True)
         failed: list[str] = []
         with installed(faults):
             try:
-                published = take_in(root, done)
+                published = create_all(root, done)
                 failed = list(published.failed)
                 assert published.made == done
             except WriteFailed:
                 failed = [name for name in NAMES if name not in done]
-        told += bool(failed)
+        reported += bool(failed)
         if faults.failed == ["fsync"]:
-            assert failed, f"a flush that failed at call {number} was not told"
+            assert failed, f"a failed flush at call {number} was not reported"
         with installed(Counting()):
-            found = check_whole(root, done)
-            take_in(root, [], [name for name in NAMES if name not in found])
-            assert check_whole(root, NAMES) == sorted(NAMES), f"after call {number} failed"
-    assert told > 20
+            found = check_complete(root, done)
+            create_all(root, [], [name for name in NAMES if name not in found])
+            assert check_complete(root, NAMES) == sorted(NAMES), f"after call {number} failed"
+    assert reported > 20
 
 
-class _BadPlace(Counting):
+class _BadSectors(Counting):
     """A disk that cannot flush the files of one session."""
 
     def act(self, number: int, name: str, args: tuple[Any, ...]) -> Any:
@@ -350,7 +353,7 @@ class _BadPlace(Counting):
 
 
 @pytest.mark.req("STORE-07")
-def test_many_are_flushed_side_by_side_and_one_that_fails_fails_alone(tmp_path: Path) -> None:
+def test_a_failed_flush_of_one_session_does_not_affect_the_others(tmp_path: Path) -> None:
     names = [f"s{number}" for number in range(20)]
     bulk = WorkspaceStore(str(tmp_path)).bulk()
     assert isinstance(bulk, FileBulk)
@@ -360,7 +363,7 @@ def test_many_are_flushed_side_by_side_and_one_that_fails_fails_alone(tmp_path: 
         draft.write([[Message(role="user", content=name)]])
         draft.finish(Session(id=name, created_at="2026-01-31T09:00:00Z"), Change())
         ready.append(draft)
-    with installed(_BadPlace(sync=True)) as calls:
+    with installed(_BadSectors(sync=True)) as calls:
         for draft in ready:
             bulk.ready(draft)
         published = bulk.publish(lambda _: None)
@@ -372,37 +375,37 @@ def test_many_are_flushed_side_by_side_and_one_that_fails_fails_alone(tmp_path: 
 
 
 class _SlowDisk(Counting):
-    """A disk that flushes when it is told to, where it is asked beside the work."""
+    """A disk whose flushes in other threads wait until the test allows them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.asked, self.go = Event(), Event()
+        self.flushing, self.may_finish = Event(), Event()
 
     def _alone(self, name: str, *args: Any) -> Any:
         if name == "fsync" and current_thread() is not main_thread():
-            self.asked.set()
-            assert self.go.wait(60)
+            self.flushing.set()
+            assert self.may_finish.wait(60)
         return super()._alone(name, *args)
 
 
-def test_who_drops_a_draft_waits_until_nobody_is_at_it(tmp_path: Path) -> None:
+def test_dropping_a_draft_waits_for_a_flush_that_has_begun(tmp_path: Path) -> None:
     bulk = WorkspaceStore(str(tmp_path)).bulk()
     assert isinstance(bulk, FileBulk)
     with installed(_SlowDisk()) as disk:
         build(bulk, "one")
-        assert disk.asked.wait(60)
+        assert disk.flushing.wait(60)
         dropping = Thread(target=bulk.close)
         dropping.start()
         dropping.join(0.05)
-        assert dropping.is_alive(), "the files of a flush on its way were closed"
-        disk.go.set()
+        assert dropping.is_alive(), "files were closed while they were being flushed"
+        disk.may_finish.set()
         dropping.join(60)
     assert not dropping.is_alive() and list(WorkspaceStore(str(tmp_path)).sessions()) == []
     assert not (tmp_path / ".workspace" / "state" / INCOMING).exists()
 
 
 class _CannotCopy(Counting):
-    """A kernel that copies some of a file, and then cannot go on (or never could)."""
+    """A kernel whose copy_file_range fails after the first bytes, or always."""
 
     def __init__(self, first: int) -> None:
         super().__init__()
@@ -417,20 +420,20 @@ class _CannotCopy(Counting):
 
 
 @pytest.mark.parametrize("first", [0, 1000])
-def test_what_the_kernel_cannot_copy_is_copied_by_us(first: int, tmp_path: Path) -> None:
+def test_a_file_that_the_kernel_cannot_copy_is_copied_by_us(first: int, tmp_path: Path) -> None:
     with installed(_CannotCopy(first)):
-        take_in(str(tmp_path), [])
-    assert check_whole(str(tmp_path), NAMES) == sorted(NAMES)
+        create_all(str(tmp_path), [])
+    assert check_complete(str(tmp_path), NAMES) == sorted(NAMES)
 
 
-def test_short_writes_are_finished(tmp_path: Path) -> None:
+def test_short_writes_are_continued(tmp_path: Path) -> None:
     with installed(ShortWrites(1)):
-        take_in(str(tmp_path), [])
-    assert check_whole(str(tmp_path), NAMES) == sorted(NAMES)
+        create_all(str(tmp_path), [])
+    assert check_complete(str(tmp_path), NAMES) == sorted(NAMES)
 
 
 def _record(base: Path, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
-    """A take-in, and what somebody does who comes after one that was killed or failed: the rest, and an append."""
+    """Record an import and, if it was killed or a flush failed, the work of a second process that finishes it."""
     base.mkdir(mode=0o700)
     recorder = Recorder(str(base), kill_at=kill_at, fail_sync_at=fail_sync_at)
     root = str(base / "store")
@@ -455,27 +458,27 @@ def _record(base: Path, *, kill_at: int = 0, fail_sync_at: int = 0) -> list[Op]:
             recorder.dead = False
         if kill_at or fail_sync_at:
             store = WorkspaceStore(root)
-            there = [session.id for session in store.sessions()]
-            for name in there:  # what is there counts from now on, because somebody changes it
+            existing = [session.id for session in store.sessions()]
+            for name in existing:  # an update acknowledges a session that exists
                 store.update(name, Change(title="last"))
                 acknowledge([name])
-            run([name for name in NAMES if name not in there])
+            run([name for name in NAMES if name not in existing])
     return recorder.ops
 
 
 def _check_cut(ops: list[Op], cut: int, style: str, disk: Path) -> None:
     events = after_power_cut(ops, cut, random.Random(f"{cut} {style}"), style, str(disk))
-    done = [name for _, _, words in events for name in words[1]]
+    done = [name for _, _, values in events for name in values[1]]
     root = str(disk / "store")
     with installed(Counting()):
-        found = check_whole(root, done)
-        take_in(root, [], [name for name in NAMES if name not in found])
-        check_whole(root, NAMES)
+        found = check_complete(root, done)
+        create_all(root, [], [name for name in NAMES if name not in found])
+        check_complete(root, NAMES)
 
 
 @pytest.mark.req("STORE-03", "STORE-10")
 @pytest.mark.usefixtures("flushed")
-def test_a_power_cut_at_any_place_leaves_whole_sessions(tmp_path: Path) -> None:
+def test_after_a_power_cut_at_any_point_sessions_are_complete(tmp_path: Path) -> None:
     ops = _record(tmp_path / "recorded")
     states = list(cuts(ops, 2, random.Random(7)))
     assert len(states) > 60
@@ -486,14 +489,14 @@ def test_a_power_cut_at_any_place_leaves_whole_sessions(tmp_path: Path) -> None:
 @pytest.mark.req("STORE-03", "STORE-07", "STORE-10")
 @pytest.mark.usefixtures("in_order")
 @pytest.mark.parametrize("how", ["kill_at", "fail_sync_at"])
-def test_a_power_cut_after_a_kill_or_a_failed_flush_and_somebody_who_went_on(how: str, tmp_path: Path) -> None:
-    whole = _record(tmp_path / "whole")
-    count = len(whole) if how == "kill_at" else sum(op.kind == "sync" for op in whole)
+def test_after_a_failure_a_second_import_and_a_power_cut_sessions_are_complete(how: str, tmp_path: Path) -> None:
+    undisturbed = _record(tmp_path / "undisturbed")
+    count = len(undisturbed) if how == "kill_at" else sum(op.kind == "sync" for op in undisturbed)
     chance = random.Random(11)
     tried = 0
     for number in range(1, count + 1, 3 if how == "kill_at" else 1):
         ops = _record(tmp_path / f"{how}{number}", **{how: number})
-        acks = [place for place, op in enumerate(ops, 1) if op.event is not None]
+        acks = [index for index, op in enumerate(ops, 1) if op.event is not None]
         for cut in (*chance.sample(acks, min(2, len(acks))), len(ops)):
             tried += 1
             _check_cut(ops, cut, chance.choice(STYLES), tmp_path / f"disk-{how}-{number}-{cut}")

@@ -1,4 +1,4 @@
-"""One suite, every backend: a new one is one more line in BACKENDS."""
+"""One suite for every backend: a new backend is one more line in BACKENDS."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cortext.store.files.chat import ChatStore  # noqa: E402
 from cortext.store.files.spawn import SpawnStore  # noqa: E402
 from cortext.store.files.workspace import WorkspaceStore  # noqa: E402
 from tests.store.conformance.extras import *  # noqa: E402, F403
-from tests.store.conformance.kit import ANNOTATES, COMPACTS, Backend, again, store  # noqa: E402, F401
+from tests.store.conformance.kit import ANNOTATES, COMPACTS, Backend, reopen, store  # noqa: E402, F401
 from tests.store.conformance.messages import *  # noqa: E402, F403
 from tests.store.conformance.sessions import *  # noqa: E402, F403
 from tests.support import postgres  # noqa: E402
@@ -28,11 +28,11 @@ BACKENDS = [
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Each test runs on every backend that has what its class needs."""
+    """Run each test on every backend that has the capability its class needs."""
     needs = getattr(metafunc.cls, "needs", None)
-    able = [backend for backend in BACKENDS if needs not in backend.lacks]
-    server = [[pytest.mark.server] if backend.name == "postgres" else [] for backend in able]
+    backends = [backend for backend in BACKENDS if needs not in backend.lacks]
+    server = [[pytest.mark.server] if backend.name == "postgres" else [] for backend in backends]
     metafunc.parametrize(
         "backend",
-        [pytest.param(backend, id=backend.name, marks=marks) for backend, marks in zip(able, server, strict=True)],
+        [pytest.param(backend, id=backend.name, marks=marks) for backend, marks in zip(backends, server, strict=True)],
     )

@@ -1,4 +1,4 @@
-"""docs/file-formats.md is enough to write a reader: the one in document_reader.py was, and agrees with the stores."""
+"""docs/file-formats.md is enough to write a reader: document_reader.py is such a reader and agrees with the stores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.lifecycle import fork
 from cortext.store.files.store import FileStore
 from tests.store import document_reader as document
-from tests.store.damage import ID, LAYOUTS, Layout, make
+from tests.store.damage import ID, LAYOUTS, Layout, make_store
 from tests.store.test_damage import CASES, Case, build
 
 pytestmark = pytest.mark.usefixtures("no_flush")
@@ -22,20 +22,20 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for l
 READERS: dict[str, Any] = {"workspace": document.Workspace, "spawn": document.Spawn, "chat": document.Chat}
 
 
-def _theirs(layout: Layout, root: Path, session_id: str) -> list[dict[str, Any]]:
+def _read_by_document(layout: Layout, root: Path, session_id: str) -> list[dict[str, Any]]:
     return document.messages(*READERS[layout.name](root, session_id).files)
 
 
-def _agree(layout: Layout, root: Path, store: FileStore, session_id: str) -> None:
-    """What the store reads is what a reader of the page reads: messages, texts, and the talk as it stands."""
-    ours, theirs = list(store.read(session_id)), _theirs(layout, root, session_id)
-    assert [(one["seq"], one["id"], one["role"], document.text_of(one)) for one in theirs] == [
-        (one.seq, one.id, one.role, one.text) for one in ours
+def _assert_readers_agree(layout: Layout, root: Path, store: FileStore, session_id: str) -> None:
+    """Check that the store and the document's reader return the same messages, texts and current branch."""
+    ours, theirs = list(store.read(session_id)), _read_by_document(layout, root, session_id)
+    assert [(message["seq"], message["id"], message["role"], document.text_of(message)) for message in theirs] == [
+        (message.seq, message.id, message.role, message.text) for message in ours
     ]
-    assert [one["id"] for one in document.talk(theirs)] == [one.id for one in thread(ours)]
+    assert [message["id"] for message in document.thread(theirs)] == [message.id for message in thread(ours)]
 
 
-def test_the_reader_knows_nothing_of_our_code() -> None:
+def test_the_document_reader_does_not_import_our_code() -> None:
     tree = ast.parse(Path(document.__file__).read_text(encoding="utf-8"))
     names = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
@@ -44,8 +44,8 @@ def test_the_reader_knows_nothing_of_our_code() -> None:
 
 @pytest.mark.req("STORE-01")
 @every_layout
-def test_a_reader_of_the_page_reads_a_session_its_branches_and_its_fork(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, 9)
+def test_the_document_reader_reads_branches_and_forks(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path, 9)
     store.append(
         ID,
         Message(role="user", content="another way", id="other", parent="id-0004"),
@@ -54,57 +54,57 @@ def test_a_reader_of_the_page_reads_a_session_its_branches_and_its_fork(layout: 
         Message(role="assistant", parts=[Part(type="tool_call", id="c", name="Bash", input={"a": 1})]),
         Message(role="tool", parts=[Part(type="tool_result", call_id="c", name="Bash", output="done")]),
     )
-    _agree(layout, tmp_path, store, ID)
+    _assert_readers_agree(layout, tmp_path, store, ID)
     session = store.update(ID, Change(status="paused", title="Branches"))
     metadata = READERS[layout.name](tmp_path, ID).metadata()
     assert (metadata["id"], metadata["status"], metadata["title"]) == (ID, "paused", "Branches")
     assert metadata["created_at"] == session.created_at
     if layout.name != "spawn":
         assert (metadata["message_count"], metadata["last_active"]) == (14, session.last_active)
-    made = fork(NamedStore("x", layout.name, str(tmp_path), store), store.get(ID), 6)
-    _agree(layout, tmp_path, store, made.id)
-    told = READERS[layout.name](tmp_path, made.id).metadata()
-    assert told["forked_from"]["session"] == ID
+    forked = fork(NamedStore("x", layout.name, str(tmp_path), store), store.get(ID), 6)
+    _assert_readers_agree(layout, tmp_path, store, forked.id)
+    fork_metadata = READERS[layout.name](tmp_path, forked.id).metadata()
+    assert fork_metadata["forked_from"]["session"] == ID
     store.append(ID, Message(role="user", content="from the beginning", parent=BEGINNING, id="new"))
-    _agree(layout, tmp_path, store, ID)
-    assert [one["id"] for one in document.talk(_theirs(layout, tmp_path, ID))] == ["new"]
+    _assert_readers_agree(layout, tmp_path, store, ID)
+    assert [message["id"] for message in document.thread(_read_by_document(layout, tmp_path, ID))] == ["new"]
 
 
 @pytest.mark.req("STORE-06")
 @every_layout
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_a_reader_of_the_page_reads_a_damaged_log(layout: Layout, case: Case, tmp_path: Path) -> None:
-    store, header, lines = make(layout, tmp_path, 5)
+def test_the_document_reader_reads_a_damaged_log(layout: Layout, case: Case, tmp_path: Path) -> None:
+    store, header, lines = make_store(layout, tmp_path, 5)
     log = layout.log_in(tmp_path)
     log.write_bytes(build(header, lines, case(lines))[0])
-    _agree(layout, tmp_path, store, ID)
+    _assert_readers_agree(layout, tmp_path, store, ID)
     damaged = log.read_bytes()
     store.repair(ID)
-    _agree(layout, tmp_path, store, ID)
+    _assert_readers_agree(layout, tmp_path, store, ID)
     for name, offset, data in document.quarantine(log):
         assert (name, damaged[offset : offset + len(data)]) == (log.name, data)
 
 
 @pytest.mark.req("STORE-06")
 @every_layout
-def test_a_reader_of_the_page_names_lines_without_id_and_number(layout: Layout, tmp_path: Path) -> None:
-    store, header, lines = make(layout, tmp_path, 2)
+def test_the_document_reader_derives_missing_ids_and_numbers(layout: Layout, tmp_path: Path) -> None:
+    store, header, lines = make_store(layout, tmp_path, 2)
     plain = b'{"role": "user", "content": "as in the first format", "timestamp": "2026-01-01T11:00:00.000Z"}\n'
     unknown = b'{"type": "note", "role": "user", "content": "of another kind, and said by somebody"}\n'
     layout.log_in(tmp_path).write_bytes(header + lines[0] + plain + plain + unknown)
-    _agree(layout, tmp_path, store, ID)
-    assert len(_theirs(layout, tmp_path, ID)) == 4
+    _assert_readers_agree(layout, tmp_path, store, ID)
+    assert len(_read_by_document(layout, tmp_path, ID)) == 4
 
 
 @pytest.mark.req("STORE-06")
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
-def test_a_reader_of_the_page_reads_an_archive_and_a_move_that_was_interrupted(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, 8)
+def test_the_document_reader_reads_an_interrupted_compaction(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path, 8)
     log = layout.log_in(tmp_path)
     before = log.read_bytes()
     store.compact(ID, 4)
-    _agree(layout, tmp_path, store, ID)
+    _assert_readers_agree(layout, tmp_path, store, ID)
     assert log.with_name("archive.jsonl").exists()
-    log.write_bytes(before)  # the log was not shortened any more
-    _agree(layout, tmp_path, store, ID)
-    assert len(_theirs(layout, tmp_path, ID)) == 8
+    log.write_bytes(before)  # as if interrupted before the log was replaced
+    _assert_readers_agree(layout, tmp_path, store, ID)
+    assert len(_read_by_document(layout, tmp_path, ID)) == 8

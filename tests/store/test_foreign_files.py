@@ -1,4 +1,4 @@
-"""Files that other programs wrote by the formats' description, with only the fields shown there."""
+"""Files that other programs wrote from the description of the formats, with only the fields shown there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
 from cortext.store.files.workspace import WorkspaceStore
-from tests.store.conformance.kit import plains
+from tests.store.conformance.kit import fields_of_each
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 ID = "001-brainstorm-api-design"
@@ -105,7 +105,7 @@ def log_of(root: Path) -> Path:
 
 @pytest.mark.req("STORE-02", "STORE-08")
 @every_foreign
-def test_a_file_with_only_the_documented_fields_loads_and_has_stable_ids(
+def test_a_file_with_only_documented_fields_loads_with_stable_ids(
     foreign: Callable[[Path], FileStore], tmp_path: Path
 ) -> None:
     store = foreign(tmp_path)
@@ -116,13 +116,13 @@ def test_a_file_with_only_the_documented_fields_loads_and_has_stable_ids(
     assert [message.seq for message in messages] == list(range(count))
     assert [message.content for message in messages[-3:]] == [turn["content"] for turn in TURNS]
     assert len({message.id for message in messages} - {""}) == count
-    assert plains(store.tail(ID, 2)) == plains(messages[-2:])
-    assert plains(store.read(ID)) == plains(messages)
+    assert fields_of_each(store.tail(ID, 2)) == fields_of_each(messages[-2:])
+    assert fields_of_each(store.read(ID)) == fields_of_each(messages)
     assert store.check(ID) == []
 
 
 @pytest.mark.req("STORE-02")
-def test_what_the_documented_fields_say_is_understood(tmp_path: Path) -> None:
+def test_the_documented_metadata_fields_are_understood(tmp_path: Path) -> None:
     first = workspace(tmp_path / "w").get(ID)
     assert (first.type, first.created_at, first.last_active) == (
         "brainstorm",
@@ -140,19 +140,19 @@ def test_what_the_documented_fields_say_is_understood(tmp_path: Path) -> None:
 @pytest.mark.req("STORE-04", "STORE-08")
 @every_foreign
 @pytest.mark.parametrize("newline", [True, False], ids=["ended", "no newline at the end"])
-def test_appending_to_a_foreign_file_only_adds_and_moves_no_number_or_id(
+def test_appending_to_a_foreign_file_changes_no_number_or_id(
     foreign: Callable[[Path], FileStore], newline: bool, tmp_path: Path
 ) -> None:
     store = foreign(tmp_path)
     log = log_of(tmp_path)
     if not newline:
         log.write_bytes(log.read_bytes().removesuffix(b"\n"))
-    before, messages = log.read_bytes(), plains(store.read(ID))
+    before, messages = log.read_bytes(), fields_of_each(store.read(ID))
     [added] = store.append(ID, Message(role="assistant", content="ours"))
     assert added.seq == len(messages)
     after = log.read_bytes()
     assert after.startswith(before) and after.count(b"\n") == before.count(b"\n") + (1 if newline else 2)
-    assert plains(store.read(ID)) == [*messages, *plains([added])]
+    assert fields_of_each(store.read(ID)) == [*messages, *fields_of_each([added])]
     assert store.check(ID) == []
     lines = [json.loads(line) for line in after.splitlines()]
     assert lines[-1]["content"] == "ours"
@@ -175,13 +175,13 @@ def test_unknown_fields_survive_a_change_of_status(foreign: Callable[[Path], Fil
         if foreign is workspace:
             fields["agent_config"]["temperature"] = {"deep": 0.5}
         path.write_text(json.dumps({**unknown, **fields}), encoding="utf-8")
-    messages = plains(store.read(ID))
+    messages = fields_of_each(store.read(ID))
     assert store.get(ID).extra == unknown
     store.update(ID, Change(status="completed"))
     store.update(ID, Change(agent_config=AgentConfig(model="m-2"), extra={"ours": 1}))
     session = type(store)(str(tmp_path)).get(ID)
     assert (session.status, session.extra) == ("completed", {**unknown, "ours": 1})
-    assert plains(store.read(ID)) == messages
+    assert fields_of_each(store.read(ID)) == messages
     if foreign is workspace:
         [path] = tmp_path.rglob("session.json")
         config = json.loads(path.read_bytes())["agent_config"]
@@ -203,19 +203,19 @@ def test_the_keys_of_a_foreign_metadata_file_keep_their_order(tmp_path: Path) ->
 
 
 @pytest.mark.req("STORE-02")
-@pytest.mark.parametrize("odd", [None, 5, "text", ["x"], {"x": 1}])
-def test_a_field_of_an_unexpected_kind_takes_nothing_else_with_it(tmp_path: Path, odd: Any) -> None:
+@pytest.mark.parametrize("unexpected", [None, 5, "text", ["x"], {"x": 1}])
+def test_a_field_of_an_unexpected_type_affects_no_other_field(tmp_path: Path, unexpected: Any) -> None:
     store = workspace(tmp_path)
     [path] = tmp_path.rglob("session.json")
     fields = json.loads(path.read_bytes())
-    fields["agent_config"]["model"] = odd
-    fields["continuation"] = odd
+    fields["agent_config"]["model"] = unexpected
+    fields["continuation"] = unexpected
     path.write_text(json.dumps(fields), encoding="utf-8")
     assert store.get(ID).agent_config.command == "/workspace.brainstorm"
     store.update(ID, Change(status="paused"))
     after = json.loads(path.read_bytes())
     assert after["agent_config"] == fields["agent_config"]
-    assert after["continuation"] == odd
+    assert after["continuation"] == unexpected
 
 
 @pytest.mark.req("STORE-02", "STORE-03")
@@ -225,10 +225,10 @@ def test_unknown_fields_of_messages_survive_a_compaction(foreign: Callable[[Path
     log = log_of(tmp_path)
     extra = {"mood": {"level": [1.5, None]}, "big": 2**70}
     write_lines(log, [{**turn, **extra} for turn in TURNS])
-    messages = plains(store.read(ID))
+    messages = fields_of_each(store.read(ID))
     moved = store.compact(ID, len(messages) - 1)
     assert moved == 2
-    assert plains(store.read(ID)) == messages
+    assert fields_of_each(store.read(ID)) == messages
     [archive] = tmp_path.rglob("archive.jsonl")
     lines = [json.loads(line) for path in (archive, log) for line in path.read_bytes().splitlines()][-3:]
     assert [{name: line[name] for name in extra} for line in lines] == [extra] * 3
@@ -236,42 +236,42 @@ def test_unknown_fields_of_messages_survive_a_compaction(foreign: Callable[[Path
     assert store.append(ID, Message(role="user", content="on"))[0].seq == len(messages)
 
 
-def taken_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """From now on, a copy of the store as a crash would leave it before each replacement of a file."""
+def snapshots_before_each_replacement(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Return a list that grows by a copy of the store before each replacement of a file, as a crash would leave it."""
     snapshots: list[Path] = []
     replace = fsio.replace_file
 
-    def watched(path: str, pieces: Any, **how: Any) -> None:
+    def copy_and_replace(path: str, blocks: Any, **options: Any) -> None:
         target = root.parent / f"{root.name}-snapshot{len(snapshots)}"
         shutil.copytree(root, target)
         snapshots.append(target)
-        replace(path, pieces, **how)
+        replace(path, blocks, **options)
 
-    monkeypatch.setattr(fsio, "replace_file", watched)
+    monkeypatch.setattr(fsio, "replace_file", copy_and_replace)
     return snapshots
 
 
 @pytest.mark.req("STORE-03")
-def test_a_foreign_chat_is_read_once_when_its_first_compaction_is_cut_off(
+def test_an_interrupted_compaction_of_a_foreign_chat_duplicates_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = chat(tmp_path)
-    messages = plains(store.read(ID))
-    snapshots = taken_before_each_replacement(tmp_path, monkeypatch)
+    messages = fields_of_each(store.read(ID))
+    snapshots = snapshots_before_each_replacement(tmp_path, monkeypatch)
     store.compact(ID, 4)
-    assert len(snapshots) >= 2, "the log is made explicit first, then shortened"
+    assert len(snapshots) >= 2, "numbers are added to the log first, then the log is shortened"
     for root in (*snapshots, tmp_path):
-        assert plains(ChatStore(str(root)).read(ID)) == messages
+        assert fields_of_each(ChatStore(str(root)).read(ID)) == messages
         assert ChatStore(str(root)).check(ID) == []
     monkeypatch.undo()
-    for root in snapshots:  # and each can simply be tried again
+    for root in snapshots:
         ChatStore(str(root)).compact(ID, 4)
-        assert plains(ChatStore(str(root)).read(ID)) == messages
+        assert fields_of_each(ChatStore(str(root)).read(ID)) == messages
     assert log_of(tmp_path).read_bytes().count(b"\n") == 1
 
 
 @pytest.mark.req("STORE-03")
-def test_no_record_about_a_message_is_doubled_when_a_compaction_is_cut_off(
+def test_an_interrupted_compaction_duplicates_no_record_about_a_message(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = ChatStore(str(tmp_path))
@@ -279,16 +279,16 @@ def test_no_record_about_a_message_is_doubled_when_a_compaction_is_cut_off(
     stored = store.append(ID, *(Message(role="user", content=str(number)) for number in range(4)))
     records: list[dict[str, object]] = [{"type": "embedding", "message_id": each.id, "n": each.seq} for each in stored]
     store.annotate(ID, *records)
-    snapshots = taken_before_each_replacement(tmp_path, monkeypatch)
+    snapshots = snapshots_before_each_replacement(tmp_path, monkeypatch)
     store.compact(ID, 2)
     monkeypatch.undo()
-    assert any((root / ID / "archive.jsonl").exists() for root in snapshots), "cut off between the two files"
+    assert any((root / ID / "archive.jsonl").exists() for root in snapshots), "interrupted between the files"
     for root in (*snapshots, tmp_path):
-        again = ChatStore(str(root))
-        assert sorted(again.annotations(ID), key=lambda record: str(record["n"])) == records
-        again.compact(ID, 3)
-        assert sorted(again.annotations(ID), key=lambda record: str(record["n"])) == records
-        assert plains(again.read(ID)) == plains(stored)
+        reopened = ChatStore(str(root))
+        assert sorted(reopened.annotations(ID), key=lambda record: str(record["n"])) == records
+        reopened.compact(ID, 3)
+        assert sorted(reopened.annotations(ID), key=lambda record: str(record["n"])) == records
+        assert fields_of_each(reopened.read(ID)) == fields_of_each(stored)
 
 
 @pytest.mark.req("STORE-02")
@@ -306,7 +306,7 @@ def test_a_foreign_summary_keeps_its_embedding_until_its_text_changes(tmp_path: 
 
 
 @pytest.mark.req("STORE-13")
-def test_content_in_blocks_as_the_model_apis_write_it_is_read_and_nothing_of_it_lost(tmp_path: Path) -> None:
+def test_content_blocks_of_the_model_apis_are_read_completely(tmp_path: Path) -> None:
     store = workspace(tmp_path)
     blocks: list[Any] = [
         "bare",
@@ -328,23 +328,23 @@ def test_content_in_blocks_as_the_model_apis_write_it_is_read_and_nothing_of_it_
 
 
 @pytest.mark.req("STORE-06")
-@pytest.mark.parametrize("plainly", [True, False], ids=["read by block", "read by line"])
-def test_a_record_with_a_role_is_a_message_whatever_its_type(tmp_path: Path, plainly: bool) -> None:
+@pytest.mark.parametrize("regular", [True, False], ids=["decoded by block", "decoded by line"])
+def test_a_record_with_a_role_is_a_message_whatever_its_type(tmp_path: Path, regular: bool) -> None:
     store = workspace(tmp_path)
     record = {"type": "assistant", "role": "assistant", "content": "kept", "id": "a", "seq": 0}
-    odd: dict[str, Any] = {} if plainly else {"partial": "maybe"}
+    irregular: dict[str, Any] = {} if regular else {"partial": "maybe"}
     other = {"type": "progress", "note": "no role: another kind of record"}
-    write_lines(log_of(tmp_path), [{**record, **odd}, other])
+    write_lines(log_of(tmp_path), [{**record, **irregular}, other])
     assert [message.content for message in store.read(ID)] == ["kept"]
     assert store.check(ID) == []
 
 
 @pytest.mark.req("STORE-07")
 @pytest.mark.parametrize("kind", [WorkspaceStore, SpawnStore, ChatStore])
-def test_a_store_whose_sessions_lie_on_another_file_system_than_its_control_folder(
+def test_sessions_may_be_on_another_file_system_than_the_control_folder(
     kind: type[FileStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`conversations/` may be a mount: no rename leads there, and the new version is copied."""
+    """`conversations/` may be a mount point: a rename across it fails, so the new version is copied."""
 
     def rename(source: str, target: str) -> None:
         if os.path.dirname(source) != os.path.dirname(target):

@@ -1,4 +1,4 @@
-"""A thousand valid logs, each damaged by chance: nothing crashes, nothing whole is lost, nothing is invented."""
+"""A thousand valid logs, each damaged at random: nothing crashes, no complete message is lost, none is invented."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cortext.model.message import Message
 from cortext.store.base import DISORDER, DOUBLED
 from cortext.store.files.lines import BadLine, StoredMessage, coerce, decode_value
 from cortext.store.files.store import FileStore
-from tests.store.conformance.kit import plains
-from tests.store.damage import ID, LAYOUTS, Layout, make, quarantined
+from tests.store.conformance.kit import fields_of_each
+from tests.store.damage import ID, LAYOUTS, Layout, make_store, quarantined
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 FILES = 1_000
@@ -73,8 +73,8 @@ def damaged(chance: random.Random, raw: bytes) -> bytes:
     return raw
 
 
-def whole_lines(raw: bytes) -> list[tuple[int, StoredMessage]]:
-    """Every line that is a message by itself, with its offset: found the slow and obvious way."""
+def complete_lines(raw: bytes) -> list[tuple[int, StoredMessage]]:
+    """Return every line that is a message by itself, with its offset, found in the slow and obvious way."""
     found = []
     offset = 0
     for line in raw.split(b"\n"):
@@ -89,7 +89,7 @@ def whole_lines(raw: bytes) -> list[tuple[int, StoredMessage]]:
 
 
 def records_in(raw: bytes) -> Iterator[tuple[str, str]]:
-    """Role and text of every message that begins a line of the file, or follows another one there."""
+    """Return the role and text of every message at the start of a line, or directly after another message."""
     for line in raw.split(b"\n"):
         try:
             text = line.decode("utf-8", "surrogatepass")
@@ -107,85 +107,85 @@ def records_in(raw: bytes) -> Iterator[tuple[str, str]]:
 
 
 def check_one(store: FileStore, log: Path, raw: bytes) -> int:
-    """One damaged log; how much damage was told."""
+    """Check that one damaged log is read and repaired without loss; return how many damages were reported."""
     log.write_bytes(raw)
     reading = store.read(ID)
     messages = list(reading)
     numbers = [message.seq for message in messages]
-    assert numbers == sorted(set(numbers)), "every message has a number of its own, in order"
+    assert numbers == sorted(set(numbers)), "sequence numbers are unique and in order"
 
-    # Nothing is lost: each line that is whole by itself was read, but for a second line of the same id.
+    # Nothing is lost: each complete line was read, except for a second line with the same id.
     read = {(message.role, message.content) for message in messages}
     ids = {message.id for message in messages}
     doubled = {item.offset for item in reading.damage if item.kind == DOUBLED}
-    for offset, line in whole_lines(raw):
+    for offset, line in complete_lines(raw):
         assert (line.role, line.content) in read or (offset in doubled and line.id in ids)
-    # Nothing is invented or merged: each message stands in the file, as it was written or altered, as it was read.
-    there = Counter(records_in(raw))
+    # Nothing is invented or merged: each message that was read is in the file.
+    in_file = Counter(records_in(raw))
     for message in messages:
-        assert there[message.role, message.content] > 0
-        there[message.role, message.content] -= 1
-    # Nothing is silent: every byte is in a line that was read or in one that was told.
-    told = sum(item.length for item in reading.damage if item.kind != DISORDER)
+        assert in_file[message.role, message.content] > 0
+        in_file[message.role, message.content] -= 1
+    # Nothing is silent: every line was either read or reported.
+    reported = sum(item.length for item in reading.damage if item.kind != DISORDER)
     assert all(item.offset >= 0 and item.offset + item.length <= len(raw) for item in reading.damage)
-    assert len(reading.damage) > 0 or len(messages) == len(whole_lines(raw))
+    assert len(reading.damage) > 0 or len(messages) == len(complete_lines(raw))
 
     report = store.repair(ID)
-    assert plains(store.read(ID)) == plains(messages)
+    assert fields_of_each(store.read(ID)) == fields_of_each(messages)
     assert report.kept_messages == len(messages)
     kept = [(offset, data) for name, offset, data in quarantined(log) if name == log.name]
     assert sorted(kept) == sorted(
         (item.offset, raw[item.offset : item.offset + item.length]) for item in reading.damage if item.kind != DISORDER
     )
-    assert told == sum(len(data) for _, data in kept)
-    mended = log.read_bytes()
+    assert reported == sum(len(data) for _, data in kept)
+    repaired = log.read_bytes()
     second = store.repair(ID)
-    assert (second.damage, second.changed, log.read_bytes()) == ([], False, mended)
+    assert (second.damage, second.changed, log.read_bytes()) == ([], False, repaired)
     [added] = store.append(ID, Message(role="user", content="and on"))
-    assert plains(store.read(ID)) == plains([*messages, added])
+    assert fields_of_each(store.read(ID)) == fields_of_each([*messages, added])
     return len(report.damage)
 
 
 @pytest.mark.req("STORE-03", "STORE-06")
 @pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
 def test_a_thousand_damaged_logs_lose_only_what_is_damaged(layout: Layout, tmp_path: Path) -> None:
-    store, header, lines = make(layout, tmp_path, LINES)
+    store, header, lines = make_store(layout, tmp_path, LINES)
     log = layout.log_in(tmp_path)
-    whole = header + b"".join(lines)
-    aside = log.with_name(log.name + ".quarantine")
-    harmed = 0
+    undamaged = header + b"".join(lines)
+    quarantine = log.with_name(log.name + ".quarantine")
+    with_damage = 0
     for number in range(FILES // len(LAYOUTS) + 1):
         chance = random.Random(f"{layout.name} {number}")
-        raw = damaged(chance, whole)
-        aside.unlink(missing_ok=True)
+        raw = damaged(chance, undamaged)
+        quarantine.unlink(missing_ok=True)
         try:
-            harmed += check_one(store, log, raw) > 0
+            with_damage += check_one(store, log, raw) > 0
         except BaseException as error:
             error.add_note(f"{layout.name}, file {number}: {raw!r}")
             raise
-    assert harmed > FILES // len(LAYOUTS) // 2, "most of these files are damaged, and that was seen"
+    assert with_damage > FILES // len(LAYOUTS) // 2, "damage was reported in most of these files"
 
 
 @pytest.mark.req("STORE-03", "STORE-06")
 @pytest.mark.parametrize("layout", [LAYOUTS[0], LAYOUTS[2]], ids=["workspace", "chat"])
-def test_a_damaged_archive_hides_nothing_of_the_log(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, LINES)
+def test_a_damaged_archive_hides_no_message_of_the_log(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path, LINES)
     store.compact(ID, LINES // 2)
     log = layout.log_in(tmp_path)
     archive = log.with_name("archive.jsonl")
-    whole, newer = archive.read_bytes(), log.read_bytes()
+    undamaged, log_bytes = archive.read_bytes(), log.read_bytes()
     in_log = [f"id-{number:04d}" for number in range(LINES // 2, LINES)]
     for number in range(FILES // 10):
-        raw = damaged(random.Random(f"archive {number}"), whole)
+        raw = damaged(random.Random(f"archive {number}"), undamaged)
         archive.write_bytes(raw)
-        log.write_bytes(newer)
+        log.write_bytes(log_bytes)
         messages = list(store.read(ID))
         altered = {message.id for message in messages[: -len(in_log)]}
         assert [message.id for message in messages if message.id not in altered][-len(in_log) :] == in_log
-        assert {line.content for _, line in whole_lines(raw)} <= {message.content for message in messages}
+        assert {line.content for _, line in complete_lines(raw)} <= {message.content for message in messages}
         store.repair(ID)
-        assert plains(store.read(ID)) == plains(messages)
+        assert fields_of_each(store.read(ID)) == fields_of_each(messages)
         assert (store.check(ID), store.repair(ID).changed) == ([], False)
         [added] = store.append(ID, Message(role="user", content="and on"))
         store.compact(ID, added.seq)
-        assert plains(store.read(ID)) == plains([*messages, added])
+        assert fields_of_each(store.read(ID)) == fields_of_each([*messages, added])

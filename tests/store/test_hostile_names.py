@@ -1,4 +1,4 @@
-"""Names, links and notes that want out of the store: refused before anything is touched."""
+"""Names, links and trash notes that lead out of the store are refused before anything is changed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from cortext.model.session import Change, Session
 from cortext.store.files.chat import ChatStore
 from cortext.store.files.spawn import SpawnStore
 from cortext.store.files.store import FileStore
-from tests.store.damage import ID, LAYOUTS, Layout, command_line_chat, make
+from tests.store.damage import ID, LAYOUTS, Layout, command_line_chat, make_store
 
 pytestmark = pytest.mark.usefixtures("no_flush")
 every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=[layout.name for layout in LAYOUTS])
@@ -37,7 +37,7 @@ BAD = [
 
 
 def hostile_ids() -> list[str]:
-    """A thousand and more: each bad piece alone, before, after and inside good ones, doubled, and very long names."""
+    """Return over a thousand invalid ids: each bad text alone and in combination with good ones, and very long ids."""
     shapes: list[Callable[[str], str]] = [
         lambda bad: bad,
         lambda bad: f"{bad}abc",
@@ -58,7 +58,7 @@ def hostile_ids() -> list[str]:
 
 
 def tree(root: Path) -> dict[str, tuple[int, bytes | None]]:
-    """Every path under a folder but a store's hints, with its inode and what it holds; links are not followed."""
+    """Return every path in a folder except a store's hints, with its inode and contents; links are not followed."""
     return {
         str(path.relative_to(root)): (
             path.lstat().st_ino,
@@ -75,7 +75,7 @@ def opened(store: FileStore, session_id: str) -> None:
 
 
 def calls(store: FileStore, session_id: str) -> dict[str, Callable[[], Any]]:
-    """Every method that takes an id."""
+    """Return a call of every method that takes an id."""
     message = Message(role="user", content="x")
     found: dict[str, Callable[[], Any]] = {
         "get": lambda: store.get(session_id),
@@ -94,17 +94,17 @@ def calls(store: FileStore, session_id: str) -> dict[str, Callable[[], Any]]:
     if isinstance(store, ChatStore):
         found["annotate"] = lambda: store.annotate(session_id, {"type": "note", "message_id": "x"})
         found["annotations"] = lambda: list(store.annotations(session_id))
-        if session_id:  # an empty one means that no session is active
+        if session_id:  # an empty id means that no session is active
             found["activate"] = lambda: command_line_chat(store.root).activate("cli", session_id)
     return found
 
 
 @pytest.mark.req("STORE-09")
 @every_layout
-def test_a_thousand_hostile_ids_are_refused_by_every_method_and_touch_nothing(layout: Layout, tmp_path: Path) -> None:
+def test_every_method_refuses_a_thousand_hostile_ids_and_changes_nothing(layout: Layout, tmp_path: Path) -> None:
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc" / "passwd").write_text("root", encoding="utf-8")
-    store, _, _ = make(layout, tmp_path / "one" / "store", 2)
+    store, _, _ = make_store(layout, tmp_path / "one" / "store", 2)
     ids = hostile_ids()
     assert len(ids) >= 1_000
     before = tree(tmp_path)
@@ -112,7 +112,7 @@ def test_a_thousand_hostile_ids_are_refused_by_every_method_and_touch_nothing(la
         for name, call in calls(store, bad).items():
             with pytest.raises(InvalidId):
                 call()
-                raise AssertionError(f"{name} took {bad!r}")
+                raise AssertionError(f"{name} accepted {bad!r}")
         with pytest.raises((InvalidId, NotFound)):
             store.restore(bad)
     assert tree(tmp_path) == before
@@ -124,7 +124,7 @@ def test_a_thousand_hostile_ids_are_refused_by_every_method_and_touch_nothing(la
     "name", ["con", "nul", "aux", "prn", "com1", "lpt9", "trash", "locks", "0", "a" * 96, "a--", "0_-"]
 )
 def test_names_that_only_look_special_are_ordinary_ids(layout: Layout, name: str, tmp_path: Path) -> None:
-    """The devices of Windows too: we do not run there, and a store copied there has its own troubles."""
+    """Device names of Windows are allowed too, because cortext does not run there."""
     store = layout.make(str(tmp_path))
     store.create(Session(id=name))
     store.append(name, Message(role="user", content="x"))
@@ -135,8 +135,8 @@ def test_names_that_only_look_special_are_ordinary_ids(layout: Layout, name: str
 
 @pytest.mark.req("STORE-09")
 @every_layout
-def test_files_of_other_names_in_the_store_are_no_sessions(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, 2)
+def test_files_with_invalid_names_in_the_store_are_not_sessions(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path, 2)
     log = layout.log_in(tmp_path)
     folder = tmp_path if layout.name != "workspace" else tmp_path / "conversations" / "2026-01-01"
     for name in ("Upper", "-dash", ".hidden", "with space", "dot.ted", "é", "new\nline"):
@@ -150,8 +150,8 @@ def test_files_of_other_names_in_the_store_are_no_sessions(layout: Layout, tmp_p
     assert [session.id for session in store.sessions()] == [ID]
 
 
-def positions(layout: Layout) -> list[str]:
-    """Every place of a layout that could be a link, from the root of the store."""
+def linkable_paths(layout: Layout) -> list[str]:
+    """Return every path of a layout that could be a link, relative to the root of the store."""
     control = ".workspace/state" if layout.name == "workspace" else ".cortext"
     found = [layout.log, layout.metadata, f"{layout.log}.quarantine", control, f"{control}/locks"]
     found += [f"{control}/locks/{ID}.lock", f"{control}/trash"]
@@ -168,15 +168,15 @@ def positions(layout: Layout) -> list[str]:
     return sorted(set(found))
 
 
-CASES = [(layout, position) for layout in LAYOUTS for position in positions(layout)]
-every_position = pytest.mark.parametrize(
-    ("layout", "position"), CASES, ids=[f"{layout.name} {position}" for layout, position in CASES]
+CASES = [(layout, path) for layout in LAYOUTS for path in linkable_paths(layout)]
+every_path = pytest.mark.parametrize(
+    ("layout", "relative"), CASES, ids=[f"{layout.name} {path}" for layout, path in CASES]
 )
 
 
 def full_store(layout: Layout, root: Path) -> FileStore:
-    """A session with everything in its place: log, archive, quarantine, summary, lock, trash."""
-    store, _, _ = make(layout, root, 4)
+    """Return a store with a session that has every kind of file: log, archive, quarantine, summary, lock, trash."""
+    store, _, _ = make_store(layout, root, 4)
     store.append(ID, Message(role="user", content=SECRET))
     store.update(ID, Change(summary=SECRET, summary_covers=2))
     layout.log_in(root).write_bytes(layout.log_in(root).read_bytes() + b"torn")
@@ -192,19 +192,21 @@ def full_store(layout: Layout, root: Path) -> FileStore:
 
 
 @pytest.mark.req("STORE-09")
-@every_position
+@every_path
 @pytest.mark.parametrize("target", ["outside", "dangling"])
-def test_a_link_in_any_place_is_not_followed_out(layout: Layout, position: str, target: str, tmp_path: Path) -> None:
+def test_a_link_anywhere_in_the_store_is_not_followed(
+    layout: Layout, relative: str, target: str, tmp_path: Path
+) -> None:
     root, outside = tmp_path / "store", tmp_path / "outside"
     outside.mkdir()
     full_store(layout, root)
-    place = root / position
-    assert place.exists(), "the position is real before it becomes a link"
-    place.rename(outside / "real")
-    place.symlink_to(outside / ("real" if target == "outside" else "missing"))
+    path = root / relative
+    assert path.exists(), "the path exists before it becomes a link"
+    path.rename(outside / "real")
+    path.symlink_to(outside / ("real" if target == "outside" else "missing"))
     store = layout.make(str(root))
     before = tree(outside)
-    blocks_reading = os.path.commonpath([position, layout.log]) == position or position.endswith("archive.jsonl")
+    blocks_reading = os.path.commonpath([relative, layout.log]) == relative or relative.endswith("archive.jsonl")
     keys = ["other.1a2b", *_trash_keys(outside / "real"), *_trash_keys(root)]
     attempts: dict[str, Callable[[], Any]] = {
         "sessions": lambda: list(store.sessions()),
@@ -220,9 +222,9 @@ def test_a_link_in_any_place_is_not_followed_out(layout: Layout, position: str, 
         except CortextError:
             continue
         finally:
-            assert tree(outside) == before, f"{name} changed what is outside"
+            assert tree(outside) == before, f"{name} changed files outside"
         if blocks_reading and name in ("get", "read", "tail", "sessions"):
-            assert SECRET not in repr(result), f"{name} read what is outside"
+            assert SECRET not in repr(result), f"{name} read files outside"
     assert not (outside / "missing").exists()
 
 
@@ -232,14 +234,12 @@ def _trash_keys(folder: Path) -> list[str]:
 
 @pytest.mark.req("STORE-06", "STORE-09")
 @every_layout
-def test_one_session_behind_a_link_is_shown_as_damaged_and_the_others_are_listed(
-    layout: Layout, tmp_path: Path
-) -> None:
+def test_a_session_behind_a_link_is_listed_as_damaged_among_the_others(layout: Layout, tmp_path: Path) -> None:
     store = full_store(layout, tmp_path / "store")
-    for position in {layout.log, layout.metadata}:
-        place = tmp_path / "store" / position
-        place.rename(tmp_path / f"real-{place.name}")
-        place.symlink_to(tmp_path / f"real-{place.name}")
+    for relative in {layout.log, layout.metadata}:
+        path = tmp_path / "store" / relative
+        path.rename(tmp_path / f"real-{path.name}")
+        path.symlink_to(tmp_path / f"real-{path.name}")
     assert sorted((session.id, session.damage) for session in store.sessions()) == [("second", 0), (ID, 1)]
     with pytest.raises(UnsafePath, match="symbolic link"):
         store.get(ID)
@@ -248,7 +248,7 @@ def test_one_session_behind_a_link_is_shown_as_damaged_and_the_others_are_listed
 @pytest.mark.req("STORE-06", "STORE-09")
 @every_layout
 @pytest.mark.parametrize("kind", ["pipe", "folder"])
-def test_what_is_no_file_is_shown_as_damage_and_never_waited_for(layout: Layout, kind: str, tmp_path: Path) -> None:
+def test_a_log_that_is_not_a_file_is_damage_and_never_blocks(layout: Layout, kind: str, tmp_path: Path) -> None:
     store = full_store(layout, tmp_path)
     log = layout.log_in(tmp_path)
     log.unlink()
@@ -271,8 +271,8 @@ def test_what_is_no_file_is_shown_as_damage_and_never_waited_for(layout: Layout,
 
 @pytest.mark.req("STORE-09")
 @every_layout
-def test_a_folder_that_becomes_a_link_while_we_run_is_noticed(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path / "store", 2)
+def test_a_folder_that_becomes_a_link_after_opening_is_refused(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path / "store", 2)
     folder = layout.log_in(tmp_path / "store").parent
     if layout.name == "spawn":
         folder = tmp_path / "store" / ".cortext" / "locks"
@@ -280,23 +280,23 @@ def test_a_folder_that_becomes_a_link_while_we_run_is_noticed(layout: Layout, tm
     folder.symlink_to(tmp_path / "moved")
     before = tree(tmp_path / "moved")
     with pytest.raises(UnsafePath):
-        store.append(ID, Message(role="user", content="where does it go?"))
+        store.append(ID, Message(role="user", content="x"))
     assert tree(tmp_path / "moved") == before
 
 
 @pytest.mark.req("STORE-09")
 @every_layout
-def test_a_second_name_for_a_session_inside_the_store_is_no_session(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, 2)
+def test_a_link_to_a_session_inside_the_store_is_not_a_session(layout: Layout, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path, 2)
     session = layout.log_in(tmp_path)
     for _ in range({"workspace": 2, "spawn": 0, "chat": 1}[layout.name]):
         session = session.parent
     alias = session.with_name(session.name.replace(ID, "alias"))
     alias.symlink_to(session)
-    through = calls(store, "alias")
+    alias_calls = calls(store, "alias")
     for name in ("get", "read", "tail", "append", "update", "check", "repair"):
         with pytest.raises(UnsafePath):
-            through[name]()
+            alias_calls[name]()
     assert store.get(ID).message_count == 2
     assert [session.id for session in store.sessions() if not session.damage] == [ID]
 
@@ -304,21 +304,21 @@ def test_a_second_name_for_a_session_inside_the_store_is_no_session(layout: Layo
 @pytest.mark.req("STORE-09")
 @every_layout
 @pytest.mark.parametrize("linked", ["the key", "the note", "the session"])
-def test_a_link_inside_the_trash_brings_nothing_in(layout: Layout, linked: str, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path / "store", 2)
+def test_a_link_inside_the_trash_is_not_restored(layout: Layout, linked: str, tmp_path: Path) -> None:
+    store, _, _ = make_store(layout, tmp_path / "store", 2)
     key = store.delete(ID).key
     [note] = (tmp_path / "store").rglob("trash.json")
     [session] = [path for path in note.parent.iterdir() if path != note]
-    place = {"the key": note.parent, "the note": note, "the session": session}[linked]
-    place.rename(tmp_path / "outside")
-    place.symlink_to(tmp_path / "outside")
+    path = {"the key": note.parent, "the note": note, "the session": session}[linked]
+    path.rename(tmp_path / "outside")
+    path.symlink_to(tmp_path / "outside")
     before = tree(tmp_path)
     assert linked == "the session" or list(store.trash()) == []
     with pytest.raises((NotFound, UnsafePath)):
         store.restore(key)
     assert list(store.sessions()) == []
-    after = {path: held for path, held in tree(tmp_path).items() if not path.endswith(".lock")}
-    assert after == {path: held for path, held in before.items() if not path.endswith(".lock")}
+    after = {name: contents for name, contents in tree(tmp_path).items() if not name.endswith(".lock")}
+    assert after == {name: contents for name, contents in before.items() if not name.endswith(".lock")}
 
 
 NOTES: dict[str, Any] = {
@@ -335,8 +335,8 @@ NOTES: dict[str, Any] = {
     "back and forth": ["evil", "../evil"],
     "empty": [""],
     "a dot": ["."],
-    "nothing": [],
-    "no list": "evil",
+    "an empty list": [],
+    "not a list": "evil",
     "numbers": [1, 2],
     "NUL": ["ev\0il"],
     "backslash": ["..\\evil"],
@@ -348,7 +348,7 @@ NOTES: dict[str, Any] = {
 @pytest.mark.parametrize("origins", NOTES.values(), ids=NOTES.keys())
 def test_a_forged_note_in_the_trash_moves_nothing(layout: Layout, origins: Any, tmp_path: Path) -> None:
     root = tmp_path / "store"
-    store, _, _ = make(layout, root, 2)
+    store, _, _ = make_store(layout, root, 2)
     store.create(Session(id="other"))
     key = store.delete("other").key
     [note] = root.rglob("trash.json")
@@ -359,15 +359,15 @@ def test_a_forged_note_in_the_trash_moves_nothing(layout: Layout, origins: Any, 
     before = tree(tmp_path)
     with pytest.raises((UnsafePath, NotFound)):
         store.restore(key)
-    after = {path: held for path, held in tree(tmp_path).items() if not path.endswith("other.lock")}
-    assert after == {path: held for path, held in before.items() if not path.endswith("other.lock")}
-    list(store.trash())  # and it can still be listed
+    after = {name: contents for name, contents in tree(tmp_path).items() if not name.endswith("other.lock")}
+    assert after == {name: contents for name, contents in before.items() if not name.endswith("other.lock")}
+    list(store.trash())  # listing does not fail
 
 
 @pytest.mark.req("STORE-09")
 @every_layout
 def test_a_note_about_another_session_than_its_key_is_ignored(layout: Layout, tmp_path: Path) -> None:
-    store, _, _ = make(layout, tmp_path, 2)
+    store, _, _ = make_store(layout, tmp_path, 2)
     key = store.delete(ID).key
     [note] = tmp_path.rglob("trash.json")
     note.write_text(note.read_text(encoding="utf-8").replace(f'"{ID}"', '"another"'), encoding="utf-8")

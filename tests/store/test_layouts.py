@@ -1,4 +1,4 @@
-"""The files themselves: what each layout writes, byte for byte where that is what a reader sees."""
+"""The files that each layout writes, byte for byte where other readers depend on it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ every_layout = pytest.mark.parametrize("layout", LAYOUTS, ids=["workspace", "spa
 
 
 def files(root: Path) -> dict[str, str]:
-    """Every file of a store but its locks and its hints, by its path from the root."""
+    """Return every file of a store except locks and hints, by its path relative to the root."""
     found = {str(path.relative_to(root)): path for path in root.rglob("*") if path.is_file()}
     return {
         name: path.read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ def start(layout: Callable[[str], FileStore], root: Path) -> FileStore:
 
 
 @pytest.mark.req("STORE-01", "STORE-11")
-def test_a_workspace_session_is_exactly_two_files_in_the_folder_of_its_day(tmp_path: Path) -> None:
+def test_a_workspace_session_is_two_files_in_the_folder_of_its_day(tmp_path: Path) -> None:
     store = start(WorkspaceStore, tmp_path)
     store.append(ID, FIRST)
     store.append(ID, SECOND)
@@ -125,7 +125,7 @@ def test_a_spawn_session_is_one_file_that_begins_with_its_metadata(tmp_path: Pat
 @pytest.mark.req("STORE-11")
 def test_the_first_line_of_a_spawn_file_is_the_metadata_after_every_step(tmp_path: Path) -> None:
     store = start(SpawnStore, tmp_path)
-    seen = []
+    statuses = []
     with store.open(ID) as writer:
         for number, status in enumerate(["active", "interrupted", "active", "completed", "active"]):
             writer.append(Message(role="user", content=f"{number}"))
@@ -133,8 +133,8 @@ def test_the_first_line_of_a_spawn_file_is_the_metadata_after_every_step(tmp_pat
             lines = [json.loads(line) for line in (tmp_path / f"{ID}.jsonl").read_bytes().splitlines()]
             assert [line["type"] for line in lines] == ["metadata", *["turn"] * (number + 1)]
             assert [line["content"] for line in lines[1:]] == [str(n) for n in range(number + 1)]
-            seen.append(lines[0]["status"])
-    assert seen == ["active", "interrupted", "active", "completed", "active"]
+            statuses.append(lines[0]["status"])
+    assert statuses == ["active", "interrupted", "active", "completed", "active"]
 
 
 @pytest.mark.req("STORE-01", "STORE-11")
@@ -175,31 +175,31 @@ def test_a_chat_session_is_a_folder_of_small_files_and_two_logs(tmp_path: Path) 
 
 
 @pytest.mark.req("STORE-01")
-def test_chat_indices_begin_at_0_in_each_file_after_every_compaction(tmp_path: Path) -> None:
+def test_chat_indexes_start_at_0_in_each_file_after_every_compaction(tmp_path: Path) -> None:
     store = start(ChatStore, tmp_path)
 
-    def indices(name: str) -> list[tuple[int, int]]:
+    def indexes(name: str) -> list[tuple[int, int]]:
         lines = (tmp_path / ID / name).read_bytes().splitlines()
         return [(line["idx"], line["seq"]) for line in map(json.loads, lines)]
 
     store.append(ID, *(Message(role="user", content=str(number)) for number in range(5)))
     store.compact(ID, 2)
-    assert indices("archive.jsonl") == [(0, 0), (1, 1)]
-    assert indices("current.jsonl") == [(0, 2), (1, 3), (2, 4)]
+    assert indexes("archive.jsonl") == [(0, 0), (1, 1)]
+    assert indexes("current.jsonl") == [(0, 2), (1, 3), (2, 4)]
     store.append(ID, Message(role="user", content="5"))
     ChatStore(str(tmp_path)).compact(ID, 5)
     store.append(ID, Message(role="user", content="6"))
-    assert indices("archive.jsonl") == [(n, n) for n in range(5)]
-    assert indices("current.jsonl") == [(0, 5), (1, 6)]
+    assert indexes("archive.jsonl") == [(n, n) for n in range(5)]
+    assert indexes("current.jsonl") == [(0, 5), (1, 6)]
     ChatStore(str(tmp_path)).compact(ID, 99)
-    assert indices("current.jsonl") == []
+    assert indexes("current.jsonl") == []
     store.append(ID, Message(role="user", content="7"))
-    assert indices("current.jsonl") == [(0, 7)]
+    assert indexes("current.jsonl") == [(0, 7)]
     meta = json.loads((tmp_path / ID / "meta.json").read_bytes())
     assert (meta["message_count"], meta["current_count"], meta["archive_count"]) == (7, 0, 7)
 
 
-def test_compacting_nothing_makes_no_archive(tmp_path: Path) -> None:
+def test_compacting_nothing_creates_no_archive(tmp_path: Path) -> None:
     store = start(ChatStore, tmp_path)
     store.append(ID, FIRST)
     assert store.compact(ID, 0) == 0
@@ -209,8 +209,8 @@ def test_compacting_nothing_makes_no_archive(tmp_path: Path) -> None:
 @pytest.mark.req("STORE-04", "STORE-11")
 @every_layout
 def test_a_new_message_is_one_added_line_in_git(layout: Callable[[str], FileStore], tmp_path: Path) -> None:
-    def git(*words: str) -> str:
-        command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *words]
+    def git(*arguments: str) -> str:
+        command = ["git", "-c", "user.name=t", "-c", "user.email=t@t", *arguments]
         return subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
 
     git("init", "-q")
@@ -229,9 +229,7 @@ def test_a_new_message_is_one_added_line_in_git(layout: Callable[[str], FileStor
 
 @pytest.mark.req("STORE-04")
 @every_layout
-def test_appending_leaves_every_earlier_byte_and_the_same_file(
-    layout: Callable[[str], FileStore], tmp_path: Path
-) -> None:
+def test_appending_keeps_the_file_and_every_earlier_byte(layout: Callable[[str], FileStore], tmp_path: Path) -> None:
     store = start(layout, tmp_path)
     [log] = list(tmp_path.rglob("*.jsonl"))
     inode, before = log.stat().st_ino, log.read_bytes()
@@ -265,24 +263,24 @@ def test_files_are_private_whatever_the_umask(layout: Callable[[str], FileStore]
         store.delete("other")
     finally:
         os.umask(old)
-    seen: dict[str, int] = {}
+    modes: dict[str, int] = {}
     for path in (tmp_path / "new", *(tmp_path / "new").rglob("*")):
         mode = stat.S_IMODE(path.stat().st_mode)
-        seen[str(path)] = mode
+        modes[str(path)] = mode
         assert mode == (0o700 if path.is_dir() else 0o600), f"{path} has {mode:o}"
-    assert any(name.endswith(".quarantine") for name in seen) and any(name.endswith("trash.json") for name in seen)
+    assert any(name.endswith(".quarantine") for name in modes) and any(name.endswith("trash.json") for name in modes)
 
 
 @pytest.mark.req("STORE-10")
 @every_layout
-def test_a_change_replaces_the_metadata_and_leaves_nothing_behind(
+def test_a_change_replaces_the_metadata_and_leaves_no_temporary_file(
     layout: Callable[[str], FileStore], tmp_path: Path
 ) -> None:
     store = start(layout, tmp_path)
     [name] = [path.name for path in tmp_path.rglob("*") if path.name in ("session.json", "meta.json", f"{ID}.jsonl")]
     [path] = tmp_path.rglob(name)
     before, inode = path.read_bytes(), path.stat().st_ino
-    with open(path, "rb") as reader:  # a reader that began before goes on with the old one, whole
+    with open(path, "rb") as reader:  # a reader that opened the old file can read all of it
         store.update(ID, Change(title="another"))
         assert reader.read() == before
     assert path.stat().st_ino != inode
@@ -291,7 +289,7 @@ def test_a_change_replaces_the_metadata_and_leaves_nothing_behind(
 
 
 @pytest.mark.req("STORE-10")
-def test_the_current_chat_survives_restarts_and_keeps_what_others_wrote(tmp_path: Path) -> None:
+def test_activating_a_chat_keeps_unknown_fields_of_current_json(tmp_path: Path) -> None:
     root = tmp_path / "sessions"
     assert command_line_chat(root).active("cli") is None
     command_line_chat(root).activate("cli", "sess_abc")
@@ -313,7 +311,7 @@ def test_a_damaged_current_json_means_no_current_session(tmp_path: Path, text: s
     assert chats.active("cli") == "sess_abc"
 
 
-def test_a_conversation_without_a_session_folder_is_plain_markdown_and_no_session(tmp_path: Path) -> None:
+def test_a_conversation_without_a_session_folder_is_not_a_session(tmp_path: Path) -> None:
     folder = tmp_path / "conversations" / DAY / ID
     folder.mkdir(parents=True)
     (folder / "brainstorm.md").write_text("# API\n", encoding="utf-8")
@@ -323,7 +321,7 @@ def test_a_conversation_without_a_session_folder_is_plain_markdown_and_no_sessio
         store.get(ID)
 
 
-def test_markdown_goes_to_the_trash_and_comes_back_with_its_session(tmp_path: Path) -> None:
+def test_markdown_is_deleted_and_restored_with_its_session(tmp_path: Path) -> None:
     store = start(WorkspaceStore, tmp_path)
     markdown = tmp_path / "conversations" / DAY / ID / "brainstorm.md"
     markdown.write_text("# API\n", encoding="utf-8")
@@ -336,7 +334,7 @@ def test_markdown_goes_to_the_trash_and_comes_back_with_its_session(tmp_path: Pa
 def test_a_session_that_moved_to_another_day_is_still_listed(tmp_path: Path) -> None:
     store = start(WorkspaceStore, tmp_path)
     assert [session.id for session in store.sessions()] == [ID]
-    other = WorkspaceStore(str(tmp_path))  # another process deletes it and makes it anew
+    other = WorkspaceStore(str(tmp_path))  # another process deletes it and creates it again
     other.delete(ID)
     other.create(Session(id=ID, created_at="2026-01-01T00:00:00Z"))
     assert [session.created_at for session in store.sessions()] == ["2026-01-01T00:00:00Z"]
@@ -344,7 +342,7 @@ def test_a_session_that_moved_to_another_day_is_still_listed(tmp_path: Path) -> 
 
 
 @every_layout
-def test_a_store_given_by_a_relative_path_stays_where_it_is(
+def test_a_store_with_a_relative_path_does_not_follow_the_working_folder(
     layout: Callable[[str], FileStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "here").mkdir()
@@ -359,14 +357,14 @@ def test_a_store_given_by_a_relative_path_stays_where_it_is(
 
 
 @every_layout
-def test_a_name_that_nobody_has_leaves_no_trace(layout: Callable[[str], FileStore], tmp_path: Path) -> None:
+def test_writing_to_an_unknown_session_creates_no_file(layout: Callable[[str], FileStore], tmp_path: Path) -> None:
     root = tmp_path / "root"
     store = layout(str(root))
     calls: list[Callable[[], Any]] = [
-        lambda: store.append("nobody", FIRST),
-        lambda: store.delete("nobody"),
-        lambda: store.repair("nobody"),
-        lambda: store.update("nobody", Change(title="x")),
+        lambda: store.append("unknown", FIRST),
+        lambda: store.delete("unknown"),
+        lambda: store.repair("unknown"),
+        lambda: store.update("unknown", Change(title="x")),
     ]
     for call in calls:
         with pytest.raises(SessionNotFound):
@@ -376,13 +374,13 @@ def test_a_name_that_nobody_has_leaves_no_trace(layout: Callable[[str], FileStor
 
 @pytest.mark.req("STORE-05")
 @every_layout
-def test_a_session_that_is_deleted_while_it_is_looked_at_is_not_found(
+def test_a_session_that_is_deleted_while_it_is_read_is_not_found(
     layout: Callable[[str], FileStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     store = layout(str(tmp_path))
     store.create(Session(id="fleeting", created_at="2026-11-15T10:00:00Z"))
-    place = store.files_of("fleeting")
+    files = store.files_of("fleeting")
     store.delete("fleeting")
-    monkeypatch.setattr(store, "files_of", lambda _: place)  # found a moment before it went
+    monkeypatch.setattr(store, "files_of", lambda _: files)  # as if found just before the deletion
     with pytest.raises(SessionNotFound):
         store.get("fleeting")

@@ -1,4 +1,4 @@
-"""A long line, shortened while it is read: every text in it is the beginning of what it was."""
+"""Long lines are shortened while they are read: every text becomes a prefix of the original."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ RECORDS = st.dictionaries(st.sampled_from(["role", "content", "id", "parts"]), V
 
 
 @pytest.fixture(autouse=True)
-def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every border between two chunks that there can be is met."""
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make blocks so small that every possible boundary between two of them occurs."""
     monkeypatch.setattr(jsonl, "BLOCK", 7)
 
 
@@ -32,29 +32,29 @@ def shortened(raw: bytes, most: int) -> bytes | None:
         return jsonl.shortened(file.fileno(), 0, len(raw), most)
 
 
-def begins(whole: Any, short: Any) -> bool:
-    if isinstance(whole, str):
-        return whole.startswith(short)
-    if isinstance(whole, list):
-        return len(whole) == len(short) and all(map(begins, whole, short))
-    return bool(whole == short)
+def is_shortened(original: Any, short: Any) -> bool:
+    if isinstance(original, str):
+        return original.startswith(short)
+    if isinstance(original, list):
+        return len(original) == len(short) and all(map(is_shortened, original, short))
+    return bool(original == short)
 
 
 @given(RECORDS, st.booleans(), st.integers(8, 30))
-def test_every_text_is_cut_between_two_characters(record: dict[str, Any], ascii_only: bool, most: int) -> None:
+def test_every_text_is_truncated_between_two_characters(record: dict[str, Any], ascii_only: bool, most: int) -> None:
     raw = json.dumps(record, ensure_ascii=ascii_only).encode() + b"\n"
     assert shortened(raw, 1000) == raw
     short = shortened(raw, most)
     assert short is not None and short.endswith(b"\n")
     found = msgspec.json.decode(short)
-    assert list(found) == list(record) and all(begins(record[name], found[name]) for name in record)
+    assert list(found) == list(record) and all(is_shortened(record[name], found[name]) for name in record)
     for name, value in record.items():
         if isinstance(value, str) and len(json.dumps(value, ensure_ascii=ascii_only).encode()) - 2 <= most:
             assert found[name] == value
 
 
 @given(RECORDS, st.data())
-def test_what_is_not_json_by_the_book_is_left_as_it_is(record: dict[str, Any], data: st.DataObject) -> None:
+def test_invalid_json_is_not_changed(record: dict[str, Any], data: st.DataObject) -> None:
     raw = bytearray(json.dumps(record, ensure_ascii=False).encode() + b"\n")
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     short = shortened(bytes(raw), 1000)

@@ -1,4 +1,4 @@
-"""Two sides that both continued a session: the merge keeps every message, once, and says where they parted."""
+"""Merging two sides that both continued a session keeps every message once, and records where they diverged."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _store(root: Path) -> WorkspaceStore:
     return store
 
 
-def _say(store: WorkspaceStore, *texts: str) -> None:
+def _append(store: WorkspaceStore, *texts: str) -> None:
     for text in texts:
         store.append("001-x", Message(role="user", content=text))
 
@@ -35,7 +35,7 @@ def _texts(root: Path) -> list[str]:
 
 
 @pytest.mark.req("STORE-12")
-def test_two_hundred_random_merges_lose_and_double_nothing(tmp_path: Path) -> None:
+def test_two_hundred_random_merges_lose_and_duplicate_nothing(tmp_path: Path) -> None:
     chance = random.Random(7)
     for round_number in range(200):
         base, ours, theirs = (tmp_path / f"{round_number}-{side}.jsonl" for side in ("base", "ours", "theirs"))
@@ -88,7 +88,7 @@ def test_damaged_lines_of_both_sides_are_kept_for_repair(tmp_path: Path) -> None
 
 
 @pytest.mark.req("STORE-12")
-def test_messages_that_one_side_archived_do_not_come_back(tmp_path: Path) -> None:
+def test_messages_that_one_side_archived_are_not_brought_back(tmp_path: Path) -> None:
     base, ours, theirs = (tmp_path / side for side in ("base", "ours", "theirs"))
     base.write_text(_line(0, "a") + _line(1, "b"), encoding="utf-8")
     ours.write_text(_line(1, "b") + _line(2, "c"), encoding="utf-8")
@@ -99,9 +99,9 @@ def test_messages_that_one_side_archived_do_not_come_back(tmp_path: Path) -> Non
 
 
 @pytest.mark.req("STORE-12")
-def test_metadata_is_merged_by_rule(tmp_path: Path) -> None:
+def test_metadata_is_merged_field_by_field(tmp_path: Path) -> None:
     base, ours, theirs = (tmp_path / side for side in ("base", "ours", "theirs"))
-    old = {
+    base_fields = {
         "status": "active",
         "title": "T",
         "created_at": "2026-01-02",
@@ -110,16 +110,16 @@ def test_metadata_is_merged_by_rule(tmp_path: Path) -> None:
         "agent_config": {"tools": ["a"], "model": "m"},
         "unknown": 1,
     }
-    _write(base, old)
-    mine = {
-        **old,
-        "title": "Mine",
+    _write(base, base_fields)
+    our_fields = {
+        **base_fields,
+        "title": "Ours",
         "last_active": "2",
         "message_count": 6,
         "agent_config": {"tools": ["a", "b"], "model": "m"},
     }
-    other = {
-        **old,
+    their_fields = {
+        **base_fields,
         "status": "completed",
         "title": "Theirs",
         "last_active": "3",
@@ -127,8 +127,8 @@ def test_metadata_is_merged_by_rule(tmp_path: Path) -> None:
         "agent_config": {"tools": ["a", "c"], "model": "n"},
         "unknown": 2,
     }
-    _write(ours, mine)
-    _write(theirs, other)
+    _write(ours, our_fields)
+    _write(theirs, their_fields)
     merge_metadata(str(base), str(ours), str(theirs))
     merged = json.loads(ours.read_text(encoding="utf-8"))
     assert merged["title"] == "Theirs", "both changed it: the side that was active last wins"
@@ -143,24 +143,24 @@ def _write(path: Path, fields: dict[str, object]) -> None:
 
 
 @pytest.mark.req("STORE-12")
-def test_two_clones_that_both_went_on_merge_by_plain_git(tmp_path: Path) -> None:
+def test_git_pull_merges_two_clones_that_both_continued(tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     first.mkdir()
     assert cortext("init", "--ai", "claude", cwd=first).code == 0
     store = _store(first)
-    _say(store, "common one", "common two")
+    _append(store, "common one", "common two")
     git(first, "add", ".")
     git(first, "commit", "-qm", "start")
     git(tmp_path, "clone", "-q", str(first), str(second))
-    assert cortext("upgrade", cwd=second).code == 0, "a clone's git is told of the driver by upgrade"
-    _say(store, "first goes on")
+    assert cortext("upgrade", cwd=second).code == 0, "upgrade registers the merge driver in a clone"
+    _append(store, "first continues")
     store.update("001-x", Change(status="paused"))
     git(first, "commit", "-qam", "first")
     other = WorkspaceStore(str(second))
-    _say(other, "second goes on", "and on")
+    _append(other, "second continues", "further")
     git(second, "commit", "-qam", "second")
     git(second, "pull", "-q", "--no-rebase", "--no-edit", str(first), "HEAD")
-    assert _texts(second) == ["common one", "common two", "second goes on", "and on", "first goes on"]
+    assert _texts(second) == ["common one", "common two", "second continues", "further", "first continues"]
     merged = WorkspaceStore(str(second))
     assert merged.check("001-x") == []
     assert merged.get("001-x").status == "paused"

@@ -1,7 +1,7 @@
-"""A session driven at random, two processes in turn, some of them dying, against a plain list of messages.
+"""Random operations on a session by two processes, some of which are killed, compared with a plain list of messages.
 
-Each backend is one machine. The processes are two store objects, so that what one remembers is stale after
-what the other did. A death is a call to the kernel (faults.KillAt), or to the server, that never returns.
+Each backend is one state machine. The processes are two store objects, so that the caches of one are stale after an
+operation of the other. A kill is a system call (faults.KillAt), or a call to the server, that never returns.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from tests.store.crash.talk import COMPACTING, LAYOUTS, SESSION, Actor, Ledger
 from tests.support import postgres
 from tests.support.postgres_faults import DieAt, ServerActor
 
-# At which call the process dies (0: it lives), and whether that is in the middle of a write.
-deaths = st.tuples(st.sampled_from([0, 3, 0, 4, 2, 6, 0, 5, 8, 12, 20]), st.booleans())
+# The call at which the process is killed (0: none), and whether that is in the middle of a write.
+kills = st.tuples(st.sampled_from([0, 3, 0, 4, 2, 6, 0, 5, 8, 12, 20]), st.booleans())
 actors = st.integers(0, 1)
 JUNK = (b'{"role": "user", "content": "torn \xc3', b"\0" * 50, b"no json\n", b'{"a": 1}\n{"b', b"\n\n")
 
 
 class SessionMachine(RuleBasedStateMachine):
-    """The rules; a layout is a subclass."""
+    """The rules; each layout is a subclass."""
 
     layout = ""
-    lived = 0
-    died = 0
+    survived = 0
+    killed = 0
 
     def __init__(self) -> None:
         super().__init__()
         self.root = tempfile.mkdtemp(prefix="cortext-machine-")
         self.ledger = Ledger()
         self.actors = [self.new_actor() for _ in range(2)]
-        self.place = "absent"
+        self.location = "absent"
         self.written = 0
         self.torn = False
 
@@ -58,37 +58,37 @@ class SessionMachine(RuleBasedStateMachine):
         return Actor(self.layout, self.root, self.ledger.add, lock_timeout=0)
 
     def new_store(self) -> Any:
-        """The store as a process sees it that comes anew."""
+        """Return the store as a new process opens it."""
         return LAYOUTS[self.layout](self.root)
 
-    def dying(self, death: tuple[int, bool]) -> AbstractContextManager[object]:
-        return installed(KillAt(death[0], half=death[1]))
+    def killing(self, kill: tuple[int, bool]) -> AbstractContextManager[object]:
+        return installed(KillAt(kill[0], half=kill[1]))
 
     def teardown(self) -> None:
         shutil.rmtree(self.root, ignore_errors=True)
 
-    def do(self, actor: int, death: tuple[int, bool], act: Callable[[Actor], None]) -> bool:
-        """Whether the process lived to see its step done. What a dead one left is looked at, and holds from now on."""
-        lived = True
+    def do(self, actor: int, kill: tuple[int, bool], act: Callable[[Actor], None]) -> bool:
+        """Run a step and return whether the process survived it. What a killed one left becomes the expected state."""
+        survived = True
         try:
-            with self.dying(death):
+            with self.killing(kill):
                 act(self.actors[actor])
         except Dead:
-            lived = False
+            survived = False
             self.actors[actor].reopen()
-        type(self).lived += lived
-        type(self).died += not lived
+        type(self).survived += survived
+        type(self).killed += not survived
         with installed(Counting()):
             self.settle()
-        return lived
+        return survived
 
     def settle(self) -> None:
-        """Hold what is there against the ledger; what was not promised and is there is there for good."""
+        """Compare the store with the ledger; what was stored without acknowledgement is expected from now on."""
         store = self.new_store()
-        self.place = invariants.place(store)
-        assert self.place in self.ledger.places
-        self.ledger.places = {self.place}
-        if self.place != "here":
+        self.location = invariants.place(store)
+        assert self.location in self.ledger.places
+        self.ledger.places = {self.location}
+        if self.location != "here":
             return
         session = store.get(SESSION)
         assert session.status in self.ledger.statuses and session.title in self.ledger.titles
@@ -96,7 +96,7 @@ class SessionMachine(RuleBasedStateMachine):
         messages = invariants.plain(store.read(SESSION))
         invariants.check_messages(messages, self.ledger)
         names = [message.content.partition("|")[0] for message in messages]
-        self.ledger.tried = names  # what is not there now must never come back
+        self.ledger.tried = names  # a message that is missing now must never appear later
         self.ledger.acked = {name: (m.id, m.seq) for name, m in zip(names, messages, strict=True)}
 
     def names(self, count: int) -> list[str]:
@@ -107,23 +107,23 @@ class SessionMachine(RuleBasedStateMachine):
     def begin(self) -> None:
         self.do(0, (0, False), Actor.create)
 
-    @precondition(lambda self: self.place == "absent")
-    @rule(actor=actors, death=deaths)
-    def create(self, actor: int, death: tuple[int, bool]) -> None:
-        self.do(actor, death, Actor.create)
+    @precondition(lambda self: self.location == "absent")
+    @rule(actor=actors, kill=kills)
+    def create(self, actor: int, kill: tuple[int, bool]) -> None:
+        self.do(actor, kill, Actor.create)
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths, count=st.integers(1, 4), size=st.sampled_from([20, 300, 9000]))
-    def append(self, actor: int, death: tuple[int, bool], count: int, size: int) -> None:
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills, count=st.integers(1, 4), size=st.sampled_from([20, 300, 9000]))
+    def append(self, actor: int, kill: tuple[int, bool], count: int, size: int) -> None:
         names = self.names(count)
         before = list(self.ledger.acked)
-        if self.do(actor, death, lambda it: it.append(*names, size=size)):
+        if self.do(actor, kill, lambda it: it.append(*names, size=size)):
             assert list(self.ledger.acked) == before + names
             self.torn = False
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths, status=st.sampled_from(["active", "paused", "interrupted"]))
-    def change_status(self, actor: int, death: tuple[int, bool], status: str) -> None:
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills, status=st.sampled_from(["active", "paused", "interrupted"]))
+    def change_status(self, actor: int, kill: tuple[int, bool], status: str) -> None:
         def change(it: Actor) -> None:
             try:
                 it.status(status)
@@ -131,49 +131,49 @@ class SessionMachine(RuleBasedStateMachine):
                 self.ledger.statuses -= {status} - before
 
         before = set(self.ledger.statuses)
-        self.do(actor, death, change)
+        self.do(actor, kill, change)
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths, title=st.text(max_size=12))
-    def change_title(self, actor: int, death: tuple[int, bool], title: str) -> None:
-        if self.do(actor, death, lambda it: it.title(title)):
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills, title=st.text(max_size=12))
+    def change_title(self, actor: int, kill: tuple[int, bool], title: str) -> None:
+        if self.do(actor, kill, lambda it: it.title(title)):
             assert self.ledger.titles == {title}
 
-    @precondition(lambda self: self.place == "here" and self.layout in (*COMPACTING, "postgres"))
-    @rule(actor=actors, death=deaths, keep=st.integers(0, 6))
-    def compact(self, actor: int, death: tuple[int, bool], keep: int) -> None:
+    @precondition(lambda self: self.location == "here" and self.layout in (*COMPACTING, "postgres"))
+    @rule(actor=actors, kill=kills, keep=st.integers(0, 6))
+    def compact(self, actor: int, kill: tuple[int, bool], keep: int) -> None:
         numbers = [seq for _, seq in self.ledger.acked.values()]
         before = numbers[-keep] if 0 < keep <= len(numbers) else (numbers[-1] + 1 if numbers and not keep else 0)
         store = self.new_store()
         if UNREADABLE not in [item.kind for item in store.check(SESSION)]:
-            self.do(actor, death, lambda it: it.compact(before))
+            self.do(actor, kill, lambda it: it.compact(before))
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths)
-    def rewrite(self, actor: int, death: tuple[int, bool]) -> None:
-        self.do(actor, death, Actor.rewrite)
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills)
+    def rewrite(self, actor: int, kill: tuple[int, bool]) -> None:
+        self.do(actor, kill, Actor.rewrite)
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths)
-    def delete(self, actor: int, death: tuple[int, bool]) -> None:
-        self.do(actor, death, Actor.delete)
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills)
+    def delete(self, actor: int, kill: tuple[int, bool]) -> None:
+        self.do(actor, kill, Actor.delete)
 
-    @precondition(lambda self: self.place == "trash")
-    @rule(actor=actors, death=deaths)
-    def restore(self, actor: int, death: tuple[int, bool]) -> None:
-        if self.do(actor, death, Actor.restore):
-            assert self.place == "here"
+    @precondition(lambda self: self.location == "trash")
+    @rule(actor=actors, kill=kills)
+    def restore(self, actor: int, kill: tuple[int, bool]) -> None:
+        if self.do(actor, kill, Actor.restore):
+            assert self.location == "here"
 
-    @precondition(lambda self: self.place == "here" and self.layout in LAYOUTS)
+    @precondition(lambda self: self.location == "here" and self.layout in LAYOUTS)
     @rule(junk=st.sampled_from(JUNK))
     def another_program_writes_junk(self, junk: bytes) -> None:
         self.do(0, (0, False), lambda it: it.tear(junk))
         self.torn = True
 
-    @precondition(lambda self: self.place == "here")
-    @rule(actor=actors, death=deaths)
-    def repair(self, actor: int, death: tuple[int, bool]) -> None:
-        if self.do(actor, death, Actor.repair):
+    @precondition(lambda self: self.location == "here")
+    @rule(actor=actors, kill=kills)
+    def repair(self, actor: int, kill: tuple[int, bool]) -> None:
+        if self.do(actor, kill, Actor.repair):
             store = self.new_store()
             assert store.check(SESSION) == []
             assert self.layout not in LAYOUTS or invariants.unreadable(store) == []
@@ -183,10 +183,10 @@ class SessionMachine(RuleBasedStateMachine):
     def reopen(self, actor: int) -> None:
         self.actors[actor].reopen()
 
-    @precondition(lambda self: self.place == "here")
+    @precondition(lambda self: self.location == "here")
     @invariant()
     def all_agree(self) -> None:
-        """Every process reads the same; damage is a torn or unreadable line, and told."""
+        """Every process reads the same; the only damage is torn or unreadable lines, and it is reported."""
         for actor in self.actors:
             messages = invariants.whole_reading(actor.store)
             assert {m.content.partition("|")[0]: (m.id, m.seq) for m in messages} == self.ledger.acked
@@ -235,7 +235,7 @@ class PostgresMachine(SessionMachine):
         return ServerActor(self.space, self.ledger.add)
 
     def new_store(self) -> Any:
-        return self.watcher  # it remembers nothing but how to connect
+        return self.watcher  # it caches nothing but the connection
 
     def teardown(self) -> None:
         for actor in self.actors:
@@ -244,17 +244,15 @@ class PostgresMachine(SessionMachine):
         self.watcher.close()
         super().teardown()
 
-    def dying(self, death: tuple[int, bool]) -> AbstractContextManager[object]:
-        return DieAt(death[0], after=death[1])
+    def killing(self, kill: tuple[int, bool]) -> AbstractContextManager[object]:
+        return DieAt(kill[0], after=kill[1])
 
 
 @pytest.mark.req("STORE-01", "STORE-03", "STORE-06", "STORE-08", "STORE-10")
 @pytest.mark.parametrize("machine", [WorkspaceMachine, SpawnMachine, ChatMachine, PostgresMachine])
-def test_whatever_is_done_and_whoever_dies_the_session_is_the_list_that_was_promised(
-    machine: type[SessionMachine],
-) -> None:
-    machine.lived = machine.died = 0
-    # A server takes longer for each step, and there is less that can go wrong in it.
+def test_random_operations_and_kills_lose_no_acknowledged_message(machine: type[SessionMachine]) -> None:
+    machine.survived = machine.killed = 0
+    # A server takes longer for each step, and fewer things can go wrong in it.
     few = machine is PostgresMachine
     run_state_machine_as_test(machine, settings=settings(SETTINGS, max_examples=20) if few else SETTINGS)
-    assert machine.lived > 150 and machine.died > 50, "too little happened to say anything"
+    assert machine.survived > 150 and machine.killed > 50, "too few steps to be meaningful"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from tests.support.cli import SCRIPTS, Ran, cortext
 from tests.support.model_server import ModelServer, Reply
+from tests.support.runners import TOOLS, Tool, make_tool
 from tests.support.screen import Screen
-from tests.support.tool_runner import TOOLS, Tool, make_tool
 
-# Our names of the programs, and those of tool_runner.
+# Our names of the programs, and those of their runners.
 NAMES = {"claude": "claude-code", "gemini": "gemini-cli", "opencode": "opencode", "codex": "codex"}
 
 

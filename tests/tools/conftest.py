@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.model_server import ModelServer
-from tests.support.tool_runner import make_tool
+from tests.support.runners import make_tool
 
 
 @pytest.fixture(scope="session")

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from tests.support.model_server import ModelServer, Reply
-from tests.support.tool_runner import TOOLS, Tool, make_tool
+from tests.support.runners import TOOLS, Tool, make_tool
 
 # How each program marks a tool call in what it stores.
 STORED_CALL = {

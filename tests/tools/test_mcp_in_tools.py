@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli import git
 from tests.support.desk import Desk
 from tests.support.model_server import ModelServer, Reply, Request
-from tests.support.tool_runner import Tool
+from tests.support.runners import Tool
 
 from cortext.faces.mcp.calls import SPECS
 

@@ -16,8 +16,8 @@ import pytest
 from tests.support.cli import SCRIPTS
 from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer, Reply
+from tests.support.runners import MODEL, Tool
 from tests.support.screen import Screen
-from tests.support.tool_runner import MODEL, Tool
 from tests.tools.codex.test_real import ask
 
 OFTEN = 6  # in a used home Gemini CLI first has the model name its earlier talk: more answers than turns do no harm

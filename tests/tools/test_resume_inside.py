@@ -10,7 +10,7 @@ import pytest
 from tests.support.cli import git
 from tests.support.desk import NAMES, Desk
 from tests.support.model_server import ModelServer
-from tests.support.tool_runner import OpenCode
+from tests.support.runners import OpenCode
 from tests.tools.codex.test_real import approve
 
 NAME = "001-brainstorm-api-design"

@@ -55,6 +55,20 @@ class InstallerConformance(Conformance):
         assert sorted(installer.remove_settings(str(project), dry_run=True)) == sorted(named)
         assert tree(project) == once
 
+    def test_without_the_mcp_server_only_the_rest_is_added_and_an_entry_stays(
+        self, installer: Installer, project: Path
+    ) -> None:
+        installer.install_settings(str(project), PROGRAM, server=False)
+        assert "cortext" not in installer.mcp_servers(str(project))
+
+        installer.install_settings(str(project), PROGRAM)
+        once = tree(project)
+        assert "cortext" in installer.mcp_servers(str(project))
+        assert installer.install_settings(str(project), PROGRAM, server=False) == []
+        assert tree(project) == once
+        installer.remove_settings(str(project))
+        assert list(project.iterdir()) == []
+
     def test_what_the_user_has_stays_to_the_byte(self, installer: Installer, project: Path) -> None:
         for number, files in enumerate(self.samples.settings):
             folder = project / str(number)

@@ -241,12 +241,14 @@ class Installer(TranscriptSource, Protocol):
     def files(self, commands: Sequence[CommandFile], program: Sequence[str]) -> dict[str, bytes]:
         """The whole files that are ours in a project (commands or skills, a plugin): relative path and contents."""
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
         """Put hooks and the MCP entry into the project's config of this tool; the files that it changed.
 
         `program` is how to call us (`["cortext"]`): the hook is `program + ["hook", self.name]`, the MCP
-        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing. `dry_run` only
-        says which files it would change.
+        server `program + ["mcp"]`. What the user has there stays. Doing it twice changes nothing. Without `server`,
+        the MCP entry is not added, but one that is there stays. `dry_run` only says which files it would change.
         """
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:

@@ -1,5 +1,5 @@
 """What every store must do, by capability. A backend is one entry in `test_conformance.BACKENDS`.
 
-A class says with `needs` which capability it is about; a backend that lacks one says so in its entry, and
-then has to refuse it clearly (TestWhatABackendLacks) instead of being passed over.
+A test class names the capability that it tests in `needs`. A backend lists the capabilities that it lacks in its entry,
+and has to refuse them clearly (TestMissingCapabilities).
 """

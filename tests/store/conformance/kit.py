@@ -1,4 +1,4 @@
-"""A backend to prove, and what the tests of the suite share."""
+"""A backend under test, and what the tests of the suite share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ID = "sess_one"
 
 @dataclass(frozen=True)
 class Backend:
-    """A store to prove: how to make it, how to look at the same data again, and what it cannot do."""
+    """A store under test: how to create it, how to open the same data again, and the capabilities it lacks."""
 
     name: str
     make: Callable[[Path], Store]
@@ -29,21 +29,21 @@ class Backend:
     lacks: frozenset[str] = frozenset()
 
 
-class Everything(Store, Compacts, Annotates, Protocol):
+class FullStore(Store, Compacts, Annotates, Protocol):
     """A store with every capability, for the type checker."""
 
 
-def plain(message: Message) -> dict[str, Any]:
-    """A message by its values: a layout may add keys of its own to what it reads."""
+def fields_of(message: Message) -> dict[str, Any]:
+    """Return the fields of a message, without those that a layout adds."""
     fields: dict[str, Any] = msgspec.to_builtins(message)
     return {name: fields[name] for name in fields if name in Message.__struct_fields__}
 
 
-def plains(messages: Any) -> list[dict[str, Any]]:
-    return [plain(message) for message in messages]
+def fields_of_each(messages: Any) -> list[dict[str, Any]]:
+    return [fields_of(message) for message in messages]
 
 
-def talk(count: int, start: int = 0) -> list[Message]:
+def sample_messages(count: int, start: int = 0) -> list[Message]:
     return [
         Message(role="user" if number % 2 == 0 else "assistant", content=f"message {number}: {'wörds ' * number}")
         for number in range(start, start + count)
@@ -56,6 +56,6 @@ def store(backend: Backend, tmp_path: Path) -> Store:
 
 
 @pytest.fixture
-def again(backend: Backend, store: Store, tmp_path: Path) -> Callable[[], Store]:
-    """Another look at the same data, as another process has it."""
+def reopen(backend: Backend, store: Store, tmp_path: Path) -> Callable[[], Store]:
+    """A function that opens the same data again, as another process does."""
     return lambda: backend.reopen(store, tmp_path)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
-from tests.support.tool_runner import Tool, make_tool
+from tests.support.runners import Tool, make_tool
 
 from cortext.model.message import Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, SYSTEM_NOTE, essence

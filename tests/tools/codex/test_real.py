@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
-from tests.support.tool_runner import Tool, make_tool
+from tests.support.runners import Tool, make_tool
 
 from cortext.model.message import TEXT, THINKING, TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.model.turns import NOT_RECORDED, OPENING, SYSTEM_NOTE

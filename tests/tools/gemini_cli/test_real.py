@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request, ToolCall
+from tests.support.runners import Tool, make_tool
 from tests.support.screen import Screen
-from tests.support.tool_runner import Tool, make_tool
 
 from cortext.model.message import TOOL_CALL, TOOL_RESULT, Message, Part, thread
 from cortext.tools.base import CommandFile, Transcript

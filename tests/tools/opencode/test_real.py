@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from tests.support.model_server import ModelServer, Reply, Request
-from tests.support.tool_runner import Tool, make_tool
+from tests.support.runners import Tool, make_tool
 
 from cortext.io import files as fsio
 from cortext.model.message import Message, Part, thread

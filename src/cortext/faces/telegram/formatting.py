@@ -1,15 +1,19 @@
 """A model's markdown for Telegram: plain text plus entities that say which part of it is bold, code or a link.
 
 Entities instead of Telegram's own markup: there is nothing to escape, so no text can break a message or smuggle a link
-into it. Malformed markdown stays as it was written. One pass over the text, however hostile it is.
+into it. markdown-it parses, without the rules that make text disappear. Malformed markdown stays as it was written.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
+from collections.abc import Sequence
 from typing import NamedTuple
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
 
 from cortext.safety import terminal
 
@@ -23,25 +27,19 @@ BOLD, ITALIC, STRIKE, CODE, PRE, LINK, QUOTE = (
     "blockquote",
 )
 
-_FENCE = re.compile(r"^\s{0,3}(`{3,}|~{3,})\s*([\w+#.-]{0,40})[^`]*$")
-_HEADING = re.compile(r"^\s{0,3}#{1,6}\s+(.*?)\s*#*$")
-_BULLET = re.compile(r"^(\s*)(?:[-*+]\s+\[([ xX])\]|[-*+])\s+(?=\S)")
-_RULE = re.compile(r"^\s{0,3}(?:-{3,}|\*{3,}|_{3,})\s*$")
-_ROW = re.compile(r"^\s*\|.*\|\s*$")
-_UNDER_HEADS = re.compile(r"^\s*\|?(?:\s*:?-+:?\s*\|)+(?:\s*:?-+:?\s*)?$")
-_CELL = re.compile(r"(?<!\\)\|")
-_INLINE = re.compile(
-    r"\\([\\`*_~\[\]()#<>|.!+-])"  # an escaped character
-    r"|<((?:https?://|mailto:|tg://)[^\s<>]{1,2000}|[\w.+-]{1,64}@[\w.-]{1,200})>"  # an autolink
-    r"|((?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__|https?://[^\s<>()\[\]`*\\|]+)"  # __init__ and URLs are not markup
-    r"|(`+)|(\*\*\*|\*\*|\*|__|_|~~)|(!?\[)"
-    r"|\]\(\s*<?([^\s()<>]{1,2000}(?:\([^\s()<>]*\))?)>?(?:\s+\"[^\"]{0,500}\")?\s*\)"
-)
 _IMAGE = "🖼 "
-_BOXES = {" ": "☐", "x": "☑", "X": "☑"}
-_STYLES = {"**": (BOLD,), "__": (BOLD,), "*": (ITALIC,), "_": (ITALIC,), "~~": (STRIKE,), "***": (BOLD, ITALIC)}
+_BOXES = {"[ ] ": "☐ ", "[x] ": "☑ ", "[X] ": "☑ "}
+_STYLES = {"strong": BOLD, "em": ITALIC, "s": STRIKE}
 _SAFE_LINK = re.compile(r"(?:https?://|tg://|mailto:)", re.IGNORECASE)
-_DEEPEST = 50  # marks that may be open at the same time: more are not real markdown
+_ROW = re.compile(r"\s*\|.*\|\s*")
+_CELL = re.compile(r"(?<!\\)\|")
+# Not markup: __init__, addresses with underscores or stars in them, 2*3*4 and 2**10.
+_LITERAL = re.compile(
+    r"(?<!\w)__[a-z0-9]+(?:_[a-z0-9]+)*__"
+    r"|(?:(?<=http)|(?<=https))://[^\s<>()\[\]`*\\|]+"
+    r"|(?<=[A-Za-z0-9])\*+(?=[A-Za-z0-9])"
+)
+_DEEPEST = 60  # levels: what is nested deeper is not real markdown
 
 
 class Entity(NamedTuple):
@@ -61,91 +59,186 @@ class Styled(NamedTuple):
     entities: list[Entity]
 
 
+def _literal(state: StateInline, silent: bool) -> bool:
+    match = _LITERAL.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        state.pending += match[0]
+    state.pos = match.end()
+    return True
+
+
+def _parser() -> MarkdownIt:
+    parser = MarkdownIt("commonmark", {"html": False, "maxNesting": _DEEPEST}).enable(["table", "strikethrough"])
+    # Each of these makes text disappear or change that a model meant as it is.
+    parser.disable(["reference", "lheading", "code", "html_block", "html_inline", "entity"])
+    parser.inline.ruler.before("emphasis", "literal", _literal)
+    parser.validateLink = lambda url: _SAFE_LINK.match(url) is not None  # type: ignore[method-assign]
+    return parser
+
+
+_PARSER = _parser()
+
+
 def render(markdown: str) -> Styled:
     """Render a model's markdown, complete or still growing, as text and entities."""
-    out = _Out()
-    lines = terminal.block(markdown).expandtabs(4).split("\n")
-    index = 0
-    while index < len(lines):
-        line = lines[index]
-        fence = _FENCE.match(line)
-        if fence:
-            index = _fenced(out, lines, index, fence.group(1), fence.group(2))
-        elif "|" in line and index + 1 < len(lines) and _UNDER_HEADS.match(lines[index + 1]):
-            first = index
-            index += 2
-            while index < len(lines) and "|" in lines[index]:
-                index += 1
-            out.block(PRE, _table(lines[first], lines[first + 1], lines[first + 2 : index]))
-        elif _ROW.match(line) and index + 1 < len(lines) and _ROW.match(lines[index + 1]):
-            first = index
-            while index < len(lines) and _ROW.match(lines[index]):
-                index += 1
-            out.block(PRE, "\n".join(row.strip() for row in lines[first:index]))
-        elif line.lstrip().startswith(">"):
-            start = out.size
-            while index < len(lines) and lines[index].lstrip().startswith(">"):
-                _inline(out, lines[index].lstrip()[1:].lstrip())
-                out.add("\n")
-                index += 1
-            out.entities.append(Entity(QUOTE, start, max(start, out.size - 1)))
-        else:
-            _plain_line(out, line)
-            index += 1
+    clean = terminal.block(markdown).expandtabs(4)
+    tokens = _PARSER.parse(clean)
+    if max((token.level for token in tokens), default=0) >= _DEEPEST - 1:
+        return Styled(clean.strip(), [])  # the parser leaves out what is nested deeper
+    out = _Out(clean.split("\n"))
+    out.blocks(tokens)
     styled = _tidy("".join(out.pieces), out.entities)
     # Markdown that renders to nothing (a lone fence) is shown as it was written: no text may vanish.
-    return styled if styled.text else Styled(terminal.block(markdown).strip(), [])
+    return styled if styled.text else Styled(clean.strip(), [])
 
 
 class _Out:
-    def __init__(self) -> None:
+    """The text so far and its entities."""
+
+    def __init__(self, source: Sequence[str] = ()) -> None:
+        self.source = source
         self.pieces: list[str] = []
         self.size = 0
         self.entities: list[Entity] = []
+        self._line = 0  # of the source, after the last block
+        self._marker = ""  # of a list item that has no text yet
+        self._quotes: list[int | None] = []  # where each open quote begins, once there is text in it
 
     def add(self, text: str) -> None:
         self.pieces.append(text)
         self.size += len(text)
 
-    def block(self, kind: str, text: str, language: str = "") -> None:
+    # ── blocks ───────────────────────────────────────────────────────────────────────────────────────
+
+    def blocks(self, tokens: Sequence[Token]) -> None:
+        """Add what a sequence of block tokens shows."""
+        lists = 0
+        heading: int | None = None
+        index = 0
+        while index < len(tokens):
+            token = tokens[index]
+            if token.type in ("bullet_list_open", "ordered_list_open"):
+                lists += 1
+            elif token.type in ("bullet_list_close", "ordered_list_close"):
+                lists -= 1
+            elif token.type == "list_item_open":
+                self._flush_marker(token)
+                self._marker = "  " * (lists - 1) + (f"{token.info}{token.markup} " if token.info else "• ")
+            elif token.type == "list_item_close":
+                self._flush_marker(token)
+            elif token.type == "blockquote_open":
+                self._quotes.append(None)
+            elif token.type == "blockquote_close":
+                start = self._quotes.pop()
+                if start is not None and not self._quotes:  # Telegram has no quote inside a quote
+                    self.entities.append(Entity(QUOTE, start, self.size))
+            elif token.type == "heading_open":
+                self._begin(token)
+                heading = self.size
+            elif token.type == "heading_close" and heading is not None:
+                self.entities.append(Entity(BOLD, heading, self.size))
+                heading = None
+            elif token.type == "paragraph_open":
+                self._begin(token)
+            elif token.type == "inline":
+                self._text(token)
+            elif token.type == "fence":
+                self._begin(token)
+                self._pre(token.content.removesuffix("\n"), token.info.strip().partition(" ")[0][:40])
+            elif token.type == "hr":
+                self._begin(token)
+                self.add("———")
+            elif token.type == "table_open":
+                end = next(at for at in range(index, len(tokens)) if tokens[at].type == "table_close")
+                self._begin(token)
+                first, after = token.map or (0, 0)
+                self._pre(_table(tokens[index:end], self.source[first:after]))
+                index = end
+            index += 1
+
+    def _begin(self, token: Token) -> None:
+        """Start a block on a line of its own, as far below the last one as it was written."""
+        first, after = token.map or (self._line, self._line)
+        if self.size:
+            self.add("\n" * (1 + max(0, first - self._line)))
+        self._line = after
+        self._quotes = [self.size if start is None else start for start in self._quotes]
+        self.add(self._marker)
+        self._marker = ""
+
+    def _flush_marker(self, token: Token) -> None:
+        """Show the marker of a list item without text."""
+        if self._marker:
+            self._begin(token)
+
+    def _pre(self, text: str, language: str = "") -> None:
         if text:
-            self.entities.append(Entity(kind, self.size, self.size + len(text), language=language))
-        self.add(f"{text}\n")
+            self.entities.append(Entity(PRE, self.size, self.size + len(text), language=language))
+        self.add(text)
+
+    def _text(self, token: Token) -> None:
+        rows = token.content.split("\n")
+        if len(rows) > 1 and all(map(_ROW.fullmatch, rows)):
+            self._pre("\n".join(row.strip() for row in rows))  # a table that is still coming
+            return
+        children = token.children or []
+        if self.pieces and self.pieces[-1].endswith("• ") and children and (box := _BOXES.get(children[0].content[:4])):
+            self.pieces[-1] = self.pieces[-1].removesuffix("• ") + box
+            children[0].content = children[0].content[4:]
+        self.inline(children)
+
+    # ── inside a block ───────────────────────────────────────────────────────────────────────────────
+
+    def inline(self, tokens: Sequence[Token]) -> None:
+        """Add what a sequence of inline tokens shows."""
+        opened: list[int] = []
+        href = ""
+        for token in tokens:
+            kind = _STYLES.get(token.type.partition("_")[0], "")
+            if token.type == "link_open" or (kind and token.nesting > 0):
+                opened.append(self.size)
+                href = str(token.attrGet("href") or "")
+            elif token.type == "link_close":
+                start = opened.pop()
+                if self.size == start:
+                    self.add(href)
+                self.entities.append(Entity(LINK, start, self.size, url=href))
+            elif kind:
+                self.entities.append(Entity(kind, opened.pop(), self.size))
+            elif token.type == "code_inline":
+                self.entities.append(Entity(CODE, self.size, self.size + len(token.content)))
+                self.add(token.content)
+            elif token.type == "image":
+                start = self.size
+                self.add(_IMAGE + (token.content.strip() or "image"))
+                self.entities.append(Entity(LINK, start, self.size, url=str(token.attrGet("src"))))
+            else:
+                self.add("\n" if token.type in ("softbreak", "hardbreak") else token.content)
 
 
-def _fenced(out: _Out, lines: list[str], index: int, mark: str, language: str) -> int:
-    """Add a code block, up to its end or the end of the text so far; return the index of the line after it."""
-    first = index + 1
-    index = first
-    while index < len(lines) and not (lines[index].strip().startswith(mark) and not lines[index].strip(" `~")):
-        index += 1
-    out.block(PRE, "\n".join(lines[first:index]), language)
-    return index + 1
+def _table(tokens: Sequence[Token], source: Sequence[str]) -> str:
+    """Return a table in columns, each as wide as its widest cell and aligned as its header says.
 
-
-def _table(heads: str, under: str, rows: list[str]) -> str:
-    """Return a table in columns, each as wide as its widest cell and aligned as its header says."""
-    cells = [[_shown(cell) for cell in _cells(row)] for row in (heads, *rows)]
-    marks = [mark.strip() for mark in _cells(under)]
-    count = max(len(marks), *map(len, cells))
-    full = [row + [""] * (count - len(row)) for row in cells]
-    widths = [max(1, *(_width(row[column]) for row in full)) for column in range(count)]
-    marks += [""] * (count - len(marks))
-    lines = [" | ".join(map(_aligned, row, widths, marks)).rstrip() for row in full]
+    One with cells beyond its header stays as it was written: the parser drops those cells.
+    """
+    rows: list[list[str]] = []
+    alignments: list[str] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "th_open":
+            alignments.append(str(token.attrGet("style") or ""))
+        elif token.type == "inline":
+            cell = _Out()  # a block of code has no styles: only the text
+            cell.inline(token.children or [])
+            rows[-1].append("".join(cell.pieces).strip())
+    if any(len(_CELL.split(line.strip().removeprefix("|").removesuffix("|"))) > len(alignments) for line in source):
+        return "\n".join(line.strip() for line in source)
+    widths = [max(1, *(_width(row[column]) for row in rows)) for column in range(len(alignments))]
+    lines = [" | ".join(map(_aligned, row, widths, alignments)).rstrip() for row in rows]
     return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
-
-
-def _cells(row: str) -> list[str]:
-    """Return the cells of a row, with or without bars around it. An escaped bar does not separate cells."""
-    found = _CELL.split(row.strip().removeprefix("|").removesuffix("|"))
-    return [cell.strip().replace("\\|", "|") for cell in found]
-
-
-def _shown(cell: str) -> str:
-    """Return the plain text of a cell: a block has no styles."""
-    out = _Out()
-    _inline(out, cell)
-    return "".join(out.pieces).strip()
 
 
 def _width(text: str) -> int:
@@ -154,139 +247,10 @@ def _width(text: str) -> int:
     return len(text) + wide - sum(unicodedata.combining(char) != 0 or char in "\u200d\ufe0f" for char in text)
 
 
-def _aligned(text: str, width: int, mark: str) -> str:
+def _aligned(text: str, width: int, style: str) -> str:
     room = width - _width(text)
-    left = (
-        room // 2
-        if mark.startswith(":") and mark.endswith(":") and len(mark) > 1
-        else room
-        if mark.endswith(":")
-        else 0
-    )
+    left = room // 2 if style.endswith("center") else room if style.endswith("right") else 0
     return " " * left + text + " " * (room - left)
-
-
-def _plain_line(out: _Out, line: str) -> None:
-    heading = _HEADING.match(line)
-    if _RULE.match(line):
-        out.add("———\n")
-        return
-    if heading:
-        start = out.size
-        _inline(out, heading.group(1))
-        out.entities.append(Entity(BOLD, start, out.size))
-    else:
-        bullet = _BULLET.match(line)
-        if bullet:
-            out.add(f"{bullet.group(1)}{_BOXES.get(bullet.group(2), '•')} ")
-            line = line[bullet.end() :]
-        _inline(out, line)
-    out.add("\n")
-
-
-class _Open(NamedTuple):
-    mark: str
-    piece: int  # the index of the mark itself in the output
-
-
-def _inline(out: _Out, line: str) -> None:
-    """Add one line. A mark stays in the output until the mark that closes it is found: then both are removed."""
-    pieces: list[str] = []
-    found: list[tuple[str, int, int, str]] = []  # kind, first piece, piece after the last, URL
-    waiting: list[_Open] = []
-    runs = _backticks(line)
-    offset = 0
-    while True:
-        match = _INLINE.search(line, offset)
-        if match is None:
-            pieces.append(line[offset:])
-            break
-        pieces.append(line[offset : match.start()])
-        offset = match.end()
-        escaped, address, literal, ticks, mark, bracket, url = match.groups()
-        if escaped or literal:
-            pieces.append(escaped or literal)
-        elif address:
-            pieces.append(address)
-            found.append((LINK, len(pieces) - 1, len(pieces), address if ":" in address else f"mailto:{address}"))
-        elif ticks:
-            same = runs[len(ticks)]
-            next_one = bisect_left(same, offset)
-            if next_one == len(same):
-                pieces.append(ticks)
-                continue
-            end = same[next_one]
-            code = line[offset:end]
-            pieces.append(code.strip() or code)
-            found.append((CODE, len(pieces) - 1, len(pieces), ""))
-            offset = end + len(ticks)
-        elif mark:
-            _mark(line, match, mark, pieces, found, waiting)
-        elif bracket:
-            _wait(waiting, _Open("[", len(pieces)))
-            pieces.append(bracket)
-        else:
-            at = _last(waiting, "[")
-            if at < 0 or not _SAFE_LINK.match(url):
-                pieces.append(match.group())
-                continue
-            opened = waiting[at]
-            del waiting[at:]
-            image = pieces[opened.piece] == "!["
-            nameless = not "".join(pieces[opened.piece + 1 :]).strip()
-            pieces[opened.piece] = (_IMAGE if image else "") + (("image" if image else url) if nameless else "")
-            found.append((LINK, opened.piece, len(pieces), url))
-    _emit(out, pieces, found)
-
-
-def _mark(
-    line: str,
-    match: re.Match[str],
-    mark: str,
-    pieces: list[str],
-    found: list[tuple[str, int, int, str]],
-    waiting: list[_Open],
-) -> None:
-    before = line[match.start() - 1] if match.start() else " "
-    after = line[match.end()] if match.end() < len(line) else " "
-    # snake_case, 2*3*4 and 2**10 are not emphasis. In scripts without spaces between words, stars are.
-    inside_word = before.isalnum() and after.isalnum() and ("_" in mark or (before + after).isascii())
-    at = -1 if before.isspace() or inside_word else _last(waiting, mark)
-    if at >= 0:
-        opened = waiting[at]
-        del waiting[at:]
-        if any(pieces[opened.piece + 1 :]):
-            pieces[opened.piece] = ""
-            found.extend((kind, opened.piece, len(pieces), "") for kind in _STYLES[mark])
-            pieces.append("")
-            return
-    elif not after.isspace() and not inside_word:
-        _wait(waiting, _Open(mark, len(pieces)))
-    pieces.append(mark)
-
-
-def _wait(waiting: list[_Open], opened: _Open) -> None:
-    if len(waiting) < _DEEPEST:
-        waiting.append(opened)
-
-
-def _last(waiting: list[_Open], mark: str) -> int:
-    return next((at for at in range(len(waiting) - 1, -1, -1) if waiting[at].mark == mark), -1)
-
-
-def _backticks(line: str) -> dict[int, list[int]]:
-    runs: dict[int, list[int]] = {}
-    for run in re.finditer("`+", line) if "`" in line else ():
-        runs.setdefault(len(run.group()), []).append(run.start())
-    return runs
-
-
-def _emit(out: _Out, pieces: list[str], found: list[tuple[str, int, int, str]]) -> None:
-    starts = [out.size]
-    for piece in pieces:
-        starts.append(starts[-1] + len(piece))
-    out.entities += [Entity(kind, starts[first], starts[end], url) for kind, first, end, url in found]
-    out.add("".join(pieces))
 
 
 def _tidy(text: str, entities: list[Entity]) -> Styled:

@@ -18,7 +18,7 @@ from cortext.services.library.stores import NamedStore
 from cortext.services.workspace.git import TIMEOUT, Committed, Git
 from cortext.services.workspace.secrecy import mask_notes, mask_stored, secrets_in
 from cortext.store.files.layout_paths import LOCKS, SESSION, STATE
-from cortext.store.files.merge import unite
+from cortext.store.files.merge import restore_log
 
 UNCOMMITTED = os.path.join(STATE, "uncommitted")
 _LOCK = os.path.join(STATE, LOCKS, ".git.lock")  # no session can have this name
@@ -75,7 +75,7 @@ def _commit(place: NamedStore, git: Git, session: Session) -> tuple[Session, Com
         target = os.path.join(place.root, path)
         with place.store.open(session.id):  # no one else writes to it meanwhile
             if path.endswith(".jsonl"):
-                unite(target, contents)
+                restore_log(target, contents)
             else:
                 fsio.replace_file(target, [contents])
 

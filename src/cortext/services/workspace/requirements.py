@@ -6,14 +6,16 @@ import os
 import shutil
 from collections.abc import Iterator, Sequence
 
-from cortext.errors import CortextError
+from cortext.errors import CortextError, install_hint
 from cortext.services.library.stores import NamedStore
+from cortext.services.workspace import mcp_sdk
 from cortext.services.workspace import merge_driver as merging
 from cortext.services.workspace.committing import uncommitted
 from cortext.services.workspace.doctor import Finding
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.setup import load_manifest
 from cortext.tools.base import Hooks, Installer, TranscriptSource
+from cortext.tools.shared.entries import NAME
 
 
 def workspace_findings(
@@ -72,7 +74,7 @@ def _git_findings(root: str) -> Iterator[tuple[str, str]]:
 
 def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterator[tuple[str, str]]:
     try:
-        missing = tool.install_settings(root, program, dry_run=True)
+        missing = tool.install_settings(root, program, server=mcp_sdk.is_installed(), dry_run=True)
     except CortextError as error:
         yield f"{tool.title}: {error.message}", error.hint
         return
@@ -80,5 +82,7 @@ def _tool_findings(root: str, tool: Installer, program: Sequence[str]) -> Iterat
         names = ", ".join(os.path.relpath(path, root) for path in missing)
         yield f"{tool.title}: our hooks or MCP entry are not in {names}", f"cortext upgrade, in {root}"
         return
+    if not mcp_sdk.is_installed() and NAME in tool.mcp_servers(root):
+        yield f"{tool.title} starts our MCP server, but the MCP SDK is not installed", install_hint(mcp_sdk.EXTRA)
     for why, todo in tool.hooks_off(root) if isinstance(tool, Hooks) else ():
         yield f"{tool.title} does not run our hooks: {why}. Its sessions are captured only by `cortext sync`", todo

@@ -18,8 +18,8 @@ from cortext.errors import ConfigError, CortextError, NotFound, UnsafePath
 from cortext.io import files as fsio
 from cortext.io import inside, locks
 from cortext.safety.paths import is_plain_name
+from cortext.services.workspace import mcp_sdk, numbering, registry, types
 from cortext.services.workspace import merge_driver as merging
-from cortext.services.workspace import numbering, registry, types
 from cortext.services.workspace.git import Git
 from cortext.services.workspace.registry import ConversationType, Registry
 from cortext.tools.base import CommandFile, Installer
@@ -68,6 +68,7 @@ class Setup:
     def __init__(self, root: str, tools: Sequence[Installer], program: Sequence[str], *, dry_run: bool = False) -> None:
         self.root, self.tools, self.program, self.dry_run = root, tools, program, dry_run
         self.manifest = load_manifest(root)
+        self.server = mcp_sdk.is_installed()  # without it, the tools would report a server that does not start
         self.report = Report()
 
     def install(self) -> Report:
@@ -79,7 +80,7 @@ class Setup:
         self._check_paths(wanted)
         self._parts(".gitattributes")
         for tool in self.tools:
-            tool.install_settings(self.root, self.program, dry_run=True)
+            tool.install_settings(self.root, self.program, server=self.server, dry_run=True)
         self._merge()
         if not self.dry_run:
             fsio.ensure_folder(inside.inside(self.root, ".workspace"))
@@ -112,7 +113,7 @@ class Setup:
         done: list[Installer] = []
         try:
             for tool in self.tools:
-                changed = tool.install_settings(self.root, self.program, dry_run=self.dry_run)
+                changed = tool.install_settings(self.root, self.program, server=self.server, dry_run=self.dry_run)
                 self.report.merged += _relative(self.root, changed)
                 done.append(tool)
         except CortextError:

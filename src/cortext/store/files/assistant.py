@@ -1,5 +1,4 @@
-"""What an assistant keeps beside its sessions, in files: `memory/memories.jsonl`, `chats/<chat>.json`,
-`telegram/<bot>.jsonl`."""
+"""An assistant's files besides its sessions: `memory/memories.jsonl`, `chats/<chat>.json`, `telegram/<bot>.jsonl`."""
 
 from __future__ import annotations
 
@@ -21,31 +20,31 @@ from cortext.store.files.fields import text_field
 from cortext.store.files.metadata import load_fields, save_fields
 from cortext.store.files.records import RecordFile
 
-# Messengers send an update again for a day at most: older numbers need not be remembered.
-REMEMBERED = 2 * 86_400.0
-LARGE = 4 << 20  # a journal of this size is worth writing anew without what is done
+# Seconds. Messengers resend an update for a day at most: older update numbers can be dropped.
+UPDATE_RETENTION = 2 * 86_400.0
+SHRINK_SIZE = 4 << 20  # a journal above this size is rewritten without the updates that are done
 
 
 class FileFacts:
-    """See assistant.Facts: one line a fact, and one for each that was forgotten."""
+    """See assistant.Facts: one line per fact, and one for each fact that was forgotten."""
 
     def __init__(self, path: str) -> None:
         self._file = RecordFile(path)
         self._known: dict[str, Fact] = {}
-        self._records: list[dict[str, Any]] = []  # those that `_known` was made of, and how many of them
-        self._taken = 0
-        self._one = threading.Lock()  # several talks of one process remember at once
+        self._records: list[dict[str, Any]] = []  # what `_known` was built from, and how many of them
+        self._applied = 0
+        self._mutex = threading.Lock()  # several chats of one process may add facts at once
 
     def all(self) -> list[Fact]:
-        with self._one:
+        with self._mutex:
             return self._all()
 
     def _all(self) -> list[Fact]:
         records = self._file.read()
-        if records is not self._records or len(records) < self._taken:
-            self._known, self._records, self._taken = {}, records, 0
+        if records is not self._records or len(records) < self._applied:
+            self._known, self._records, self._applied = {}, records, 0
         facts = self._known
-        for record in records[self._taken :]:
+        for record in records[self._applied :]:
             name = record.get("id")
             if not isinstance(name, str):
                 continue
@@ -53,19 +52,19 @@ class FileFacts:
                 facts.pop(name, None)
             elif isinstance(record.get("text"), str) and record["text"]:
                 facts[name] = _fact(record)
-        self._taken = len(records)
+        self._applied = len(records)
         return list(facts.values())
 
     def add(self, fact: Fact) -> Fact:
-        said = _same(fact.text)
+        text = _comparable(fact.text)
         for known in self.all():
-            if _same(known.text) == said and known.expires_at == fact.expires_at:
+            if _comparable(known.text) == text and known.expires_at == fact.expires_at:
                 return known
-        kept = msgspec.structs.replace(
+        stored = msgspec.structs.replace(
             fact, id=fact.id or ids.new_session_id("mem_"), created_at=fact.created_at or clock.now()
         )
-        self._file.append({"type": "memory", **msgspec.to_builtins(kept)})
-        return kept
+        self._file.append({"type": "memory", **msgspec.to_builtins(stored)})
+        return stored
 
     def forget(self, fact_id: str, *, by: str = "") -> Fact:
         known = next((fact for fact in self.all() if fact.id == fact_id), None)
@@ -76,7 +75,7 @@ class FileFacts:
 
 
 def _fact(record: dict[str, Any]) -> Fact:
-    """A line as a fact; a program or a person may have written it by hand."""
+    """Return the fact of a record; wrong types are tolerated, because the file may have been edited by hand."""
     texts = {name: text_field(record, name) for name in Fact.__struct_fields__}
     if texts["kind"] not in KINDS:
         texts["kind"] = KINDS[0]
@@ -84,12 +83,12 @@ def _fact(record: dict[str, Any]) -> Fact:
     return Fact(**texts)
 
 
-def _same(text: str) -> str:
+def _comparable(text: str) -> str:
     return " ".join(text.lower().split()).rstrip(".!")
 
 
 class FileChats:
-    """See assistant.Chats: a small file a chat. The command line's own is `current.json` beside its sessions."""
+    """See assistant.Chats: a small file per chat. That of the command line is `current.json` beside its sessions."""
 
     def __init__(self, folder: str, command_line: str, current: str) -> None:
         self._folder = folder
@@ -115,7 +114,7 @@ class FileChats:
 
 
 class FileUpdates:
-    """See assistant.Updates: a journal. One process at a time, by its lock."""
+    """See assistant.Updates: a journal that one process at a time may use; a lock ensures it."""
 
     def __init__(self, path: str) -> None:
         self._file = RecordFile(path)
@@ -123,10 +122,10 @@ class FileUpdates:
         self._lock = locks.Lock(os.path.join(folder, f".{name}.bot.lock"))
         self._seen: dict[int, str] = {}
         self._open: dict[int, Taken] = {}
-        self._one = threading.Lock()  # several chats are answered at once, in threads of this process
+        self._mutex = threading.Lock()  # threads of this process answer several chats at once
 
     def hold(self) -> None:
-        """Become the one process that serves this bot, and read what the one before left."""
+        """Become the one process that serves this bot, and read what its predecessor left."""
         fsio.ensure_folder(os.path.dirname(self._file.path))
         try:
             self._lock.acquire(0, "this bot")
@@ -134,25 +133,25 @@ class FileUpdates:
             raise SessionBusy(
                 error.message.replace("is being written by", "is served by"),
                 kept="nothing was changed",
-                hint="one process serves a bot: stop the other one first",
+                hint="stop the other process first",
             ) from None
         self._seen, self._open = {}, {}
         self._file.hold()
         records = self._file.read()
         for record in records:
             self._replay(record)
-        if len(records) > len(self._open) and self._file.path and _size(self._file.path) > LARGE:
+        if len(records) > len(self._open) and self._file.path and _size(self._file.path) > SHRINK_SIZE:
             self._shrink()
 
     def release(self) -> None:
-        """Let another process serve the bot."""
+        """Allow another process to serve the bot."""
         self._file.close()
         self._lock.release()
 
     def take(self, arrived: Sequence[tuple[int, str, dict[str, Any]]]) -> list[Taken]:
         fresh: list[Taken] = []
         numbers: set[int] = set()
-        with self._one:
+        with self._mutex:
             for update, chat, body in arrived:
                 if update not in self._seen and update not in numbers:
                     numbers.add(update)
@@ -164,20 +163,20 @@ class FileUpdates:
         return fresh
 
     def sent(self, update: int, message: int) -> None:
-        with self._one:
+        with self._mutex:
             self._file.append({"type": "sent", "update": update, "message": message})
             self._open[update].sent.append(message)
 
     def note(self, update: int, facts: Mapping[str, Any]) -> None:
-        with self._one:
+        with self._mutex:
             self._file.append({"type": "note", "update": update, "facts": dict(facts)})
             self._open[update].facts.update(facts)
 
     def done(self, update: int) -> None:
-        with self._one:
+        with self._mutex:
             self._file.append({"type": "done", "update": update, "at": clock.now()})
             self._open.pop(update, None)
-            if not self._open and _size(self._file.path) > LARGE:
+            if not self._open and _size(self._file.path) > SHRINK_SIZE:
                 self._shrink()
 
     def waiting(self) -> list[Taken]:
@@ -209,12 +208,12 @@ class FileUpdates:
                 self._open[update].facts.update(record["facts"])
 
     def _shrink(self) -> None:
-        """Write the journal anew: the numbers of the last days, and what is still to be answered, whole."""
-        oldest = clock.from_epoch(time.time() - REMEMBERED)
+        """Rewrite the journal: recent update numbers, and everything about updates that are not answered yet."""
+        oldest = clock.from_epoch(time.time() - UPDATE_RETENTION)
         self._seen = {update: at for update, at in self._seen.items() if at >= oldest or update in self._open}
-        self._file.rewrite(self._short())
+        self._file.rewrite(self._current_records())
 
-    def _short(self) -> Iterator[dict[str, Any]]:
+    def _current_records(self) -> Iterator[dict[str, Any]]:
         for update, at in self._seen.items():
             taken = self._open.get(update)
             if taken is None:

@@ -1,7 +1,7 @@
-"""Many new sessions at a time: each is built aside, flushed while the next is built, and put in place by a rename.
+"""Create many sessions: each is built in `incoming/`, flushed while the next one is built, and published by a rename.
 
-A session costs five flushes instead of sixteen, and a process that is killed in the middle leaves no half session:
-only a folder under `incoming/`, which the next bulk import removes. The locks are held for the renames alone.
+A session costs five flushes instead of sixteen. A killed process leaves no incomplete session, only a folder in
+`incoming/`, which the next bulk import removes. Locks are held only during the renames.
 """
 
 from __future__ import annotations
@@ -30,30 +30,30 @@ from cortext.store.files.log import complete, is_repeat
 from cortext.store.files.metadata import MetadataCodec
 from cortext.store.files.store import FileStore
 
-AT_ONCE = 4  # sessions that are being flushed while the next is built
+FLUSHING_AT_ONCE = 4  # sessions that are flushed while the next one is built
 
 
 class NewLog:
-    """Numbers the messages of a new session from 0, makes their lines, and counts what the metadata says of them."""
+    """Numbers the messages of a new session from 0, encodes their lines, and counts what the metadata needs."""
 
     def __init__(self) -> None:
         self.count = 0
         self.tokens = 0
-        self.last = ""  # the latest time of a message
-        self._before: Message | None = None
+        self.last = ""  # the latest timestamp of a message
+        self._previous: Message | None = None
 
     def lines(self, messages: Sequence[Message]) -> bytes:
-        """The lines of the next messages."""
-        made: list[bytes] = []
+        """Return the lines of the next messages."""
+        lines: list[bytes] = []
         for message in messages:
-            if self._before is not None and is_repeat(message, self._before):
+            if self._previous is not None and is_repeat(message, self._previous):
                 continue
-            stored = self._before = complete(message, self.count)
-            made.append(encode_message(stored))
+            stored = self._previous = complete(message, self.count)
+            lines.append(encode_message(stored))
             self.count += 1
             self.tokens += stored.tokens or 0
             self.last = max(self.last, stored.timestamp)
-        return b"".join(made)
+        return b"".join(lines)
 
 
 class FileDraft:
@@ -67,25 +67,24 @@ class FileDraft:
         self.files = workspace_files(folder, session_id)
         self.copy = native_copy(self.files.path)
         self._codec = codec
-        self._lines = NewLog()
+        self._log = NewLog()
 
     def write(self, batches: Iterable[Sequence[Message]]) -> None:
-        newfiles.new_file(self.files.log, map(self._lines.lines, batches), self.later)
+        newfiles.new_file(self.files.log, map(self._log.lines, batches), self.later)
 
     def finish(self, session: Session, change: Change) -> None:
         check_transition(session.status, session.status if session.status in STORED else "")
         self.created = clock.normalise(session.created_at) or clock.now()
-        lines = self._lines
-        whole = change.apply(
+        finished = change.apply(
             msgspec.structs.replace(
                 session,
                 created_at=self.created,
-                last_active=max(clock.normalise(session.last_active) or self.created, lines.last),
-                message_count=lines.count,
-                token_count=lines.tokens,
+                last_active=max(clock.normalise(session.last_active) or self.created, self._log.last),
+                message_count=self._log.count,
+                token_count=self._log.tokens,
             )
         )
-        metadata = encode_pretty(self._codec.encode(whole, {}))
+        metadata = encode_pretty(self._codec.encode(finished, {}))
         newfiles.new_file(self.files.metadata, [metadata], self.later)
 
 
@@ -96,18 +95,18 @@ class FileBulk:
         self._store = store
         self._codec = codec
         self._drafts: dict[str, FileDraft] = {}
-        self._flusher = ThreadPoolExecutor(AT_ONCE)
+        self._flusher = ThreadPoolExecutor(FLUSHING_AT_ONCE)
         self._days: set[str] = set()
         self._incoming = os.path.join(store.control, INCOMING)
         name = f"{os.getpid()}-{time.time_ns():x}"
         self._folder = os.path.join(self._incoming, name)
         self._lock = locks.Lock(f"{self._folder}.lock")
-        self._begun = False
+        self._prepared = False
 
     @fsio.reports_os_errors
     def begin(self, session_id: str) -> FileDraft:
         check_id(session_id)
-        if not self._begun:
+        if not self._prepared:
             self._prepare()
         if session_id in self._drafts or self._store.locate(session_id) is not None:
             raise session_exists(session_id)
@@ -117,28 +116,28 @@ class FileBulk:
         return draft
 
     def drop(self, draft: Draft) -> None:
-        mine = self._drafts.pop(draft.session_id, None)
-        if mine is not None:
-            mine.later.forget()  # waits for a flush that has begun
-            _away(mine.files.path)
+        dropped = self._drafts.pop(draft.session_id, None)
+        if dropped is not None:
+            dropped.later.forget()  # waits for a flush that has begun
+            _try_to_remove(dropped.files.path)
 
     def ready(self, draft: Draft) -> None:
-        mine = self._drafts[draft.session_id]
-        mine.flushed = self._flusher.submit(mine.later.flush)
+        finished = self._drafts[draft.session_id]
+        finished.flushed = self._flusher.submit(finished.later.flush)
 
     @fsio.reports_os_errors
     def publish(self, done: Callable[[Sequence[str]], None]) -> Published:
         published = Published([], [], {})
         ready = list(self._flushed(published))
         with ExitStack() as held:
-            # In the order of their ids: two who want the same ones do not wait for each other in a circle.
+            # In the order of the ids: two imports that want the same locks cannot deadlock.
             for draft in sorted(ready, key=lambda draft: draft.session_id):
                 try:
                     held.enter_context(self._store.locked(draft.session_id, new=True))
                 except SessionBusy as error:
                     published.failed[draft.session_id] = error
             try:
-                self._put([draft for draft in ready if draft.session_id not in published.failed], published)
+                self._move_into_place([draft for draft in ready if draft.session_id not in published.failed], published)
                 done(published.made)
             finally:
                 for draft in list(self._drafts.values()):
@@ -146,10 +145,10 @@ class FileBulk:
         return published
 
     def _flushed(self, published: Published) -> Iterator[FileDraft]:
-        """The drafts that are on disk. A flush that failed concerns its own session only."""
+        """Return the drafts that are on disk. A failed flush affects only its own session."""
         for draft in list(self._drafts.values()):
             if draft.flushed is None:
-                continue  # not whole yet
+                continue  # not complete yet
             try:
                 draft.flushed.result()
             except OSError as error:
@@ -158,12 +157,12 @@ class FileBulk:
             else:
                 yield draft
 
-    def _put(self, drafts: list[FileDraft], published: Published) -> None:
-        """Move every draft to where its session belongs, then make the new names durable."""
+    def _move_into_place(self, drafts: list[FileDraft], published: Published) -> None:
+        """Move every draft to its session's path, then make the new names durable."""
         later = newfiles.Later()
         for draft in drafts:
             path = self._store.new_files(Session(id=draft.session_id, created_at=draft.created)).path
-            # Another process may have been faster; or a folder with other things in it has this name.
+            # Another process may have created the session first, or an unrelated folder has this name.
             if self._store.locate(draft.session_id) is not None or os.path.lexists(path):
                 published.taken.append(draft.session_id)
                 continue
@@ -186,41 +185,41 @@ class FileBulk:
         self._flusher.shutdown(cancel_futures=True)
         for draft in list(self._drafts.values()):
             self.drop(draft)
-        if self._begun:
-            _away(self._folder)
+        if self._prepared:
+            _try_to_remove(self._folder)
             self._lock.sweep()
-            self._begun = False
+            self._prepared = False
         self._sweep()
 
     def _prepare(self) -> None:
-        """Our own folder to build in."""
+        """Create this import's own folder to build in."""
         self._store.folders.check(self._incoming)
         self._store.ensure_control()
         self._lock.acquire(self._store.lock_timeout, "the folder for new sessions")
-        self._begun = True
+        self._prepared = True
         newfiles.ensure_folder(self._folder, newfiles.Later())
 
     def _sweep(self) -> None:
-        """Away with what others left who were killed: nobody holds its lock."""
+        """Remove the folders of imports that were killed: nobody holds their locks."""
         try:
             self._store.folders.check(self._incoming)
             with os.scandir(self._incoming) as entries:
-                held = [entry.path for entry in entries if entry.name.endswith(".lock")]
-            for path in held:
+                lock_paths = [entry.path for entry in entries if entry.name.endswith(".lock")]
+            for path in lock_paths:
                 lock = locks.Lock(path)
                 try:
                     if lock.acquire(0.0, "the folder of another import", make=False):
-                        _away(path.removesuffix(".lock"))
+                        _try_to_remove(path.removesuffix(".lock"))
                         lock.sweep()
                 except SessionBusy:
                     continue
             fsio.calls.rmdir(self._incoming)
         except (OSError, CortextError):
-            pass  # there is none, or somebody is at work there
+            pass  # the folder is missing, or another import is using it
 
 
-def _away(path: str) -> None:
+def _try_to_remove(path: str) -> None:
     try:
         fsio.remove_tree(path)
     except CortextError:
-        pass  # the next one sweeps it
+        pass  # the next import removes it

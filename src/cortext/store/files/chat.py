@@ -1,8 +1,7 @@
 """The chat layout: `<sessions_dir>/<id>/{meta.json,current.jsonl,archive.jsonl,summary.json}`.
 
-`current.jsonl` is what the model sees; older messages move to `archive.jsonl`. Each file counts its own
-messages with `idx` from 0; `seq` goes on through both. An embedding is a line of its own, after the message it
-belongs to.
+`current.jsonl` is what the model sees; older messages move to `archive.jsonl`. `idx` counts the messages of each file
+from 0; `seq` counts through both. An embedding is a line of its own, after the message it belongs to.
 """
 
 from __future__ import annotations
@@ -49,14 +48,14 @@ CODEC = MetadataCodec(
 
 
 class ChatStore(FileStore):
-    """The sessions of one assistant, a folder each."""
+    """The sessions of one assistant, one folder each."""
 
     name = "chat"
-    counted = True
+    has_counts = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
-        self._bases: dict[str, int] = {}
+        self._first_seqs: dict[str, int] = {}
 
     def ids(self) -> Iterator[str]:
         self.folders.check(self.root)
@@ -70,17 +69,17 @@ class ChatStore(FileStore):
         return chat_files(self.root, session.id)
 
     def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
-        return b'"idx": %d, ' % (seq - self._base(files))
+        return b'"idx": %d, ' % (seq - self._known_first_seq(files))
 
-    def _base(self, files: SessionFiles) -> int:
-        """The number of the message with idx 0."""
-        known = self._bases.get(files.log)
+    def _known_first_seq(self, files: SessionFiles) -> int:
+        """Return the sequence number of the message with `idx` 0."""
+        known = self._first_seqs.get(files.log)
         return self.first_seq(files) if known is None else known
 
     def first_seq(self, files: SessionFiles) -> int:
-        # Not remembered by the inode of the log: after a few compactions a new file has that of an old one.
-        base = self._bases[files.log] = super().first_seq(files)
-        return base
+        # Not cached by the log's inode: after a few compactions a new file gets the inode of an old one.
+        seq = self._first_seqs[files.log] = super().first_seq(files)
+        return seq
 
     def load(self, files: SessionFiles) -> Metadata:
         fields, damage = load_fields(files.metadata)
@@ -94,24 +93,24 @@ class ChatStore(FileStore):
         return Metadata(session, fields, [*damage, *impossible_counts(files.metadata, fields)])
 
     def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
-        archived = sum(len(batch) for batch in JournalReading(files.archive).batches())
+        archived_count = sum(len(batch) for batch in JournalReading(files.archive).batches())
         self._save_summary(files.summary, session)
-        current = session.message_count - archived
-        fresh = CODEC.encode(session, fields, current_count=current, archive_count=archived)
-        save_fields(files.metadata, fresh, aside=self.control)
+        current_count = session.message_count - archived_count
+        new_fields = CODEC.encode(session, fields, current_count=current_count, archive_count=archived_count)
+        save_fields(files.metadata, new_fields, aside=self.control)
 
     def _save_summary(self, path: str, session: Session) -> None:
         old, damage = load_fields(path)
         new = (session.summary, session.summary_covers, session.summary_by)
         if new == (text_field(old, "summary_text"), _covers(old), text_field(old, "by")):
             if damage and os.path.lexists(path):
-                fsio.remove(path)  # its bytes are in quarantine
+                fsio.remove(path)  # its bytes have been quarantined
             return
         now = clock.now()
-        fresh = {
+        new_fields = {
             "session_id": session.id,
             "summary_text": session.summary,
-            # An embedding belongs to its text.
+            # The embedding of another text would be wrong.
             "embedding": old.get("embedding") if text_field(old, "summary_text") == session.summary else None,
             "message_count": session.message_count,
             "created_at": text_field(old, "created_at", now),
@@ -120,7 +119,7 @@ class ChatStore(FileStore):
             "by": session.summary_by,
             "version": number_field(old, "version") + 1,
         }
-        save_fields(path, {**old, **fresh}, aside=self.control)
+        save_fields(path, {**old, **new_fields}, aside=self.control)
 
     def embed_summary(self, session_id: str, summary: str, embedding: dict[str, object]) -> bool:
         """See capabilities.EmbedsSummaries."""
@@ -165,7 +164,7 @@ class ChatStore(FileStore):
 
 
 def _covers(summary: dict[str, Any]) -> int:
-    """How far a summary reaches; one that does not say was made of all there was."""
+    """Return how many messages a summary covers; without `covers` it was made of all messages of its time."""
     return number_field(summary, "covers") if "covers" in summary else number_field(summary, "message_count")
 
 
@@ -179,15 +178,15 @@ def _annotations_of(path: str) -> Iterator[tuple[bytes, dict[str, object]]]:
     except FileNotFoundError:
         return
     try:
-        for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
-            for raw in split_lines(piece or b""):
-                if b'"message_id"' not in raw:  # most lines are messages: they need not be decoded to know that
+        for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            for raw in split_lines(block or b""):
+                if b'"message_id"' not in raw:  # most lines are messages: skip them without decoding
                     continue
                 try:
                     record = decode_value(raw)
                     if not coerce(record).role:
                         yield raw, record
                 except BadLine:
-                    continue  # told as damage by every reading of the messages
+                    continue  # every reading of the messages reports it as damage
     finally:
         os.close(descriptor)

@@ -1,6 +1,6 @@
-"""Values out of a JSON object that another program may have written, and back into it.
+"""Reading and writing the fields of a JSON object that another program may have written.
 
-A field of ours that holds something unexpected reads as missing; fields that we do not know survive a write.
+A known field with an unexpected value reads as missing; unknown fields survive a write.
 """
 
 from __future__ import annotations
@@ -10,49 +10,49 @@ from typing import Any
 
 from cortext.model.session import AgentConfig, Origin
 
-MAX_COUNT = 2**53  # what every reader of JSON and every database can hold, sums of them included
+MAX_COUNT = 2**53  # every JSON reader and every database can hold it, and sums of such values
 
 
 def text_field(fields: dict[str, Any], name: str, default: str = "") -> str:
-    """A field that should be a text."""
+    """Return the value of a text field, or the default if it is anything else."""
     value = fields.get(name)
     return value if isinstance(value, str) else default
 
 
 def number_field(fields: dict[str, Any], name: str) -> int:
-    """A field that should count something: what no count can be reads as 0."""
+    """Return the value of a count, or 0 if it cannot be one."""
     value = fields.get(name)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < MAX_COUNT else 0
 
 
 def object_field(fields: dict[str, Any], name: str) -> dict[str, Any]:
-    """A field that should be an object."""
+    """Return the value of an object field, or an empty object if it is anything else."""
     value = fields.get(name)
     return value if isinstance(value, dict) else {}
 
 
 def without(fields: dict[str, Any], known: Iterable[str]) -> dict[str, Any]:
-    """The fields that we do not know."""
-    drop = set(known)
-    return {name: value for name, value in fields.items() if name not in drop}
+    """Return the fields that are not known."""
+    excluded = set(known)
+    return {name: value for name, value in fields.items() if name not in excluded}
 
 
 def merged(
     fields: dict[str, Any], known: dict[str, Any], optional: dict[str, Any], extra: dict[str, Any]
 ) -> dict[str, Any]:
-    """The fields to write: the old ones, ours over them, and what a caller added that is not ours.
+    """Return the fields to write: the old ones, updated with the known ones and with unknown ones in `extra`.
 
-    An optional field is written only where it says something, or did before (in a way that we know).
+    An optional field is written only if it has a value, or if the old fields have one of the same type.
     """
     missing = object()
-    ours = {
+    written = {
         name: value for name, value in optional.items() if value or isinstance(fields.get(name, missing), type(value))
     }
-    return {**fields, **known, **ours, **without(extra, (*known, *optional))}
+    return {**fields, **known, **written, **without(extra, (*known, *optional))}
 
 
 def agent_config_of(fields: dict[str, Any]) -> AgentConfig:
-    """What `agent_config` says, as far as it can be understood."""
+    """Return the contents of `agent_config`; values of an unexpected type are left out."""
     config = object_field(fields, "agent_config")
     tools = config.get("tools")
     return AgentConfig(
@@ -64,7 +64,7 @@ def agent_config_of(fields: dict[str, Any]) -> AgentConfig:
 
 
 def agent_config_fields(fields: dict[str, Any], config: AgentConfig) -> dict[str, Any]:
-    """`agent_config` with what is new in it; what it held that we do not understand stays."""
+    """Return `agent_config` updated with what has changed; its unknown fields are kept."""
     old, before = object_field(fields, "agent_config"), agent_config_of(fields)
     new = {
         "command": config.command,
@@ -76,13 +76,13 @@ def agent_config_fields(fields: dict[str, Any], config: AgentConfig) -> dict[str
 
 
 def origin_of(fields: dict[str, Any]) -> Origin:
-    """What `continuation` says: the AI tool and its own session id."""
+    """Return the contents of `continuation`: the AI tool and its own session id."""
     origin = object_field(fields, "continuation")
     return Origin(tool=text_field(origin, "tool"), session_id=text_field(origin, "session_id"))
 
 
 def origin_fields(fields: dict[str, Any], origin: Origin) -> dict[str, Any]:
-    """`continuation`, with what it held that we do not know; empty where there is nothing to say."""
+    """Return `continuation` updated with what has changed, its unknown fields included; empty without an origin."""
     old, before = object_field(fields, "continuation"), origin_of(fields)
     new = {"tool": origin.tool, "session_id": origin.session_id}
     return {**old, **{name: value for name, value in new.items() if value != getattr(before, name)}}

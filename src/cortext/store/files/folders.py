@@ -1,4 +1,4 @@
-"""The way from a store's root to a folder in it, walked without following a symlink."""
+"""Check the path from a store's root to a folder in it, without following symbolic links."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from cortext.errors import UnsafePath
 
 
 class Folders:
-    """Checks that a path leads down from the root through real folders only.
+    """Checks that a path leads from the root through real folders only.
 
-    A folder that was checked is remembered by its inode, so that checking it again is one `stat`.
-    It cannot see a link that is put there between the check and the use: who can write into the store's
-    folders can change its files anyway.
+    A checked folder is remembered by its inode, so checking it again costs one `lstat`. A link that is created between
+    the check and the use is not noticed: whoever can write to the store's folders can change its files anyway.
     """
 
     def __init__(self, root: str) -> None:
@@ -21,9 +20,9 @@ class Folders:
         self._checked: dict[str, tuple[int, int]] = {}
 
     def check(self, path: str) -> str:
-        """The path itself, or UnsafePath. What does not exist yet is not looked at."""
+        """Return the path, or raise UnsafePath. Folders that do not exist yet are not checked."""
         try:
-            now = os.lstat(path)  # not stat: a link to the folder that was here has that folder's inode
+            now = os.lstat(path)  # not stat: it would return the inode that a link points to
         except OSError:
             now = None
         if now is not None and self._checked.get(path) == (now.st_dev, now.st_ino):
@@ -32,7 +31,7 @@ class Folders:
         step = self.root
         for name in relative.split(os.sep):
             if name == "..":
-                raise UnsafePath(f"{path} is outside {self.root}", kept="nothing was touched")
+                raise UnsafePath(f"{path} is outside {self.root}", kept="nothing was changed")
             step = os.path.join(step, name)
             try:
                 mode = os.lstat(step).st_mode
@@ -42,14 +41,14 @@ class Folders:
                 raise UnsafePath(
                     f"{step} is a symbolic link",
                     kept="it was not followed",
-                    hint="a store holds real folders only: replace the link by what it points to",
+                    hint="replace the link with the folder that it points to",
                 )
         if now is not None:
             self._checked[path] = (now.st_dev, now.st_ino)
         return path
 
     def names(self, path: str) -> list[str]:
-        """The real folders in a folder, by name; links and files are left out."""
+        """Return the names of the real folders in a folder, sorted; links and files are left out."""
         self.check(path)
         try:
             with os.scandir(path) as entries:

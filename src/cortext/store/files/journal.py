@@ -1,7 +1,7 @@
-"""Reading a journal: whole, from a place, from the end; what is damaged is told, never silently skipped.
+"""Read a journal: all of it, or from an offset. Damage is reported, never silently skipped.
 
-The fast way decodes a block of lines at once. Where a block holds one line that is not plainly ours,
-that block alone is taken line by line. Memory does not grow with the file: a block, or the longest line.
+The fast path decodes a block of lines at once. Only a block with an irregular line is decoded line by line. Memory does
+not grow with the file: it holds one block, or the longest line.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from cortext.store.files.lines import (
     MAX_SEQ,
     MESSAGE_TYPES,
     NO_OBJECT,
+    NO_ROLE,
     BadLine,
     StoredMessage,
     begins_record,
@@ -33,16 +34,17 @@ from cortext.store.files.lines import (
     salvage,
 )
 
+INCOMPLETE = "an incomplete last line"
+
 
 class JournalReading:
-    """The messages of one file in order; `damage` fills up on the way (see base.Reading).
+    """The messages of one file in order; `damage` is filled during the iteration (see base.Reading).
 
-    It may begin at the offset of any line and stop before another. `first_seq` is the number that the
-    first message has if it does not say itself. `seek` finds the start in the file that was opened (by then
-    the path may name another). A message that stands in the `archive` too is left out. With `outline` the
-    messages come without their words (capabilities.Outlines), and only those that need a closer look come whole.
-    With `brief` texts of many megabytes come cut (capabilities.Skims): a long line is never in memory then, unless
-    it is damaged.
+    `start` and `end` are offsets of lines. `first_seq` is the sequence number of the first message if its line has
+    none. `seek` returns the start offset, given the open file (by then the path may name another file). A message that
+    is also in the `archive` is left out. With `outline` messages have no text (capabilities.Outlines), except those of
+    irregular lines. With `brief` texts of many megabytes are truncated (capabilities.Skims): a long line is then in
+    memory only if it is damaged.
     """
 
     def __init__(
@@ -67,10 +69,9 @@ class JournalReading:
         self._seek = seek
         self._outline = outline
         self._longest = LONG if brief or outline else 0
-        self._begin()
+        self._reset()
 
-    def _begin(self) -> None:
-        """Every iteration is a new reading."""
+    def _reset(self) -> None:
         self.damage = []
         self._last = self._first - 1
         self._ids: set[str] | None = None
@@ -81,7 +82,7 @@ class JournalReading:
             yield from batch
 
     def batches(self) -> Iterator[list[Message]]:
-        """The messages, a block at a time (the quick way to take in very many)."""
+        """Return the messages in batches, one per block: faster than one by one."""
         try:
             descriptor = fsio.open_file(self.path, os.O_RDONLY)
         except FileNotFoundError:
@@ -89,40 +90,40 @@ class JournalReading:
         yield from self.batches_of(descriptor)
 
     def batches_of(self, descriptor: int) -> Iterator[list[Message]]:
-        """The same from a file that is open already; it is closed at the end."""
-        self._begin()
+        """Return the batches of a file that is already open; it is closed at the end."""
+        self._reset()
         try:
             if self._seek is not None:
                 self._start = self._seek(descriptor)
             end = os.fstat(descriptor).st_size
             end = min(end, self._end or end)
-            for offset, piece, length in blocks(descriptor, self._start, end, longest=self._longest):
-                if piece is None and length <= MAX_LINE:
+            for offset, block, length in blocks(descriptor, self._start, end, longest=self._longest):
+                if block is None and length <= MAX_LINE:
                     short = shortened(descriptor, offset, length)
-                    batch = self._quickly(short) if short is not None else None
+                    batch = self._decode_block(short) if short is not None else None
                     if batch is not None:
                         yield batch
                         continue
-                    piece = os.pread(descriptor, length, offset)
-                if piece is None:
+                    block = os.pread(descriptor, length, offset)
+                if block is None:
                     kind = UNREADABLE if os.pread(descriptor, 1, offset + length - 1) == b"\n" else TORN
-                    self._add(offset, length, kind, f"a line of {length:,} bytes; {MAX_LINE:,} is the limit")
+                    self._add_damage(offset, length, kind, f"a line of {length:,} bytes; the limit is {MAX_LINE:,}")
                     continue
-                batch = self._quickly(piece)
-                yield self._line_by_line(offset, piece) if batch is None else batch
+                batch = self._decode_block(block)
+                yield self._decode_each_line(offset, block) if batch is None else batch
         finally:
             os.close(descriptor)
 
     @property
     def last_seq(self) -> int:
-        """The number of the last message so far; -1 before the first."""
+        """The sequence number of the last message so far; -1 before the first."""
         return self._last
 
-    def _quickly(self, piece: bytes) -> list[Message] | None:
-        """Decode many lines at once; None where one of them wants a closer look."""
-        # What asks for an outline looks at nothing else, so to the type checker it may be the message.
+    def _decode_block(self, block: bytes) -> list[Message] | None:
+        """Decode many lines at once; None if one of them is irregular."""
+        # Callers that ask for an outline use no other fields, so the type checker may see a message.
         decoder = cast("Decoder[StoredMessage]", outline_decoder) if self._outline else line_decoder
-        found = decode_plain(piece, decoder)
+        found = decode_plain(block, decoder)
         if found is None:
             return None
         batch: list[Message] = []
@@ -139,53 +140,53 @@ class JournalReading:
             self._ids.update(message.id for message in batch)
         return batch
 
-    def _line_by_line(self, offset: int, piece: bytes) -> list[Message]:
+    def _decode_each_line(self, offset: int, block: bytes) -> list[Message]:
         batch: list[Message] = []
-        for raw in split_lines(piece):
+        for raw in split_lines(block):
             if raw.strip():
-                self._take(offset, raw, batch)
+                self._decode_line(offset, raw, batch)
             offset += len(raw)
         return batch
 
-    def _take(self, offset: int, raw: bytes, batch: list[Message]) -> None:
+    def _decode_line(self, offset: int, raw: bytes, batch: list[Message]) -> None:
         if not begins_record(raw):
             kind = UNREADABLE if raw.endswith(b"\n") else TORN
-            self._add(offset, len(raw), kind, NO_OBJECT if kind == UNREADABLE else "an incomplete last line")
+            self._add_damage(offset, len(raw), kind, NO_OBJECT if kind == UNREADABLE else INCOMPLETE)
             return
         try:
             before = len(batch)
-            self._number(offset, raw, decode_line(raw), batch)
+            self._add_message(offset, raw, decode_line(raw), batch)
             if len(batch) > before and (fields := impossible_numbers(raw)):
-                self._add(offset, len(raw), NUMBER, f"{' and '.join(fields)} out of range: read as missing")
+                self._add_damage(offset, len(raw), NUMBER, f"{' and '.join(fields)} out of range: treated as missing")
             return
         except BadLine as error:
             reason = str(error)
-        records, rest, why = salvage(raw)
-        so_far = len(self.damage)
-        for record, piece in records:
-            self._number(offset, piece, record, batch)
-        del self.damage[so_far:]  # what is wrong with a line is told once, as one thing
+        records, rest, rest_reason = salvage(raw)
+        damage_before = len(self.damage)
+        for record, record_bytes in records:
+            self._add_message(offset, record_bytes, record, batch)
+        del self.damage[damage_before:]  # one line is reported once
         if not raw.endswith(b"\n") and not records:
-            self._add(offset, len(raw), TORN, "an incomplete last line")
+            self._add_damage(offset, len(raw), TORN, INCOMPLETE)
         elif rest or not records:
-            self._add(offset, len(raw), UNREADABLE, why if records else reason)
+            self._add_damage(offset, len(raw), UNREADABLE, rest_reason if records else reason)
         else:
-            self._add(offset, len(raw), UNREADABLE, "records glued together or padded")
+            self._add_damage(offset, len(raw), UNREADABLE, "several records on one line, or padding around a record")
 
-    def _number(self, offset: int, raw: bytes, message: StoredMessage, batch: list[Message]) -> None:
-        """Give the message its place; one that is there already is told and left out."""
+    def _add_message(self, offset: int, raw: bytes, message: StoredMessage, batch: list[Message]) -> None:
+        """Append the message with its sequence number; a duplicate is reported and left out."""
         if not is_message(message):
             return
         if not message.role:
-            raise BadLine("no role: not a message")
+            raise BadLine(NO_ROLE)
         if not 0 <= message.seq < MAX_SEQ:
             message.seq = self._last + 1
         elif message.seq <= self._last:
             if message.id and message.id in self._known_ids(offset, batch):
-                if message.id not in self._archived:  # there, it is the trace of an interrupted compaction
-                    self._add(offset, len(raw), DOUBLED, f"message {message.id} is there already")
+                if message.id not in self._archived:  # an archived one was left by an interrupted compaction
+                    self._add_damage(offset, len(raw), DOUBLED, f"duplicate of message {message.id}")
                 return
-            self._add(offset, len(raw), DISORDER, f"number {message.seq} comes after {self._last}")
+            self._add_damage(offset, len(raw), DISORDER, f"sequence number {message.seq} after {self._last}")
             message.seq = self._last + 1
         if not message.id:
             message.id = derived_id(message.seq, raw)
@@ -195,14 +196,14 @@ class JournalReading:
         batch.append(message)
 
     def _known_ids(self, offset: int, batch: list[Message]) -> set[str]:
-        """Every id before this place. Gathered only once numbers go wrong, because it costs memory."""
+        """Return every id before this offset. Collected only when a sequence number is wrong, to save memory."""
         if self._ids is None:
-            # No number went wrong before this offset, so this second reading does not come here itself.
+            # Sequence numbers before this offset are in order, so this second reading does not recurse.
             before = JournalReading(self.path, self._start, end=offset, first_seq=self._first) if offset else ()
             if self._archive:
                 self._archived = {message.id for message in JournalReading(self._archive)}
             self._ids = self._archived | {message.id for message in before} | {message.id for message in batch}
         return self._ids
 
-    def _add(self, offset: int, length: int, kind: str, reason: str) -> None:
+    def _add_damage(self, offset: int, length: int, kind: str, reason: str) -> None:
         self.damage.append(Damage(self._name, offset, length, kind, reason))

@@ -1,7 +1,7 @@
-"""What every part of a file store needs: where a session's files lie, how its metadata is read, what its log holds.
+"""What every part of a file store needs: the paths of a session, its metadata, and the contents of its log.
 
-A layout defines the first half of `FileLayout`; the second half is the same for all of them. `FileStore` adds the
-operations of the store protocol, `writer` the locking and appending.
+A layout defines the first half of `FileLayout`; the second half is the same for all layouts. `FileStore` adds the
+operations of the store protocol, `writer` adds locking and appending.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from cortext.store.files.metadata import Metadata
 from cortext.store.files.seek import TAIL_BLOCK, offset_of
 
 LOCK_TIMEOUT = 5.0
-FIRST_LINES = 4  # a line of metadata, and the message after it
+FIRST_LINES = 4  # enough for a line of metadata and the message after it
 
 
 class OpenedPaths(NamedTuple):
-    """The paths of a session that was open before: its files, their folder, its lock file and the folder of that."""
+    """The paths of a session that has been opened: its files and their folder, its lock file and its folder."""
 
     files: SessionFiles
     folder: str
@@ -45,7 +45,7 @@ class OpenedPaths(NamedTuple):
 
 
 class Survey(msgspec.Struct, frozen=True):
-    """What a reading of the whole log tells."""
+    """The result of reading the whole log."""
 
     messages: int
     tokens: int
@@ -56,13 +56,13 @@ class Survey(msgspec.Struct, frozen=True):
 
 
 class FileLayout:
-    """The files of a store. A layout overrides the methods down to `may_restore_to`, and nothing else."""
+    """The files of a store. A layout overrides the methods up to `may_restore_to`, and no others."""
 
     name = "files"
-    # Whether a session is active only while a process holds it (then a dead holder means interrupted).
-    leased = False
-    # Whether the metadata holds counts, which an append does not touch (see `settle`).
-    counted = False
+    # Whether a session is active only while a process holds its lock: one whose process died is interrupted.
+    is_leased = False
+    # Whether the metadata contains counts, which an append does not update (see `settle`).
+    has_counts = False
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         self.root = os.path.abspath(root)
@@ -70,47 +70,47 @@ class FileLayout:
         self.lock_timeout = lock_timeout
         self.folders = Folders(self.root)
         self.positions: dict[str, Position] = {}
-        self.opened: dict[str, OpenedPaths] = {}
+        self.opened_paths: dict[str, OpenedPaths] = {}
         self.changes_path = os.path.join(self.control, CHANGES)
 
     # ── what a layout defines ────────────────────────────────────────────────────────────────────────
 
     def ids(self) -> Iterator[str]:
-        """The ids of all sessions."""
+        """Return the ids of all sessions."""
         raise NotImplementedError
 
     def locate(self, session_id: str) -> SessionFiles | None:
-        """Where a session lies; None where there is none. The id was checked."""
+        """Return the files of a session, or None if it does not exist. The caller has checked the id."""
         raise NotImplementedError
 
     def new_files(self, session: Session) -> SessionFiles:
-        """Where a new session will lie."""
+        """Return the files that a new session will have."""
         raise NotImplementedError
 
     def load(self, files: SessionFiles) -> Metadata:
-        """Read the metadata. What cannot be read becomes damage, never an error."""
+        """Read the metadata. Whatever cannot be read is reported as damage and never raises an error."""
         raise NotImplementedError
 
     def save(self, files: SessionFiles, session: Session, fields: dict[str, Any]) -> None:
-        """Replace the metadata atomically; `fields` are the old ones, unknown ones among them."""
+        """Replace the metadata atomically; `fields` are the old fields, including unknown ones."""
         raise NotImplementedError
 
     def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
-        """The keys that this layout writes before those of the message."""
+        """Return the keys that this layout writes before those of the message, as JSON."""
         return b""
 
     def to_trash(self, files: SessionFiles) -> list[str]:
-        """What moves when the session is deleted; the first is the session itself."""
+        """Return the paths that move when the session is deleted; the first one is the session itself."""
         return [files.path]
 
     def may_restore_to(self, session_id: str, path: str) -> bool:
-        """Whether a file of this session may come back to this path: a note in the trash may be forged."""
+        """Whether a file of this session may be restored to this path: a note in the trash may be forged."""
         return path in self.to_trash(self.new_files(Session(id=session_id)))
 
     # ── what all layouts share ───────────────────────────────────────────────────────────────────────
 
     def files_of(self, session_id: str) -> SessionFiles:
-        """The files of a session that exists; SessionNotFound."""
+        """Return the files of a session, or raise SessionNotFound."""
         files = self.locate(check_id(session_id))
         if files is None:
             raise session_not_found(session_id)
@@ -118,36 +118,36 @@ class FileLayout:
         return files
 
     def opened_files(self, session_id: str, lock: str) -> SessionFiles:
-        """`files_of`, remembered from an earlier call: two stats, and no path to build."""
-        paths = self.opened.get(session_id)
+        """Return the same as `files_of`, cached: it costs two stats and builds no paths."""
+        paths = self.opened_paths.get(session_id)
         if paths is not None:
             self.folders.check(paths.folder)
             if os.path.lexists(paths.files.log):
                 return paths.files
-            del self.opened[session_id]
+            del self.opened_paths[session_id]
         files = self.files_of(session_id)
-        self.opened[session_id] = OpenedPaths(files, os.path.dirname(files.log), lock, os.path.dirname(lock))
+        self.opened_paths[session_id] = OpenedPaths(files, os.path.dirname(files.log), lock, os.path.dirname(lock))
         return files
 
     def lock_path(self, session_id: str) -> str:
-        """The lock file of a session."""
+        """Return the path of a session's lock file."""
         return lock_file(self.control, check_id(session_id))
 
     def ensure_control(self) -> None:
-        """The folder for locks and trash; it keeps itself out of git."""
+        """Create the folder for locks and trash, which git ignores."""
         ignore = os.path.join(self.control, ".gitignore")
         if not os.path.exists(ignore):
             fsio.ensure_folder(self.control)
             fsio.replace_file(ignore, [b"# locks and trash of this machine: never in git\n*\n"])
 
     def metadata(self, files: SessionFiles) -> Session:
-        """The session as its metadata describes it, without counts."""
+        """Return the session as its metadata describes it, without counts."""
         return msgspec.structs.replace(self.load(files).session, store=self.name, path=files.path)
 
     def with_counts(self, files: SessionFiles) -> Session:
-        """The session with everything that comes from the log."""
+        """Return the session with everything that is derived from the log."""
         metadata = self.load(files)
-        survey = self.settled_survey(files)
+        survey = self.stable_survey(files)
         session = metadata.session
         created = session.created_at or survey.first or clock.from_epoch(os.stat(files.path).st_mtime)
         return msgspec.structs.replace(
@@ -160,18 +160,18 @@ class FileLayout:
             store=self.name,
             path=files.path,
             damage=len(metadata.damage) + len(survey.damage),
-            leased=self.is_held(files) if self.leased else None,
+            leased=self.is_held(files) if self.is_leased else None,
         )
 
     def reading(self, files: SessionFiles, start: int, *, outline: bool = False, brief: bool = False) -> Reading:
-        """The messages from about `start` on (a block may begin before it)."""
+        """Return the messages from `start` on, or from slightly before it: reading begins at a block."""
         if files.archive:
             return archive.ArchivedReading(files.archive, files.log, start, outline=outline, brief=brief)
         seek = partial(offset_of, seq=start)
         return JournalReading(files.log, seek=seek, outline=outline, brief=brief)
 
     def survey(self, files: SessionFiles) -> Survey:
-        """Count the log, and note what is wrong in it."""
+        """Read the whole log: its counts, its timestamps and its damage."""
         reading = self.reading(files, 0, outline=True)
         count, tokens, first, last, is_linear = 0, 0, "", "", True
         for message in reading:
@@ -182,22 +182,22 @@ class FileLayout:
             first = first or message.timestamp
             if message.parent or message.partial or message.aside or message.seq != count - 1:
                 is_linear = False
-        if last and not clock.normalise(last):  # not a moment: it must not hide those that are
-            moments = (clock.normalise(message.timestamp) for message in self.reading(files, 0, outline=True))
-            last = max(moments, default="")
+        if last and not clock.normalise(last):  # an invalid timestamp must not hide the valid ones
+            timestamps = (clock.normalise(message.timestamp) for message in self.reading(files, 0, outline=True))
+            last = max(timestamps, default="")
         return Survey(count, tokens, clock.normalise(first), clock.normalise(last), is_linear, reading.damage)
 
     def is_held(self, files: SessionFiles) -> bool:
         """Whether a process holds the session's lock."""
         return locks.read_holder(self.lock_path(files.session_id)) is not None
 
-    def settled_survey(self, files: SessionFiles) -> Survey:
-        """The survey, without a last line that somebody is writing at this moment."""
+    def stable_survey(self, files: SessionFiles) -> Survey:
+        """Return the survey, without reporting a last line that is being written right now as damage."""
         survey = self.survey(files)
         while torn := [item for item in survey.damage if item.kind == TORN]:
             if self.is_held(files):
                 return msgspec.structs.replace(survey, damage=[item for item in survey.damage if item.kind != TORN])
-            before, survey = survey, self.survey(files)  # who wrote that line may be done with it by now
+            before, survey = survey, self.survey(files)  # the writer may have completed that line by now
             if torn == [item for item in survey.damage if item.kind == TORN] and survey.messages == before.messages:
                 break
         return survey
@@ -209,15 +209,15 @@ class FileLayout:
         changed = change.apply(full)
         for item in metadata.damage:
             if item.length:
-                self._set_aside(files, item)
+                self._quarantine_metadata(files, item)
         self.save(files, changed, metadata.fields)
-        # The log did not change under our lock: only damage that was just mended is worth another look.
+        # The log cannot change under our lock: it is read again only if damage was just repaired.
         return self.with_counts(files) if metadata.damage else changed
 
-    def _set_aside(self, files: SessionFiles, item: Damage) -> None:
-        """Keep the bytes of a metadata file that cannot be read: it is about to be replaced."""
+    def _quarantine_metadata(self, files: SessionFiles, item: Damage) -> None:
+        """Keep the bytes of an unreadable metadata file, which is about to be replaced."""
         path = os.path.join(os.path.dirname(files.metadata), item.file)
-        if item.length > MAX_LINE:  # no metadata at all: moved aside, for a copy could fill the disk
+        if item.length > MAX_LINE:  # moved, because a copy could fill the disk
             fsio.move(path, f"{path}.{clock.now().replace(':', '')}.aside")
             return
         descriptor = fsio.open_file(path, os.O_RDONLY)
@@ -227,7 +227,7 @@ class FileLayout:
             os.close(descriptor)
 
     def open_log(self, files: SessionFiles) -> OpenLog:
-        """The log, open for appending. The caller holds the lock."""
+        """Open the log for appending. The caller holds the lock."""
 
         def encode_line(message: Message) -> bytes:
             return encode_message(message, self.line_prefix(message.seq, files))
@@ -236,22 +236,22 @@ class FileLayout:
         return OpenLog(files.log, encode_line, first_seq=partial(self.first_seq, files), known=known)
 
     def first_seq(self, files: SessionFiles) -> int:
-        """The number that the log begins with; asked whenever the log is not as we left it."""
-        first = first_number(files.log)
-        return archive.first_seq(files.archive, files.log) if first < 0 else first
+        """Return the sequence number that the log begins with; called when the log has changed since we wrote it."""
+        seq = _seq_in_first_lines(files.log)
+        return archive.first_seq(files.archive, files.log) if seq < 0 else seq
 
 
-def first_number(path: str) -> int:
-    """The number of the first message, where it stands in the first lines and says one; else -1."""
+def _seq_in_first_lines(path: str) -> int:
+    """Return the sequence number of the first message; -1 if it has none, or is not among the first lines."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return -1
     try:
-        piece = os.pread(descriptor, TAIL_BLOCK, 0)
+        block = os.pread(descriptor, TAIL_BLOCK, 0)
     finally:
         os.close(descriptor)
-    for raw in piece.split(b"\n", FIRST_LINES)[:-1]:
+    for raw in block.split(b"\n", FIRST_LINES)[:-1]:
         try:
             message = decode_line(raw)
         except BadLine:

@@ -1,7 +1,7 @@
-"""One line of a journal, both ways: strict and fast when we wrote it, lenient when somebody else did.
+"""Encode and decode one line of a journal: strict and fast for lines of ours, lenient for those of other programs.
 
-A line of ours is a Message with, in some layouts, a key before it (`type`, `idx`). Lines are written with
-a blank after each comma and colon, as the examples of the format show them, so a diff is easy to read.
+A line of ours is a Message that is preceded, in some layouts, by a key (`type`, `idx`). Lines have a space after each
+comma and colon, as in the examples of the format, so that a diff is easy to read.
 """
 
 from __future__ import annotations
@@ -18,25 +18,26 @@ from cortext.model import tokens as tokens_
 from cortext.model.message import ROLES, TEXT, Message, Part
 
 MESSAGE_TYPES = frozenset({"", "turn", "message"})
-# Decoders refuse JSON that is nested about as deep as Python's stack. What we write stays far below, so
-# that it can be read however deep the reader stands.
+# Decoders refuse JSON that is nested about as deep as Python's stack. What we write stays far below, so that it can be
+# read however deep the reader's own stack is.
 MAX_DEPTH = 200
 MAX_SEQ = 2**53
 METADATA_TYPE = "metadata"
 _BOM = b"\xef\xbb\xbf"
-_AROUND = b"\0 \t\r\n"
+_PADDING = b"\0 \t\r\n"
 NO_OBJECT = "not a JSON object"
+NO_ROLE = "no role: not a message"
 _NESTING = "nested too deeply"
 
 
-# A line that says another count than can be is read leniently, as if it said none, and told as damage.
+# A line with an impossible count is decoded leniently, without the count, and reported as damage.
 Tokens = Annotated[int, msgspec.Meta(ge=0, le=tokens_.MOST)]
 
 
 class StoredMessage(Message, kw_only=True, omit_defaults=True):
-    """A message as it stands in a file: with the keys that only some layouts have.
+    """A message as it is in a file: with the keys that only some layouts have.
 
-    `role` may be empty here: such a line is a record of another type, not a message.
+    `role` may be empty: such a line is a record of another type, not a message.
     """
 
     role: str = ""
@@ -46,7 +47,7 @@ class StoredMessage(Message, kw_only=True, omit_defaults=True):
 
 
 class StoredOutline(msgspec.Struct, kw_only=True):
-    """The same without its words: most of a line is skipped, which takes a fifth of the time."""
+    """A stored message without its text: most of a line is skipped, which takes a fifth of the time."""
 
     role: str = ""
     timestamp: str = ""
@@ -60,7 +61,7 @@ class StoredOutline(msgspec.Struct, kw_only=True):
 
 
 class BadLine(ValueError):
-    """A line, or a piece of one, that is no record. The text says why."""
+    """A line, or part of one, that is not a record. The text says why."""
 
 
 _encoder = msgspec.json.Encoder()
@@ -71,12 +72,12 @@ _any_decoder = msgspec.json.Decoder()
 
 
 def encode(value: object) -> bytes:
-    """One line of JSON without its newline; key order as given."""
+    """Return a value as one line of JSON without a newline; the key order is kept."""
     return _encode(value, 0)
 
 
 def encode_pretty(value: object) -> bytes:
-    """A whole metadata file: indented by two, one newline at the end."""
+    """Return the contents of a metadata file: JSON indented by two, with a newline at the end."""
     return _encode(value, 2) + b"\n"
 
 
@@ -88,18 +89,18 @@ def _encode(value: object, indent: int) -> bytes:
             return msgspec.json.format(raw, indent=indent)
         except UnicodeEncodeError:  # a lone surrogate: legal in JSON only as an escape
             text = json.dumps(msgspec.to_builtins(value), ensure_ascii=True, indent=indent or None)
-            if "NaN" in text or "Infinity" in text:  # as msgspec does, and as JSON has it
+            if "NaN" in text or "Infinity" in text:  # written as null, as msgspec does: JSON has no such numbers
                 text = json.dumps(json.loads(text, parse_constant=lambda _: None), indent=indent or None)
             return text.encode("ascii")
     except RecursionError as error:
         raise InvalidMessage(f"the message is {_NESTING}", hint="flatten it before storing it") from error
     except (TypeError, ValueError) as error:
-        raise InvalidMessage(f"not to be written as JSON: {error}", kept="nothing was written") from error
+        raise InvalidMessage(f"the value cannot be encoded as JSON: {error}", kept="nothing was written") from error
 
 
 def encode_message(message: Message, prefix: bytes = b"") -> bytes:
-    """A message as one line with its newline; `prefix` are the layout's own first keys, e.g. `"idx": 3, `."""
-    _check_length(len(message.content))  # before any copy of it is made
+    """Return a message as one line with its newline; `prefix` is the layout's own first keys, e.g. `"idx": 3, `."""
+    _check_length(len(message.content))  # before a copy is made
     raw = encode(message)
     _check_length(len(prefix) + len(raw) + 1)
     if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and deeper_than(msgspec.to_builtins(message), MAX_DEPTH):
@@ -114,14 +115,14 @@ def encode_message(message: Message, prefix: bytes = b"") -> bytes:
 def _check_length(length: int) -> None:
     if length > MAX_LINE:
         raise InvalidMessage(
-            f"the message is {length >> 20} MiB long; a line may have {MAX_LINE >> 20}",
+            f"the message is {length >> 20} MiB long; the limit is {MAX_LINE >> 20} MiB",
             kept="nothing was written",
-            hint="store large data as a file and refer to it",
+            hint="store large data in a file and refer to it",
         )
 
 
 def deeper_than(value: object, levels: int) -> bool:
-    """Whether a value of JSON is nested deeper than that. No recursion: it may be very deep."""
+    """Whether a JSON value has more than this many levels. It does not recurse: the value may be very deep."""
     level = [value]
     for _ in range(levels):
         level = [
@@ -136,28 +137,27 @@ def deeper_than(value: object, levels: int) -> bool:
 
 
 def encode_annotation(record: dict[str, object]) -> bytes:
-    """A record about a message (an embedding) as one line with its newline."""
-    kind, about = record.get("type"), record.get("message_id")
-    if not isinstance(kind, str) or not isinstance(about, str) or kind in MESSAGE_TYPES or "role" in record:
+    """Return a record about a message (an embedding) as one line with its newline."""
+    kind, message_id = record.get("type"), record.get("message_id")
+    if not isinstance(kind, str) or not isinstance(message_id, str) or kind in MESSAGE_TYPES or "role" in record:
         raise InvalidMessage(
-            "not a record about a message",
+            "invalid record about a message",
             kept="nothing was written",
-            hint="it needs a `type` of its own and a `message_id`, and no `role`",
+            hint="give it a `type` of its own and a `message_id`, and no `role`",
         )
     return encode(record) + b"\n"
 
 
 def decode_value(raw: bytes) -> Any:
-    """Any JSON value, as leniently as is safe; BadLine with the reason."""
+    """Return any JSON value, decoded as leniently as is safe; raise BadLine with the reason if it is not JSON."""
     try:
         return _any_decoder.decode(raw)
     except RecursionError as error:
         raise BadLine(_NESTING) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         strict_reason = str(error)
-    # The standard library takes what JavaScript writes and msgspec refuses: lone surrogates, NaN (as null). The bytes
-    # are decoded here, because it would also guess at UTF-16, which is never what a line of ours is.
-
+    # The standard library accepts what JavaScript writes and msgspec refuses: lone surrogates, and NaN (as null). The
+    # bytes are decoded here, because it would also guess UTF-16, which a line never is.
     try:
         text = raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
         return json.loads(text, parse_constant=no_number, parse_float=finite)
@@ -169,15 +169,15 @@ def decode_value(raw: bytes) -> Any:
         raise BadLine(strict_reason) from error
 
 
-def decode_plain(piece: bytes, decoder: msgspec.json.Decoder[Stored]) -> list[Stored] | None:
-    """Many lines at once; None where one of them wants a closer look."""
-    end = piece.find(b"\n") + 1
-    lines = piece.split(b"\n") if 0 < end < len(piece) else [piece]  # one long line is not copied
+def decode_plain(block: bytes, decoder: msgspec.json.Decoder[Stored]) -> list[Stored] | None:
+    """Decode many lines at once; None if one of them is irregular."""
+    end = block.find(b"\n") + 1
+    lines = block.split(b"\n") if 0 < end < len(block) else [block]  # one long line is not copied
     if not lines[-1]:
         lines.pop()
-    decode = decoder.decode  # line by line: decode_lines would take records that are glued together
+    decode = decoder.decode  # line by line: decode_lines would accept several records on one line
     try:
-        for line in lines:  # each, not the piece at once: most are ASCII, and cost nothing
+        for line in lines:  # not the whole block: most lines are ASCII, and cost nothing
             _check_utf8(line)
         return [decode(line) for line in lines]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -185,13 +185,13 @@ def decode_plain(piece: bytes, decoder: msgspec.json.Decoder[Stored]) -> list[St
 
 
 def _check_utf8(raw: bytes) -> None:
-    """msgspec does not look at the strings under keys that it skips."""
+    """Raise UnicodeDecodeError for invalid UTF-8: msgspec does not check the strings of keys that it skips."""
     if not raw.isascii():
         raw.decode("utf-8")
 
 
 def decode_line(raw: bytes) -> StoredMessage:
-    """One line as a record, or BadLine."""
+    """Return the record of one line, or raise BadLine."""
     try:
         _check_utf8(raw)
         return line_decoder.decode(raw)
@@ -202,55 +202,55 @@ def decode_line(raw: bytes) -> StoredMessage:
 
 
 def begins_record(raw: bytes) -> bool:
-    """Whether a line could hold a record at all: a quick look, for files with very many that do not."""
-    return raw.lstrip(_AROUND).removeprefix(_BOM).startswith(b"{")
+    """Whether a line could be a record at all: a cheap check, for files with very many other lines."""
+    return raw.lstrip(_PADDING).removeprefix(_BOM).startswith(b"{")
 
 
 def salvage(raw: bytes) -> tuple[list[tuple[StoredMessage, bytes]], bytes, str]:
-    """What a bad line still holds: the whole records at its beginning (each with its bytes), the rest, and why.
+    """Return what a bad line still contains: the leading records with their bytes, the rest, and what is wrong with it.
 
-    Only records that stand one after another from the start count (two writers glued them together):
-    looking further inside a broken record could take a quoted message for a real one.
+    Only complete records from the start of the line count, as two concurrent writers leave them: a record found inside
+    a broken one could be a message that is quoted in another.
     """
-    rest = raw.strip(_AROUND).removeprefix(_BOM)
+    rest = raw.strip(_PADDING).removeprefix(_BOM)
     try:
         text, tail, reason = rest.decode("utf-8"), b"", ""
     except UnicodeDecodeError as error:
         text, tail, reason = rest[: error.start].decode("utf-8"), rest[error.start :], "not UTF-8"
     records, text = _leading_records(text)
     if text and not reason:
-        reason = "no JSON record after a whole one" if records else "no JSON record"
+        reason = "not a JSON record after a complete one" if records else "not a JSON record"
     return records, text.encode("utf-8") + tail, reason
 
 
 def _leading_records(text: str) -> tuple[list[tuple[StoredMessage, bytes]], str]:
     decoder = json.JSONDecoder(parse_constant=no_number, parse_float=finite)
     records: list[tuple[StoredMessage, bytes]] = []
-    place = 0
-    while text.startswith("{", place):
+    offset = 0
+    while text.startswith("{", offset):
         try:
-            value, end = decoder.raw_decode(text, place)
+            value, end = decoder.raw_decode(text, offset)
             record = coerce(value)
         except (ValueError, RecursionError):  # a BadLine is a ValueError
             break
-        records.append((record, text[place:end].encode("utf-8")))
-        place = end
-        while place < len(text) and text[place] in "\0 \t\r\n":
-            place += 1
-    return records, text[place:]
+        records.append((record, text[offset:end].encode("utf-8")))
+        offset = end
+        while offset < len(text) and text[offset] in "\0 \t\r\n":
+            offset += 1
+    return records, text[offset:]
 
 
 def coerce(value: Any) -> StoredMessage:
-    """A record that another program wrote, as well as it can be understood. Nothing in it is dropped."""
+    """Return a message from a record that another program wrote, as well as it can be understood; raise BadLine."""
     if not isinstance(value, dict):
         raise BadLine(NO_OBJECT)
     kind = value.get("type", "")
     role = value.get("role")
-    other = isinstance(kind, str) and kind not in MESSAGE_TYPES
-    if other and (kind == METADATA_TYPE or not isinstance(role, str)):
+    is_other_type = isinstance(kind, str) and kind not in MESSAGE_TYPES
+    if is_other_type and (kind == METADATA_TYPE or not isinstance(role, str)):
         return StoredMessage(type=kind)
     if not isinstance(role, str) or not role:
-        raise BadLine("no role: not a message")
+        raise BadLine(NO_ROLE)
     content = value.get("content")
     parts = value.get("parts")
     return StoredMessage(
@@ -273,9 +273,9 @@ def coerce(value: Any) -> StoredMessage:
 
 
 def impossible_numbers(raw: bytes) -> list[str]:
-    """The fields of a record that should be a count or a place, and hold what cannot be one: read as missing."""
+    """Return the fields of a record that should be a count or a sequence number, but have an impossible value."""
     try:
-        value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN stays what it is
+        value = json.loads(raw.decode("utf-8", "surrogatepass").removeprefix("\ufeff"))  # NaN must stay NaN
     except (ValueError, RecursionError):
         return []
     if not isinstance(value, dict):
@@ -288,7 +288,7 @@ def impossible_numbers(raw: bytes) -> list[str]:
 
 
 def is_message(record: StoredMessage | StoredOutline) -> bool:
-    """Whether a record is meant as a message: by its type, or by a role under a type we do not know."""
+    """Whether a record is meant as a message: by its type, or by having a role under an unknown type."""
     return record.type in MESSAGE_TYPES or (record.role != "" and record.type != METADATA_TYPE)
 
 
@@ -342,13 +342,13 @@ def _parts(value: Any) -> list[Part] | None:
 
 
 def derived_id(seq: int, raw: bytes) -> str:
-    """The id of a message that was stored without one: the same at every reading of the same line."""
-    raw = raw.strip()  # the same with and without its line end, and with that of another system
+    """Return the id of a message that was stored without one: the same at every reading of the same line."""
+    raw = raw.strip()  # whatever the line ending
     return "x" + hashlib.blake2b(raw, digest_size=12, salt=seq.to_bytes(8, "big")).hexdigest()
 
 
 def check_role(role: str) -> str:
-    """A role that we write ourselves is one of four."""
+    """Return the role, or raise InvalidMessage: we write only these four."""
     if role not in ROLES:
-        raise InvalidMessage(f"not a role: {ascii(role)[:40]}", hint=f"one of {', '.join(ROLES)}")
+        raise InvalidMessage(f"unknown role {ascii(role)[:40]}", hint=f"use one of {', '.join(ROLES)}")
     return role

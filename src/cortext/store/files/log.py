@@ -1,4 +1,4 @@
-"""Writing a journal: one file, opened under the session's lock, that only ever grows at its end."""
+"""Append to a journal: one file, opened under the session's lock, that only grows at its end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cortext.store.files import quarantine
 from cortext.store.files.lines import BadLine, check_role, decode_line, salvage
 from cortext.store.files.seek import line_start, tail
 
-# Makes the line of a message: layouts differ in the keys that come first.
+# Returns the line of a message: layouts differ in the first keys.
 EncodeLine = Callable[[Message], bytes]
 
 
 class Position:
-    """Where a log ended when we last saw it: enough to append again without reading anything.
+    """Where a log ended when we last wrote it: enough to append again without reading the file.
 
-    `end` is its last good end. The file is longer (see `stamp`) only where a rollback failed.
+    `end` is the end of the last complete append. The file is longer (see `stamp`) only if a rollback failed.
     """
 
     __slots__ = ("end", "last_id", "next_seq", "stamp")
@@ -46,13 +46,13 @@ class OpenLog:
         self.path = path
         self._encode_line = encode_line
         self._first_seq = first_seq
-        self._next, self._last_id, self._found = 0, "", False
+        self._next_seq, self._last_id, self._end_known = 0, "", False
         self._file = fsio.AppendFile(path)
         try:
             if known is not None and known.stamp == self._file.stamp():
                 if known.end != self._file.end:
-                    self._file.cut(known.end)  # what an append that was refused could not take back
-                self._next, self._last_id, self._found = known.next_seq, known.last_id, True
+                    self._file.cut(known.end)  # remove what a failed append could not roll back
+                self._next_seq, self._last_id, self._end_known = known.next_seq, known.last_id, True
             else:
                 self._find_end()
         except BaseException:
@@ -61,94 +61,94 @@ class OpenLog:
 
     @property
     def position(self) -> Position | None:
-        """What to give to the next OpenLog of this file; None where we do not know ourselves."""
-        return Position(self._file.stamp(), self._file.end, self._next, self._last_id) if self._found else None
+        """What to pass to the next OpenLog of this file; None if the end is not known."""
+        return Position(self._file.stamp(), self._file.end, self._next_seq, self._last_id) if self._end_known else None
 
     @property
     def next_seq(self) -> int:
-        return self._next
+        return self._next_seq
 
     def append(self, messages: Sequence[Message]) -> list[Message]:
-        """Number the messages, write their lines at once, flush. All are there, or none.
+        """Number the messages, write their lines at once and flush: either all are stored or none.
 
-        A message whose id is that of the last one stored is there already (a caller that could not know
-        tries again): it is not written twice.
+        A message with the id of the last stored one is a retry by a caller that did not learn of its success: it is
+        not written again.
         """
-        if not self._found or not self._file.current():
-            self._freshen()
+        if not self._end_known or not self._file.current():
+            self._refresh()
         try:
             return self._append(messages)
         except fsio.Replaced:
-            self._freshen()
+            self._refresh()
             return self._append(messages)
 
     def _append(self, messages: Sequence[Message]) -> list[Message]:
         stored: list[Message] = []
         lines: list[bytes] = []
-        seq, last_id = self._next, self._last_id
+        seq, last_id = self._next_seq, self._last_id
         for message in messages:
             if message.id and message.id == last_id:
-                there = stored[-1] if stored else tail(self.path, 1, self._first_seq())[0]
-                if is_repeat(message, there) and not stored:
-                    stored.append(there)
+                last = stored[-1] if stored else tail(self.path, 1, self._first_seq())[0]
+                if is_repeat(message, last) and not stored:
+                    stored.append(last)
                 continue
-            whole = complete(message, seq)
-            lines.append(self._encode_line(whole))
-            stored.append(whole)
-            seq, last_id = seq + 1, whole.id
+            completed = complete(message, seq)
+            lines.append(self._encode_line(completed))
+            stored.append(completed)
+            seq, last_id = seq + 1, completed.id
         if lines:
             self._file.append(lines[0] if len(lines) == 1 else b"".join(lines))
-            self._next, self._last_id = seq, last_id
+            self._next_seq, self._last_id = seq, last_id
         return stored
 
     def append_raw(self, lines: Sequence[bytes]) -> None:
-        """Append records that are no messages (they have no number)."""
-        self._freshen()
+        """Append records that are not messages: they have no sequence number."""
+        self._refresh()
         try:
             self._file.append(b"".join(lines))
         except fsio.Replaced:
-            self._freshen()
+            self._refresh()
             self._file.append(b"".join(lines))
 
     def close(self) -> None:
         self._file.close()
 
-    def _freshen(self) -> None:
-        """Look again where the file ends, if it is not the one we left: git or an editor was at work."""
+    def _refresh(self) -> None:
+        """Find the end again if the file has changed since we wrote it: git or an editor may have replaced it."""
         self._file.heal()
-        if self._found and self._file.current():
+        if self._end_known and self._file.current():
             return
-        self._found = False
-        fresh = fsio.AppendFile(self.path)
+        self._end_known = False
+        reopened = fsio.AppendFile(self.path)
         self._file.close()
-        self._file = fresh
+        self._file = reopened
         self._find_end()
 
     def _find_end(self) -> None:
-        """Set a torn last line aside, and find the number of the last message."""
-        # Who made the file, or put it in place of another, may have died before its name was flushed.
+        """Quarantine a torn last line, and find the sequence number of the last message."""
+        # The process that created or replaced the file may have crashed before it flushed the folder.
         fsio.sync_folder(os.path.dirname(self.path))
         end = self._file.end
-        self._next, self._last_id = self._first_seq(), ""
+        self._next_seq, self._last_id = self._first_seq(), ""
         if end and os.pread(self._file.descriptor, 1, end - 1) != b"\n":
-            self._mend_end()
-        last = tail(self.path, 1, self._next) if end else []
+            self._repair_end()
+        last = tail(self.path, 1, self._next_seq) if end else []
         if last:
-            self._next, self._last_id = last[0].seq + 1, last[0].id
-        self._found = True
+            self._next_seq, self._last_id = last[0].seq + 1, last[0].id
+        self._end_known = True
 
-    def _mend_end(self) -> None:
-        """The file does not end with a newline: end a whole line, quarantine a torn one."""
+    def _repair_end(self) -> None:
+        """Add the missing newline to a complete last line; quarantine an incomplete one."""
         start = line_start(self._file.descriptor, self._file.end)
         length = self._file.end - start
         if length <= MAX_LINE:
             raw = os.pread(self._file.descriptor, length, start)
             try:
                 decode_line(raw)
-                whole = True
+                has_record = True
             except BadLine:
-                whole = bool(salvage(raw)[0])  # messages and something else: told as damage until it is repaired
-            if whole:
+                has_record = bool(salvage(raw)[0])  # with something else: reported as damage until it is repaired
+            if has_record:
                 self._file.append(b"\n")
                 return
         quarantine.keep(self.path, self._file.descriptor, [(start, length, "an incomplete last line")])
@@ -156,30 +156,32 @@ class OpenLog:
 
 
 def is_repeat(message: Message, last: Message) -> bool:
-    """Whether this is the message that was stored last, tried once more; its id must not name another."""
+    """Whether this message is a retry of the last one stored; InvalidMessage if another message has its id."""
     if not message.id or message.id != last.id:
         return False
     if (message.role, message.content) != (last.role, last.content):
         raise InvalidMessage(
             f"another message has the id {ascii(message.id)[:60]}",
-            kept="that one; nothing was written",
-            hint="leave the id out, and a new one is given",
+            kept="the other message; nothing was written",
+            hint="leave out the id to get a new one",
         )
     return True
 
 
 def complete(message: Message, seq: int) -> Message:
-    """The message as it is stored: an id, a number, a UTC time and a size in tokens, if it lacks them."""
+    """Return the message as it is stored: with an id, a sequence number, a UTC timestamp and a token count."""
     if not message.content and not message.parts:
-        raise InvalidMessage("a message without any content", hint="an empty reply is not stored")
+        raise InvalidMessage("the message has no content", hint="add text or a part; an empty reply is not stored")
     timestamp = clock.normalise(message.timestamp) if message.timestamp else clock.now()
     if not timestamp:
-        raise InvalidMessage(f"not a time: {ascii(message.timestamp)[:60]}", hint="ISO-8601, as 2026-01-31T09:30:00Z")
+        raise InvalidMessage(
+            f"invalid timestamp {ascii(message.timestamp)[:60]}", hint="use ISO 8601, as in 2026-01-31T09:30:00Z"
+        )
     check_role(message.role)
     size = tokens.counted(message.tokens)
     if size is None:
         size = tokens.estimate(message.content or message.text)
     message_id = message.id or ids.new_message_id()
     if type(message) is not Message:
-        message = plain(message)  # without the fields that only a line in a file has
+        message = plain(message)  # without the fields that only a stored line has
     return replace(message, timestamp=timestamp, tokens=size, id=message_id, seq=seq)

@@ -1,9 +1,9 @@
-"""Merging a session that two branches (or two machines) both continued: every message is kept.
+"""Merge a session that two branches (or two machines) both continued: every message is kept.
 
-Used as a git merge driver, on one file at a time: the common ancestor, ours and theirs. Messages are united by
-id: ours stay as they are, what only theirs added follows with new numbers, and its first message says after
-which one the ways parted (`extra.forked_from`). Metadata is merged field by field; where both changed one, the
-side that was active last wins.
+Used as a git merge driver, on one file at a time: the common ancestor, ours and theirs. Messages are merged by id: ours
+stay as they are, and those that only theirs has follow with new sequence numbers; the first of them names the message
+after which the sides diverged (`extra.forked_from`). Metadata is merged field by field; if both sides changed a field,
+the side that was active last wins.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cortext.store.files.fields import number_field
 from cortext.store.files.lines import BadLine, coerce, decode_value, derived_id, encode, encode_pretty
 
 _COUNTS = ("message_count", "token_count", "current_count", "archive_count")
-_WHOLE = ("continuation",)  # a tool and its own session: one side's tool with the other's session would be neither
+_INDIVISIBLE = ("continuation",)  # one side's tool with the other side's session id would be wrong
 
 
 class Merged(NamedTuple):
-    """A merged log: its lines, how many messages theirs added, and after which one the ways parted."""
+    """A merged log: its lines, how many messages theirs added, and the id after which the sides diverged."""
 
     lines: list[bytes]
     added: int
@@ -30,7 +30,7 @@ class Merged(NamedTuple):
 
 
 class Line:
-    """A line of a log with what a merge needs to know of it."""
+    """A line of a log with what a merge needs; `record` is None for anything but a message."""
 
     __slots__ = ("key", "raw", "record", "seq")
 
@@ -39,120 +39,120 @@ class Line:
 
 
 def merge_logs(base: str, ours: str, theirs: str) -> tuple[int, str]:
-    """Write the union into `ours`; how many messages came from theirs, and after which id the ways parted."""
+    """Write the merged log to `ours`; return how many messages theirs added, and the id after which they diverged."""
     merged = merge_lines(*(list(_lines(path)) for path in (base, ours, theirs)))
     fsio.replace_file(ours, merged.lines)
     return merged.added, merged.forked_from
 
 
-def merge_lines(base: Sequence[Line], mine: Sequence[Line], there: Sequence[Line]) -> Merged:
-    """The union of two logs that were one: ours, then what only theirs added."""
-    ancestor = {line.key for line in base}
-    own = {line.key for line in mine}
-    kept_there = {line.key for line in there}
-    # What stood in the ancestor and is gone on one side was moved to the archive there: it stays gone.
-    result = [line for line in mine if line.key not in ancestor or line.key in kept_there]
-    new = [line for line in there if line.key not in own and line.key not in ancestor]
-    forked_from = next((line.key for line in reversed(there) if line.record and line.key in ancestor), "")
-    mine_went_on = any(line.record is not None and line.key not in ancestor for line in mine)
-    last = max((line.seq for line in mine), default=-1)
-    marked = not mine_went_on
+def merge_lines(base: Sequence[Line], ours: Sequence[Line], theirs: Sequence[Line]) -> Merged:
+    """Merge two logs with a common ancestor: our lines, then those that only theirs added."""
+    base_keys = {line.key for line in base}
+    our_keys = {line.key for line in ours}
+    their_keys = {line.key for line in theirs}
+    # A line of the ancestor that one side lacks was moved to that side's archive: it is not brought back.
+    result = [line for line in ours if line.key not in base_keys or line.key in their_keys]
+    new = [line for line in theirs if line.key not in our_keys and line.key not in base_keys]
+    forked_from = next((line.key for line in reversed(theirs) if line.record and line.key in base_keys), "")
+    ours_continued = any(line.record is not None and line.key not in base_keys for line in ours)
+    last = max((line.seq for line in ours), default=-1)
+    fork_recorded = not ours_continued
     for line in new:
         if line.record is not None:
             changes: dict[str, Any] = {}
             if line.seq <= last:
                 changes["seq"] = last + 1
-            if not marked:
+            if not fork_recorded:
                 extra = line.record.get("extra")
                 changes["extra"] = {**(extra if isinstance(extra, dict) else {}), "forked_from": forked_from}
-                marked = True
+                fork_recorded = True
             last = max(last + 1, line.seq) if line.seq > last else last + 1
             if changes:
                 line.raw = encode({**line.record, **changes}) + b"\n"
         result.append(line)
     added = sum(1 for line in new if line.record is not None)
-    return Merged([line.raw for line in result], added, forked_from if mine_went_on and new else "")
+    return Merged([line.raw for line in result], added, forked_from if ours_continued and new else "")
 
 
-def unite(path: str, written: bytes) -> None:
-    """Put a log back as it was written, and after it the messages that were appended since."""
+def restore_log(path: str, written: bytes) -> None:
+    """Restore a log to the contents `written`, followed by the messages that were appended since."""
     before = list(read_lines(written.splitlines(keepends=True)))
     known = {line.key for line in before}
     last = max((line.seq for line in before), default=-1)
-    since = [line for line in _lines(path) if line.record is not None and line.key not in known and line.seq > last]
-    fsio.replace_file(path, [written, *(line.raw for line in since)])
+    appended = [line for line in _lines(path) if line.record is not None and line.key not in known and line.seq > last]
+    fsio.replace_file(path, [written, *(line.raw for line in appended)])
 
 
 def _lines(path: str) -> Iterator[Line]:
-    """The lines of a log in a file; none where there is no such file."""
+    """Return the lines of a log; none if the file does not exist."""
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
     except FileNotFoundError:
         return
     try:
-        pieces = (piece or b"" for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size))
-        yield from read_lines(raw for piece in pieces for raw in split_lines(piece))
+        contents = (block or b"" for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size))
+        yield from read_lines(raw for block in contents for raw in split_lines(block))
     finally:
         os.close(descriptor)
 
 
 def read_lines(raws: Iterable[bytes]) -> Iterator[Line]:
-    """The lines of a log: messages by their id, anything else by its very bytes, so nothing is taken for another."""
+    """Return the lines of a log; the key of a message is its id, that of any other line is its bytes."""
     last = -1
     for raw in raws:
         if not raw.strip():
             continue
-        whole = raw if raw.endswith(b"\n") else raw + b"\n"
+        complete_line = raw if raw.endswith(b"\n") else raw + b"\n"
         try:
             record = decode_value(raw)
             message = coerce(record)
         except BadLine:
-            yield Line(whole, whole.hex(), -1, None)
+            yield Line(complete_line, complete_line.hex(), -1, None)
             continue
         if not message.role:
-            yield Line(whole, whole.hex(), -1, None)
+            yield Line(complete_line, complete_line.hex(), -1, None)
             continue
         seq = message.seq if message.seq >= 0 else last + 1
         last = seq
-        yield Line(whole, message.id or derived_id(seq, whole), seq, record)
+        yield Line(complete_line, message.id or derived_id(seq, complete_line), seq, record)
 
 
 def merge_metadata(base: str, ours: str, theirs: str) -> None:
-    """Write the merged metadata into `ours`; BadLine where one of the files is not metadata."""
+    """Write the merged metadata to `ours`; BadLine if one of the files is not metadata."""
     fsio.replace_file(ours, [encode_pretty(merge_fields(*(_fields(path) for path in (base, ours, theirs))))])
 
 
-def merge_fields(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """The metadata of a session that both sides changed. `old` may lack what the ancestor said of a field."""
-    newer = other if str(other.get("last_active", "")) > str(mine.get("last_active", "")) else mine
-    merged = _merge(old, mine, other, newer)
-    for name in _COUNTS:  # a view of the log, set right when the session is next written
-        before, ours_now, theirs_now = (number_field(fields, name) for fields in (old, mine, other))
-        if name in mine and name in other:
-            merged[name] = ours_now + theirs_now - before if name in old else max(ours_now, theirs_now)
-    starts = [str(fields["created_at"]) for fields in (mine, other) if fields.get("created_at")]
-    if starts:
-        merged["created_at"] = min(starts)
+def merge_fields(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
+    """Return the metadata of a session that both sides changed. `base` may lack fields of the ancestor."""
+    newer = theirs if str(theirs.get("last_active", "")) > str(ours.get("last_active", "")) else ours
+    merged = _merge(base, ours, theirs, newer)
+    for name in _COUNTS:  # derived from the log, and corrected when the session is next written
+        base_count, our_count, their_count = (number_field(fields, name) for fields in (base, ours, theirs))
+        if name in ours and name in theirs:
+            merged[name] = our_count + their_count - base_count if name in base else max(our_count, their_count)
+    created = [str(fields["created_at"]) for fields in (ours, theirs) if fields.get("created_at")]
+    if created:
+        merged["created_at"] = min(created)
     return merged
 
 
-def _merge(old: dict[str, Any], mine: dict[str, Any], other: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
-    """Field by field: who changed it wins; where both did, the one that was active last."""
+def _merge(base: dict[str, Any], ours: dict[str, Any], theirs: dict[str, Any], newer: dict[str, Any]) -> dict[str, Any]:
+    """Merge field by field: the side that changed a field wins; if both did, the one that was active last."""
     merged: dict[str, Any] = {}
     missing = object()
-    for name in [*mine, *(key for key in other if key not in mine)]:
-        was, ours, theirs = (fields.get(name, missing) for fields in (old, mine, other))
-        if ours == theirs or theirs == was:
-            value = ours
-        elif ours == was:
-            value = theirs
-        elif isinstance(ours, dict) and isinstance(theirs, dict) and name not in _WHOLE:
-            before = was if isinstance(was, dict) else {}
-            value = _merge(before, ours, theirs, theirs if newer is other else ours)
-        elif isinstance(ours, list) and isinstance(theirs, list):
-            value = [*ours, *(item for item in theirs if item not in ours)]
+    for name in [*ours, *(key for key in theirs if key not in ours)]:
+        base_value, our_value, their_value = (fields.get(name, missing) for fields in (base, ours, theirs))
+        if our_value == their_value or their_value == base_value:
+            value = our_value
+        elif our_value == base_value:
+            value = their_value
+        elif isinstance(our_value, dict) and isinstance(their_value, dict) and name not in _INDIVISIBLE:
+            common = base_value if isinstance(base_value, dict) else {}
+            value = _merge(common, our_value, their_value, their_value if newer is theirs else our_value)
+        elif isinstance(our_value, list) and isinstance(their_value, list):
+            value = [*our_value, *(item for item in their_value if item not in our_value)]
         else:
-            value = newer.get(name, ours if theirs is missing else theirs)
+            value = newer.get(name, our_value if their_value is missing else their_value)
         if value is not missing:
             merged[name] = value
     return merged

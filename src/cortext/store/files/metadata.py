@@ -1,4 +1,4 @@
-"""The metadata of a session: the file, a JSON object that is replaced as a whole, and how a layout spells it."""
+"""The metadata of a session: a JSON file that is always replaced as a whole, and the keys that each layout uses."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _BOM = b"\xef\xbb\xbf"
 
 
 class Metadata(msgspec.Struct):
-    """A metadata file as it was read: the session, its raw fields, and what is wrong with it."""
+    """A metadata file as it was read: the session, its raw fields, and its damage."""
 
     session: Session
     fields: dict[str, Any]
@@ -40,19 +40,19 @@ class Metadata(msgspec.Struct):
 
 
 class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
-    """How a layout spells its metadata: the key of each attribute of Session, in the order of the file.
+    """The keys of a layout's metadata: from each key to its attribute of Session, in the order of the file.
 
-    `model` stands for `agent_config.model`: a layout that has a key for it writes `agent_config` only where that
-    says more. Counts are written and never read: the log is counted.
+    `model` is `agent_config.model`: a layout that has a key for it writes `agent_config` only if that contains more.
+    Counts are written but never read: the log is counted instead.
     """
 
     required: Mapping[str, str]
-    optional: Mapping[str, str]  # written only where they say something
-    constants: Mapping[str, str] = {}  # what such a file says about itself, before everything else
-    type: str = ""  # of every session of the layout, where the file does not say it
+    optional: Mapping[str, str]  # written only if they have a value
+    constants: Mapping[str, str] = {}  # fixed keys and values at the start of the file
+    type: str = ""  # the type of every session of the layout, if the file does not contain it
 
     def decode(self, session_id: str, fields: dict[str, Any]) -> Session:
-        """The session that these fields describe."""
+        """Return the session that these fields describe."""
         keys = {attribute: key for key, attribute in (*self.required.items(), *self.optional.items())}
 
         def text(attribute: str, default: str = "") -> str:
@@ -78,16 +78,16 @@ class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def encode(self, session: Session, fields: dict[str, Any], **counts: int) -> dict[str, Any]:
-        """The fields to write over the old `fields`; `counts` are values that no Session has."""
+        """Return the fields to write, given the old `fields`; `counts` are values that Session does not have."""
         config = session.agent_config
-        more = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
+        needs_config = config.command or config.system_prompt_hash or config.tools or "agent_config" in fields
 
         def value(attribute: str) -> Any:
             match attribute:
                 case "model":
                     return config.model
                 case "agent_config":
-                    return agent_config_fields(fields, config) if more or "model" not in self.optional else {}
+                    return agent_config_fields(fields, config) if needs_config or "model" not in self.optional else {}
                 case "origin":
                     return origin_fields(fields, session.origin)
                 case _:
@@ -100,7 +100,7 @@ class MetadataCodec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
-    """The fields of a JSON metadata file, and what is wrong with it. A missing file has no fields."""
+    """Return the fields of a JSON metadata file and its damage. A missing file has no fields."""
     name = os.path.basename(path)
     try:
         descriptor = fsio.open_file(path, os.O_RDONLY)
@@ -116,17 +116,17 @@ def load_fields(path: str) -> tuple[dict[str, Any], list[Damage]]:
     try:
         fields = decode_value(raw.removeprefix(_BOM))
     except BadLine as error:
-        both = _both_sides(raw)
-        if both is not None:
-            return both, [Damage(name, 0, len(raw), METADATA, GIT_MARKS)]
+        merged_fields = _merge_conflict(raw)
+        if merged_fields is not None:
+            return merged_fields, [Damage(name, 0, len(raw), METADATA, GIT_MARKS)]
         return {}, [Damage(name, 0, len(raw), METADATA, str(error))]
     if not isinstance(fields, dict):
         return {}, [Damage(name, 0, len(raw), METADATA, "not a JSON object")]
     return fields, []
 
 
-def _both_sides(raw: bytes) -> dict[str, Any] | None:
-    """The fields of a file in which git marked a conflict, merged by our rules; None where it is something else."""
+def _merge_conflict(raw: bytes) -> dict[str, Any] | None:
+    """Return the merged fields of a file with git conflict markers; None for any other file."""
     found = conflicts.sides(raw)
     if found is None:
         return None
@@ -138,19 +138,19 @@ def _both_sides(raw: bytes) -> dict[str, Any] | None:
         return None
     try:
         base = decode_value(b"".join(found.base))
-    except BadLine:  # git does not show the ancestor unless it is asked to
+    except BadLine:  # by default git does not show the ancestor
         base = None
     common = {name: value for name, value in ours.items() if theirs.get(name) == value}
     return merge.merge_fields(base if isinstance(base, dict) else common, ours, theirs)
 
 
 def save_fields(path: str, fields: dict[str, Any], *, aside: str = "") -> None:
-    """Write a metadata file, atomically; `aside` as in fsio.replace_file."""
+    """Write a metadata file atomically; `aside` as in fsio.replace_file."""
     fsio.replace_file(path, [encode_pretty(fields)], aside=aside)
 
 
 def impossible_counts(path: str, fields: dict[str, Any]) -> list[Damage]:
-    """The counts in a metadata file that cannot be true. They are counted anew by the next write, or a repair."""
+    """Return the impossible counts of a metadata file as damage. The next write or repair counts again."""
     name = os.path.basename(path)
     return [
         Damage(name, 0, 0, METADATA, f"{field} is not a count")

@@ -1,8 +1,7 @@
-"""Bytes that could not be read, kept beside the log that they were in.
+"""Unreadable bytes, kept beside the log that contained them.
 
-`<log>.quarantine` is JSON Lines: {"found_at", "file", "offset", "length", "reason", "sha256", "base64"},
-long stretches in several lines. What is there already is not written again, so a repair that was
-interrupted can simply be run once more.
+`<log>.quarantine` is JSON Lines: {"found_at", "file", "offset", "length", "reason", "sha256", "base64"}. A long range
+takes several lines. Nothing is written twice, so an interrupted repair can simply be run again.
 """
 
 from __future__ import annotations
@@ -17,25 +16,25 @@ from cortext.io.jsonl import blocks, split_lines
 from cortext.model import clock
 from cortext.store.files.lines import BadLine, decode_value, encode
 
-PIECE = 1 << 20
+CHUNK = 1 << 20
 
 
 def path_of(log: str) -> str:
-    """The quarantine file of a log."""
+    """Return the path of a log's quarantine file."""
     return f"{log}.quarantine"
 
 
-def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]], name: str = "") -> int:
-    """Copy stretches (offset, length, reason) of an open file into the log's quarantine, durably; bytes kept.
+def keep(log: str, descriptor: int, ranges: Iterable[tuple[int, int, str]], name: str = "") -> int:
+    """Copy ranges (offset, length, reason) of an open file into the log's quarantine; return the number of bytes.
 
-    The file is the log itself, or the one of that `name` beside it.
+    The open file is the log itself, or the file `name` beside it. The copy is durable when this returns.
     """
     target = path_of(log)
     known = _known(target)
     total = 0
-    for offset, length, reason in stretches:
-        for start in range(offset, offset + length, PIECE):
-            data = os.pread(descriptor, min(PIECE, offset + length - start), start)
+    for offset, length, reason in ranges:
+        for start in range(offset, offset + length, CHUNK):
+            data = os.pread(descriptor, min(CHUNK, offset + length - start), start)
             digest = hashlib.sha256(data).hexdigest()
             total += len(data)
             if (start, digest) in known:
@@ -54,15 +53,15 @@ def keep(log: str, descriptor: int, stretches: Iterable[tuple[int, int, str]], n
 
 
 def _known(target: str) -> set[tuple[int, str]]:
-    """Offset and hash of what the quarantine holds already. A torn line in it is simply not known."""
+    """Return the offset and hash of everything in the quarantine. A torn line there is ignored."""
     known: set[tuple[int, str]] = set()
     try:
         descriptor = fsio.open_file(target, os.O_RDONLY)
     except FileNotFoundError:
         return known
     try:
-        for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
-            for line in split_lines(piece or b""):
+        for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            for line in split_lines(block or b""):
                 try:
                     record = decode_value(line)
                     known.add((record["offset"], record["sha256"]))

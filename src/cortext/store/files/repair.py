@@ -1,4 +1,4 @@
-"""Repairing a log: what is whole stays, byte for byte where it can; the rest goes into quarantine."""
+"""Repair a log: complete records stay, byte for byte where possible; the rest is quarantined."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from cortext.store.files.lines import (
 )
 
 
-class Mended(msgspec.Struct):
-    """What a repair of one file found and did."""
+class FileRepair(msgspec.Struct):
+    """What the repair of one file found, and how much it quarantined."""
 
     damage: list[Damage]
     messages: int
@@ -35,42 +35,42 @@ class Mended(msgspec.Struct):
     last_seq: int
 
 
-def survey(path: str, first_seq: int = 0, archive: str = "") -> Mended:
-    """What a repair of this file would find; nothing is changed."""
+def survey_file(path: str, first_seq: int = 0, archive: str = "") -> FileRepair:
+    """Return what a repair of this file would do; nothing is changed."""
     reading = JournalReading(path, first_seq=first_seq, archive=archive)
     messages = sum(len(batch) for batch in reading.batches())
-    lost = sum(item.length for item in reading.damage if item.kind != DISORDER)
-    return Mended(reading.damage, messages, lost, reading.last_seq)
+    unreadable = sum(item.length for item in reading.damage if item.kind != DISORDER)
+    return FileRepair(reading.damage, messages, unreadable, reading.last_seq)
 
 
-def mend(path: str, first_seq: int = 0, archive: str = "") -> Mended:
-    """Repair the file under the session's lock: quarantine first, then an atomic replacement."""
-    found = survey(path, first_seq, archive)
+def repair_file(path: str, first_seq: int = 0, archive: str = "") -> FileRepair:
+    """Repair the file: quarantine the damage, then replace the file atomically. The caller holds the lock."""
+    found = survey_file(path, first_seq, archive)
     if not found.damage:
         return found
     ids = {message.id for message in JournalReading(archive)} if archive else set()
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
-        stretches = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
-        found.quarantined = quarantine.keep(path, descriptor, stretches)
-        if _merge_sides(path, found.damage):
-            mend(path, first_seq, archive)  # what else is wrong with it
+        ranges = [(item.offset, item.length, item.reason) for item in found.damage if item.kind != DISORDER]
+        found.quarantined = quarantine.keep(path, descriptor, ranges)
+        if _merge_conflict(path, found.damage):
+            repair_file(path, first_seq, archive)  # there may be other damage
         else:
-            fsio.replace_file(path, _whole_lines(descriptor, found.damage, first_seq - 1, ids))
+            fsio.replace_file(path, _repaired_lines(descriptor, found.damage, first_seq - 1, ids))
     finally:
         os.close(descriptor)
     return found
 
 
-def _merge_sides(path: str, damage: list[Damage]) -> bool:
-    """Merge the two sides of a log in which git marked a conflict, as the merge driver does; whether it was one."""
+def _merge_conflict(path: str, damage: list[Damage]) -> bool:
+    """Merge the two sides of a git conflict in a log, as the merge driver does; return whether there was one."""
     from cortext.store.files import conflicts, merge
 
     with open(path, "rb", opener=fsio.plain_file) as file:
         if not any(os.pread(file.fileno(), 8, item.offset) == conflicts.BEGIN for item in damage):
             return False
         found = conflicts.sides(file.read())
-    # Both sides went on at the end of a log. Marks in its midst are something else: only the marks go.
+    # Both sides of a conflict append at the end of a log. Markers elsewhere are not a conflict: only they are removed.
     if found is None or not found.at_end:
         return False
     merged = merge.merge_lines(*(list(merge.read_lines(side)) for side in found.all))
@@ -78,41 +78,41 @@ def _merge_sides(path: str, damage: list[Damage]) -> bool:
     return True
 
 
-def _whole_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]) -> Iterator[bytes]:
-    """The lines of the mended file: the old bytes, but for a number that is wrong. `ids` came before."""
-    wrong = {item.offset for item in damage}
-    for start, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+def _repaired_lines(descriptor: int, damage: list[Damage], last: int, ids: set[str]) -> Iterator[bytes]:
+    """Return the repaired file's lines: the old bytes, except for wrong numbers. `ids` are those of the archive."""
+    damaged = {item.offset for item in damage}
+    for start, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
         offset = start
-        for raw in split_lines(piece) if piece is not None else ():
-            for message, line in _records(raw, offset in wrong):
+        for raw in split_lines(block) if block is not None else ():
+            for message, line in _records(raw, offset in damaged):
                 if is_message(message):
                     if message.id in ids and 0 <= message.seq <= last:
                         continue
-                    if fields := impossible_numbers(line) if offset in wrong else []:
-                        named = {} if message.id or message.seq >= 0 else {"id": derived_id(last + 1, line)}
-                        sound = {name: item for name, item in decode_value(line).items() if name not in fields}
-                        line = encode({**sound, **named}) + b"\n"
-                    number = message.seq if last < message.seq < MAX_SEQ else last + 1
-                    if 0 <= message.seq < number:
-                        # A name that came from the place must not change with it.
-                        named = {} if message.id else {"id": derived_id(number, line)}
-                        line = encode({**decode_value(line), "seq": number, **named}) + b"\n"
-                    last = number
-                    ids.add(message.id or derived_id(number, line))
+                    if fields := impossible_numbers(line) if offset in damaged else []:
+                        explicit_id = {} if message.id or message.seq >= 0 else {"id": derived_id(last + 1, line)}
+                        possible = {name: item for name, item in decode_value(line).items() if name not in fields}
+                        line = encode({**possible, **explicit_id}) + b"\n"
+                    seq = message.seq if last < message.seq < MAX_SEQ else last + 1
+                    if 0 <= message.seq < seq:
+                        # A derived id depends on the sequence number, so it is stored before that changes.
+                        explicit_id = {} if message.id else {"id": derived_id(seq, line)}
+                        line = encode({**decode_value(line), "seq": seq, **explicit_id}) + b"\n"
+                    last = seq
+                    ids.add(message.id or derived_id(seq, line))
                 yield line
             offset += len(raw)
 
 
-def _records(raw: bytes, suspicious: bool) -> Iterator[tuple[StoredMessage, bytes]]:
-    """The records of one line, each with the line that it becomes."""
+def _records(raw: bytes, is_damaged: bool) -> Iterator[tuple[StoredMessage, bytes]]:
+    """Return the records of one line, each with the line that it becomes."""
     if not raw.strip():
         return
     try:
         record = decode_line(raw)
         if is_message(record) and not record.role:
-            return  # an object, but no message: it is in quarantine
+            return  # an object that is not a message: it has been quarantined
         yield record, raw if raw.endswith(b"\n") else raw + b"\n"
     except BadLine:
-        if suspicious:
-            for record, piece in salvage(raw)[0]:
-                yield record, piece + b"\n"
+        if is_damaged:
+            for record, record_bytes in salvage(raw)[0]:
+                yield record, record_bytes + b"\n"

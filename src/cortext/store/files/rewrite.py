@@ -1,6 +1,6 @@
-"""Changing what stored lines say, in the one case that asks for it: a secret must not reach git.
+"""Change stored messages, for the one case that needs it: a secret must not reach git.
 
-The whole file is replaced atomically; lines that do not change keep their bytes, and ids and numbers stay.
+The file is replaced atomically. Lines that do not change keep their bytes, and ids and sequence numbers stay.
 """
 
 from __future__ import annotations
@@ -14,43 +14,43 @@ from cortext.io.jsonl import blocks, split_lines
 from cortext.store.files.lines import BadLine, decode_value, encode
 from cortext.store.files.metadata import load_fields, save_fields
 
-_NAMES = ("conversation_id", "session_id", "id")
+_ID_FIELDS = ("conversation_id", "session_id", "id")
 Transform = Callable[[dict[str, Any]], dict[str, Any]]
 
 
 def rewrite(path: str, transform: Transform) -> int:
-    """Put every record through `transform`; how many changed. Nothing is written where none did."""
+    """Apply `transform` to every record and return how many changed. If none did, nothing is written."""
     if not os.path.lexists(path):
         return 0
-    changed = sum(1 for _, now in _lines(path, transform) if now is not None)
+    changed = sum(1 for _, new in _lines(path, transform) if new is not None)
     if changed:
-        fsio.replace_file(path, (raw if now is None else now for raw, now in _lines(path, transform)))
+        fsio.replace_file(path, (raw if new is None else new for raw, new in _lines(path, transform)))
     return changed
 
 
 def _lines(path: str, transform: Transform) -> Iterator[tuple[bytes, bytes | None]]:
-    """Each line as it stands, and as it is to be where that is different."""
+    """Return each line, and the new line if it differs."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
-        for _, piece, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
-            for raw in split_lines(piece or b""):
+        for _, block, _ in blocks(descriptor, 0, os.fstat(descriptor).st_size):
+            for raw in split_lines(block or b""):
                 try:
                     record = decode_value(raw)
                 except BadLine:
                     yield raw, None
                     continue
-                now = transform(record) if isinstance(record, dict) else record
+                new = transform(record) if isinstance(record, dict) else record
                 end = b"\n" if raw.endswith(b"\n") else b""
-                yield raw, None if now == record else encode(now) + end
+                yield raw, None if new == record else encode(new) + end
     finally:
         os.close(descriptor)
 
 
 def rewrite_fields(path: str, transform: Transform) -> int:
-    """The same for a metadata file; its damage, and what a session is called by (`conversation_id`), stay."""
+    """Apply `transform` to a metadata file and return how many changed. Ids stay; a damaged file is not written."""
     fields, damage = load_fields(path)
-    now = {**transform(fields), **{name: fields[name] for name in _NAMES if name in fields}}
-    if damage or now == fields:
+    new = {**transform(fields), **{name: fields[name] for name in _ID_FIELDS if name in fields}}
+    if damage or new == fields:
         return 0
-    save_fields(path, now)
+    save_fields(path, new)
     return 1

@@ -1,7 +1,7 @@
-"""Finding a place in a journal without reading all of it: from the end, or by sequence number.
+"""Find messages in a journal without reading all of it: from the end, or by sequence number.
 
-Both trust the numbers in the lines. Where a line on the way has none, or is damaged, they give up and
-the caller reads from the start: slower, and never wrong.
+Both rely on the sequence numbers in the lines. If a line has none, or is damaged, the journal is read from the start
+instead, which is slower and always correct.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TAIL_BLOCK = 1 << 16
 
 
 def tail(path: str, count: int, first_seq: int = 0) -> list[Message]:
-    """The last `count` messages of a file; `first_seq` is the number of its first, if that does not say."""
+    """Return the last `count` messages of a file; `first_seq` is the sequence number of its first if that has none."""
     if count <= 0:
         return []
     try:
@@ -46,48 +46,48 @@ def tail(path: str, count: int, first_seq: int = 0) -> list[Message]:
 
 
 def _tail_of(descriptor: int, end: int, count: int) -> list[Message] | None:
-    """Read backwards in steps; None where something on the way is not plainly ours."""
+    """Read backwards in steps; None if an irregular line is found on the way."""
     found: list[Message] = []
-    bottom = end
+    file_end = end
     size = TAIL_BLOCK
     while end > 0 and len(found) < count:
         start = max(0, end - size)
-        piece = os.pread(descriptor, end - start, start)
-        if start:  # begin at a whole line
-            newline = piece.find(b"\n", 0, len(piece) - 1)
+        block = os.pread(descriptor, end - start, start)
+        if start:  # begin at the start of a line
+            newline = block.find(b"\n", 0, len(block) - 1)
             if newline >= 0:
                 start += newline + 1
-                piece = piece[newline + 1 :]
-            else:  # the last line is longer than this
+                block = block[newline + 1 :]
+            else:  # the last line is longer than the block
                 start = line_start(descriptor, start)
                 if end - start > MAX_LINE:
                     return None
-                piece = os.pread(descriptor, end - start, start)
-        messages = plain_messages(piece)
+                block = os.pread(descriptor, end - start, start)
+        messages = plain_messages(block)
         if messages is None or (found and messages and messages[-1].seq >= found[0].seq):
             return None
         found = messages + found
-        # Aim at what is missing by what was found so far, and a bit more.
-        aim = (bottom - start) * (count - len(found)) // max(1, len(found)) * 9 // 8
-        size = max(TAIL_BLOCK, min(aim, 16 * BLOCK))
+        # Estimate the size of the missing messages from those found so far, with a margin.
+        estimate = (file_end - start) * (count - len(found)) // max(1, len(found)) * 9 // 8
+        size = max(TAIL_BLOCK, min(estimate, 16 * BLOCK))
         end = start
     return found[-count:]
 
 
-def line_start(descriptor: int, position: int) -> int:
-    """Where the line begins that holds the byte before `position`."""
-    while position > 0:
-        start = max(0, position - TAIL_BLOCK)
-        newline = os.pread(descriptor, position - start, start).rfind(b"\n")
+def line_start(descriptor: int, offset: int) -> int:
+    """Return the offset of the line that contains the byte before `offset`."""
+    while offset > 0:
+        start = max(0, offset - TAIL_BLOCK)
+        newline = os.pread(descriptor, offset - start, start).rfind(b"\n")
         if newline >= 0:
             return start + newline + 1
-        position = start
+        offset = start
     return 0
 
 
-def plain_messages(piece: bytes) -> list[Message] | None:
-    """The messages of some lines, if every one is plainly ours: numbered, in order, with an id."""
-    found = decode_plain(piece, line_decoder)
+def plain_messages(block: bytes) -> list[Message] | None:
+    """Return the messages of a block of lines; None if one has no id or sequence number, or is out of order."""
+    found = decode_plain(block, line_decoder)
     if found is None:
         return None
     messages: list[Message] = []
@@ -103,7 +103,7 @@ def plain_messages(piece: bytes) -> list[Message] | None:
 
 
 def offset_of(descriptor: int, seq: int) -> int:
-    """An offset at or before the line of message `seq`: where a reading of it may begin. 0 is always right."""
+    """Return the offset of a line at or before message `seq`, from which a reading can start. 0 is always correct."""
     if seq <= 0:
         return 0
     low, high = 0, os.fstat(descriptor).st_size
@@ -112,26 +112,26 @@ def offset_of(descriptor: int, seq: int) -> int:
         found = _first_message_after(descriptor, middle, high)
         if found is None:
             return 0
-        place, message = found
+        offset, message = found
         if message.seq < 0 or not message.id:
             return 0
         if message.seq <= seq:
-            if place == low:
+            if offset == low:
                 break
-            low = place
+            low = offset
         else:
             high = middle
     return low
 
 
 def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, StoredOutline] | None:
-    """The first message whose line begins after `offset`; None where it is not to be had plainly."""
-    place = offset + line_length(descriptor, offset, offset, end)
-    for start, block, length in blocks(descriptor, place, end, TAIL_BLOCK, LONG):
-        piece = shortened(descriptor, start, length) if block is None and length <= MAX_LINE else block
-        if piece is None:
+    """Return the first message whose line begins after `offset`, with its offset; None if a line is irregular."""
+    line_offset = offset + line_length(descriptor, offset, offset, end)
+    for start, block, length in blocks(descriptor, line_offset, end, TAIL_BLOCK, LONG):
+        lines = shortened(descriptor, start, length) if block is None and length <= MAX_LINE else block
+        if lines is None:
             return None
-        for raw in split_lines(piece):
+        for raw in split_lines(lines):
             if not raw.endswith(b"\n"):
                 return None
             try:
@@ -139,7 +139,7 @@ def _first_message_after(descriptor: int, offset: int, end: int) -> tuple[int, S
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 return None
             if is_message(message):
-                return place, message
-            place += len(raw)
-        place = start + length
+                return line_offset, message
+            line_offset += len(raw)
+        line_offset = start + length
     return None

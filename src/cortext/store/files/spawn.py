@@ -1,7 +1,7 @@
-"""The spawn layout: one `<id>.jsonl`, its first line always the current metadata, every other a turn.
+"""The spawn layout: one `<id>.jsonl`. Its first line is the current metadata, every other line is a message.
 
-An append never touches what is there. A change of status replaces the whole file atomically, with the
-same lines after the first.
+An append never changes earlier lines. A change of status replaces the whole file atomically; only the first line
+differs.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ _TURN = b'"type": "turn", '
 
 
 class SpawnStore(FileStore):
-    """Sessions of named agents, a file each."""
+    """The sessions of named agents, one file each."""
 
     name = "spawn"
-    leased = True
+    is_leased = True
 
     def ids(self) -> Iterator[str]:
         return filter(is_id, session_ids(self.name, self.root))
@@ -69,16 +69,16 @@ class SpawnStore(FileStore):
         """See capabilities.CreatesWhole."""
         check_id(session.id)
         created = clock.normalise(session.created_at) or clock.now()
-        numbered = [complete(message, number) for number, message in enumerate(messages)]
-        made = change.apply(structs.replace(session, created_at=created, last_active=created))
+        numbered = [complete(message, seq) for seq, message in enumerate(messages)]
+        created_session = change.apply(structs.replace(session, created_at=created, last_active=created))
         with self.locked(session.id, new=True):
             if self.locate(session.id) is not None:
                 raise session_exists(session.id)
-            files = self.new_files(made)
+            files = self.new_files(created_session)
             self.folders.check(os.path.dirname(files.log))
             fsio.ensure_folder(self.root)
             lines = (encode_message(message, _TURN) for message in numbered)
-            fsio.replace_file(files.log, chain([_metadata_line(made, {})], lines), aside=self.control)
+            fsio.replace_file(files.log, chain([_metadata_line(created_session, {})], lines), aside=self.control)
         return self.get(session.id)
 
     def line_prefix(self, seq: int, files: SessionFiles) -> bytes:
@@ -98,7 +98,7 @@ class SpawnStore(FileStore):
             else:
                 damage.append(Damage(os.path.basename(files.log), 0, 0, METADATA, "line 1 is not the metadata"))
         except BadLine as error:
-            # The line itself is told (and set aside) as an unreadable one of the log.
+            # The line itself is reported, and quarantined, as an unreadable line of the log.
             damage.append(Damage(os.path.basename(files.log), 0, 0, METADATA, f"line 1: {error}"))
         session = CODEC.decode(files.session_id, fields)
         session.last_active = session.created_at
@@ -108,7 +108,7 @@ class SpawnStore(FileStore):
         descriptor = fsio.open_file(files.log, os.O_RDONLY)
         try:
             size = os.fstat(descriptor).st_size
-            # Only a line that was read as metadata is replaced: any other first line stays where it is.
+            # Only a line that was read as metadata is replaced; any other first line is kept.
             start = len(_first_line(files.log)) if fields else 0
             rest = fsio.read_blocks(descriptor, start, size)
             fsio.replace_file(files.log, chain([_metadata_line(session, fields)], rest), aside=self.control)
@@ -117,17 +117,17 @@ class SpawnStore(FileStore):
 
 
 def _first_line(path: str) -> bytes:
-    """The first line with its newline; no more of it than metadata may have."""
+    """Return the first line with its newline, up to the maximum size of metadata."""
     descriptor = fsio.open_file(path, os.O_RDONLY)
     try:
-        pieces = []
+        found = []
         for block in fsio.read_blocks(descriptor, 0, min(os.fstat(descriptor).st_size, MAX_METADATA)):
             newline = block.find(b"\n")
             if newline >= 0:
-                pieces.append(block[: newline + 1])
+                found.append(block[: newline + 1])
                 break
-            pieces.append(block)
-        return b"".join(pieces)
+            found.append(block)
+        return b"".join(found)
     finally:
         os.close(descriptor)
 

@@ -1,4 +1,4 @@
-"""The operations of the store protocol on files, the same for all layouts: create, read, trash, compact, repair."""
+"""The store protocol on files, the same for all layouts: create, read, append, delete, compact, repair."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ from cortext.model.session import Change, Session
 from cortext.model.status import STORED, check_transition
 from cortext.store.base import Damage, Reading, RepairReport, Trashed, Writer
 from cortext.store.files import archive, quarantine
-from cortext.store.files import repair as mend
 from cortext.store.files.fields import number_field
 from cortext.store.files.layout import LOCK_TIMEOUT, FileLayout
 from cortext.store.files.layout_paths import TRASH, SessionFiles
 from cortext.store.files.log import OpenLog
 from cortext.store.files.metadata import save_fields
+from cortext.store.files.repair import repair_file, survey_file
 from cortext.store.files.rewrite import Transform, rewrite, rewrite_fields
 from cortext.store.files.seek import tail
 from cortext.store.files.trash import Trash
-from cortext.store.files.writer import Locked, Opened
+from cortext.store.files.writer import OpenSession, SessionLock
 
-SHORT_LOG = 1 << 20  # one that is shorter is counted whole
+SHORT_LOG = 1 << 20  # bytes; a shorter log is counted from the start
 
 
 class FileStore(FileLayout):
-    """A store of files; a layout says where they lie and how its metadata is spelled."""
+    """A store of files; a layout defines their paths and the keys of their metadata."""
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
@@ -70,7 +70,7 @@ class FileStore(FileLayout):
         return self.get(session.id)
 
     def make(self, files: SessionFiles, session: Session) -> None:
-        """Write the files of a new session; the metadata first, so that it exists whole or not at all."""
+        """Write the files of a new session, metadata first: it then exists completely or not at all."""
         self.save(files, session, {})
         fsio.AppendFile(files.log).close()
 
@@ -78,9 +78,9 @@ class FileStore(FileLayout):
         files = self.files_of(session_id)
         try:
             session = self.with_counts(files)
-        except FileNotFoundError:  # somebody deleted it between the two lines
+        except FileNotFoundError:  # it was deleted after `files_of`
             raise session_not_found(session_id) from None
-        if session.damage and not os.path.lexists(files.path):  # all that is wrong with it is that it went
+        if session.damage and not os.path.lexists(files.path):  # it was deleted while it was read
             raise session_not_found(session_id)
         return session
 
@@ -100,7 +100,7 @@ class FileStore(FileLayout):
             except SessionNotFound:
                 continue
             except (OSError, UnsafePath):
-                # Not ours to read, or gone since: say that it is there and that something is wrong.
+                # It is unreadable for this user, or was just deleted: list it as damaged.
                 yield Session(id=session_id, status="", store=self.name, path=self.root, damage=1)
 
     def read(self, session_id: str, start: int = 0) -> Reading:
@@ -116,19 +116,19 @@ class FileStore(FileLayout):
     def tail(self, session_id: str, count: int) -> list[Message]:
         files = self.files_of(session_id)
         if os.path.islink(files.archive):
-            fsio.open_file(files.archive, os.O_RDONLY)  # refuses: a session with a link in it is not read at all
+            fsio.open_file(files.archive, os.O_RDONLY)  # raises UnsafePath: a session with a link is not read at all
         newest = tail(files.log, count, FileLayout.first_seq(self, files))
-        # Asked only after the log was read: a compaction may have made it meanwhile.
+        # Checked only after the log was read: a compaction may have created it meanwhile.
         if len(newest) >= count or not archive.exists(files.archive):
             return newest
         return list(deque(self.reading(files, 0), maxlen=count))
 
     def open(self, session_id: str, timeout: float | None = None) -> AbstractContextManager[Writer]:
-        return Opened(self, session_id, timeout)
+        return OpenSession(self, session_id, timeout)
 
-    def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> Locked:
-        """The session's lock, for the length of a `with`; `new` where the session may not exist yet."""
-        return Locked(self, session_id, timeout, new)
+    def locked(self, session_id: str, timeout: float | None = None, *, new: bool = False) -> SessionLock:
+        """Return the session's lock as a context manager; `new` if the session may not exist yet."""
+        return SessionLock(self, session_id, timeout, new)
 
     def append(self, session_id: str, *messages: Message) -> list[Message]:
         with self.open(session_id) as writer:
@@ -144,7 +144,7 @@ class FileStore(FileLayout):
             files = self.files_of(session_id)
             trashed = self._trash.put(session_id, self.to_trash(files))
             self.positions.pop(files.log, None)
-            self.opened.pop(session_id, None)
+            self.opened_paths.pop(session_id, None)
             lock.sweep()
         return trashed
 
@@ -160,27 +160,27 @@ class FileStore(FileLayout):
         with self.locked(session_id, new=True):
             if self.locate(session_id) is not None:
                 raise session_exists_again(session_id)
-            self._trash.take_back(key, self.may_restore_to)
+            self._trash.restore(key, self.may_restore_to)
         return self.get(session_id)
 
     def close(self) -> None:
-        """Nothing to do: files are closed after each use."""
+        """Do nothing: files are closed after each use."""
 
     def check(self, session_id: str) -> list[Damage]:
         files = self.files_of(session_id)
-        return [*self.load(files).damage, *self.settled_survey(files).damage]
+        return [*self.load(files).damage, *self.stable_survey(files).damage]
 
     @fsio.reports_os_errors
     def compact(self, session_id: str, before: int) -> int:
-        """See capabilities.Compacts. Only layouts with an archive can."""
+        """See capabilities.Compacts. Only layouts with an archive support it."""
         with self.locked(session_id):
             files = self.files_of(session_id)
             if not files.archive:
                 raise UsageError(f"a {self.name} session has no archive", kept="everything, unchanged")
-            self.open_log(files).close()  # as an append would: a torn end is set aside
+            self.open_log(files).close()  # quarantines a torn last line, as an append does
             if archive.exists(files.archive):
                 OpenLog(files.archive, lambda _: b"").close()
-            # Not `check`: it takes a torn line for one that the holder of the lock, now us, is writing.
+            # Not `check`: it ignores a torn line while the lock is held, and we hold it.
             damage = [*self.load(files).damage, *self.survey(files).damage]
             if damage:
                 raise DamagedData(
@@ -196,8 +196,8 @@ class FileStore(FileLayout):
 
     @fsio.reports_os_errors
     def settle(self, session_id: str) -> None:
-        """See capabilities.Settles. A long log is read only from where the metadata ends."""
-        if not self.counted:
+        """See capabilities.Settles. A long log is read only after the messages that the metadata counts."""
+        if not self.has_counts:
             return
         with self.locked(session_id):
             files = self.files_of(session_id)
@@ -246,17 +246,17 @@ class FileStore(FileLayout):
                 changed=False,
                 dry_run=dry_run,
             )
-            first, before = 0, ""
+            first_seq, archived = 0, ""
             for path in (files.archive, files.log) if archive.exists(files.archive) else (files.log,):
-                found = mend.survey(path, first, before) if dry_run else mend.mend(path, first, before)
+                found = (survey_file if dry_run else repair_file)(path, first_seq, archived)
                 report.damage += found.damage
                 report.quarantined_bytes += found.quarantined
                 if found.quarantined and not report.quarantine:
                     report.quarantine = quarantine.path_of(path)
-                first, before = archive.before_log(files.archive, files.log)
-            aside = sum(item.length for item in metadata.damage)
-            if aside:
-                report.quarantined_bytes += aside
+                first_seq, archived = archive.log_start(files.archive, files.log)
+            metadata_bytes = sum(item.length for item in metadata.damage)
+            if metadata_bytes:
+                report.quarantined_bytes += metadata_bytes
                 report.quarantine = quarantine.path_of(files.log)
             if metadata.damage and not dry_run:
                 self.change_metadata(files, Change())
@@ -267,7 +267,7 @@ class FileStore(FileLayout):
 
 
 class FromSequence:
-    """A reading without the messages before a number (a block may begin before it)."""
+    """A reading without the messages before sequence number `start`: the reading itself may begin earlier."""
 
     def __init__(self, reading: Reading, start: int) -> None:
         self._reading = reading

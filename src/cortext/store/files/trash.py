@@ -1,7 +1,7 @@
-"""Deleted sessions, until they are wanted again: `<control>/trash/<key>/` with a note of where they lay.
+"""Deleted sessions, until they are restored: `<control>/trash/<key>/`, with a note of their original paths.
 
-The note is written before anything moves, and a move is one rename: a crash leaves the session either
-where it was or in the trash, whole. A note without its session is an unfinished deletion and not listed.
+The note is written before anything moves, and a move is one rename: after a crash the session is complete, either in
+its original path or in the trash. A note without its session is an unfinished deletion and is not listed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cortext.store.files.metadata import load_fields
 NOTE = "trash.json"
 
 
-# A session's id, when it was deleted, and the paths (from the root) that its files lay at.
+# A session's id, when it was deleted, and the original paths of its files, relative to the root.
 Note = tuple[str, str, list[str]]
 
 
@@ -39,33 +39,33 @@ class Trash:
         """Move these files or folders (the first is the session itself) into the trash."""
         self.folders.check(self.folder)
         key = f"{session_id}.{time.time_ns():x}"
-        place = os.path.join(self.folder, key)
+        folder = os.path.join(self.folder, key)
         origins = [os.path.relpath(path, self.root) for path in paths]
         item = Trashed(key=key, session_id=session_id, deleted_at=clock.now(), origin=origins[0])
         self._sweep(session_id)
-        fsio.ensure_folder(place, self.root)
+        fsio.ensure_folder(folder, self.root)
         note = {"session_id": session_id, "deleted_at": item.deleted_at, "origins": origins}
-        fsio.replace_file(os.path.join(place, NOTE), [encode_pretty(note)])
+        fsio.replace_file(os.path.join(folder, NOTE), [encode_pretty(note)])
         for path in paths:
             if os.path.lexists(path):
-                fsio.move(path, os.path.join(place, os.path.basename(path)))
+                fsio.move(path, os.path.join(folder, os.path.basename(path)))
         return item
 
     def _sweep(self, session_id: str) -> None:
-        """Away with the folders of deletions of this session that were killed before anything was moved."""
+        """Remove the folders of deletions of this session that were killed before anything was moved."""
         try:
             keys = [key for key in os.listdir(self.folder) if key.rpartition(".")[0] == session_id]
         except FileNotFoundError:
             return
         for key in keys:
-            place = os.path.join(self.folder, key)
-            if self._note(key) is not None or not os.path.isdir(place) or os.path.islink(place):
+            folder = os.path.join(self.folder, key)
+            if self._note(key) is not None or not os.path.isdir(folder) or os.path.islink(folder):
                 continue
-            if all(name == NOTE or name.startswith(f".{NOTE}.") for name in os.listdir(place)):
-                fsio.remove_tree(place)
+            if all(name == NOTE or name.startswith(f".{NOTE}.") for name in os.listdir(folder)):
+                fsio.remove_tree(folder)
 
     def items(self) -> Iterator[Trashed]:
-        """What can be brought back, the newest first."""
+        """Return the sessions that can be restored, the most recently deleted first."""
         self.folders.check(self.folder)
         try:
             keys = sorted(os.listdir(self.folder), key=lambda key: key.rpartition(".")[2], reverse=True)
@@ -77,36 +77,36 @@ class Trash:
                 yield Trashed(key=key, session_id=note[0], deleted_at=note[1], origin=note[2][0])
 
     def find(self, key: str) -> Note:
-        """What the trash knows of this key; NotFound."""
+        """Return the note of this key, or raise NotFound."""
         self.folders.check(self.folder)
         note = self._note(check_plain_name(key))
         if note is None:
             raise not_in_trash(key)
         return note
 
-    def take_back(self, key: str, allowed: Callable[[str, str], bool]) -> str:
-        """Move a session back to where it lay, if it may lie there; its id. The caller holds that id's lock."""
+    def restore(self, key: str, may_restore_to: Callable[[str, str], bool]) -> str:
+        """Move a session back to its original path, if that is allowed; return its id. The caller holds its lock."""
         session_id, _, origins = self.find(key)
         moves: list[tuple[str, str]] = []
         for origin in origins:
             source = os.path.join(self.folder, key, os.path.basename(origin))
             target = os.path.join(self.root, *(check_plain_name(name) for name in origin.split(os.sep)))
-            if os.path.islink(source) or not allowed(session_id, target):
+            if os.path.islink(source) or not may_restore_to(session_id, target):
                 raise UnsafePath(
-                    f"the trash would put {ascii(origin)[:120]} where no session lies",
+                    f"the original path in the trash is not that of a session: {ascii(origin)[:120]}",
                     kept="nothing was moved",
-                    hint=f"look at {os.path.join(self.folder, key)} yourself",
+                    hint=f"inspect {os.path.join(self.folder, key)} and move the session yourself",
                 )
             self.folders.check(os.path.dirname(target))
             if os.path.lexists(source):
                 moves.append((source, target))
         if moves and os.path.lexists(moves[0][1]):
             raise session_exists_again(session_id)
-        # The session itself comes last: until then it is in the trash, and a restore can be tried again.
+        # The session itself is moved last: until then it is in the trash, and the restore can be repeated.
         for source, target in reversed(moves):
             fsio.ensure_folder(os.path.dirname(target), self.root)
             if os.path.lexists(target):
-                # A quarantine that a deletion, interrupted, left behind.
+                # An interrupted deletion left this quarantine behind.
                 with open(source, "rb", opener=fsio.plain_file) as file:
                     fsio.append_once(target, file.read())
             else:
@@ -115,16 +115,17 @@ class Trash:
         return session_id
 
     def _note(self, key: str) -> Note | None:
-        place = os.path.join(self.folder, key)
-        if os.path.islink(place):
+        folder = os.path.join(self.folder, key)
+        if os.path.islink(folder):
             return None
         try:
-            fields, _ = load_fields(os.path.join(place, NOTE))
+            fields, _ = load_fields(os.path.join(folder, NOTE))
         except (OSError, UnsafePath):
             return None
         origins = fields.get("origins")
         session_id, deleted_at = text_field(fields, "session_id"), text_field(fields, "deleted_at")
         if not isinstance(origins, list) or not origins or not all(isinstance(origin, str) for origin in origins):
             return None
-        there = os.path.lexists(os.path.join(place, os.path.basename(origins[0])))
-        return (session_id, deleted_at, origins) if there and session_id == key.rpartition(".")[0] else None
+        if not os.path.lexists(os.path.join(folder, os.path.basename(origins[0]))):
+            return None
+        return (session_id, deleted_at, origins) if session_id == key.rpartition(".")[0] else None

@@ -1,7 +1,7 @@
 """The workspace layout: `conversations/<date>/<id>/.session/{session.json,messages.jsonl}` in a git repo.
 
-The folder of a conversation also holds its markdown, which is not ours. A conversation without
-`.session/` is plain markdown and no session. Pruned messages lie in `archive.jsonl` beside the log.
+The folder of a conversation also contains the user's Markdown. A conversation without `.session/` is plain Markdown and
+not a session. Pruned messages are in `archive.jsonl` beside the log.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cortext.store.files.layout_paths import CONVERSATIONS, SessionFiles, is_wor
 from cortext.store.files.metadata import Metadata, MetadataCodec, impossible_counts, load_fields, save_fields
 from cortext.store.files.store import FileStore
 
-MANY = 16
+SEARCHES_BEFORE_SCAN = 16  # so many single searches for sessions suggest that the caller wants all of them
 CODEC = MetadataCodec(
     constants={"version": "1.0"},
     required={
@@ -47,15 +47,15 @@ CODEC = MetadataCodec(
 
 
 class WorkspaceStore(FileStore):
-    """Sessions in the conversation folders of a workspace."""
+    """The sessions in the conversation folders of a workspace."""
 
     name = "workspace"
-    counted = True
+    has_counts = True
 
     def __init__(self, root: str, *, lock_timeout: float = LOCK_TIMEOUT) -> None:
         super().__init__(root, lock_timeout=lock_timeout)
         self._conversations = os.path.join(self.root, CONVERSATIONS)
-        self._found: dict[str, str] = {}  # id to day: a hint, checked at every use
+        self._days: dict[str, str] = {}  # from session id to day folder: a hint, checked at every use
         self._searches = 0
 
     def ids(self) -> Iterator[str]:
@@ -63,29 +63,29 @@ class WorkspaceStore(FileStore):
         for date in self.folders.names(self._conversations):
             day = os.path.join(self._conversations, date)
             for name in self.folders.names(day):
-                # Only one conversation can own an id: a second one of that name is told by doctor.
+                # Only one conversation can have an id: `doctor` reports a second one.
                 if is_workspace_session(os.path.join(day, name)) and seen.setdefault(name, day) == day:
-                    self._found[name] = day
+                    self._days[name] = day
                     yield name
 
     def locate(self, session_id: str) -> SessionFiles | None:
-        day = self._found.get(session_id)
+        day = self._days.get(session_id)
         if day is not None and is_workspace_session(f"{day}/{session_id}"):
             return workspace_files(day, session_id)
         dates = self.folders.names(self._conversations)
         self._searches += 1
-        if self._searches == MANY:  # somebody goes through all of them: learn where they lie, once
+        if self._searches == SEARCHES_BEFORE_SCAN:
             for date in dates:
                 day = f"{self._conversations}/{date}"
-                self._found.update(dict.fromkeys(self.folders.names(day), day))
+                self._days.update(dict.fromkeys(self.folders.names(day), day))
             return self.locate(session_id)
-        for date in reversed(dates):  # what is asked for is mostly new
+        for date in reversed(dates):  # the wanted session is usually a recent one
             day = f"{self._conversations}/{date}"
-            # One look at most days: very many conversations lie in very many of them.
+            # One `lstat` rules out most days: there can be very many of them.
             if os.path.lexists(f"{day}/{session_id}") and is_workspace_session(f"{day}/{session_id}"):
-                self._found[session_id] = day
+                self._days[session_id] = day
                 return workspace_files(day, session_id)
-        self._found.pop(session_id, None)
+        self._days.pop(session_id, None)
         return None
 
     def new_files(self, session: Session) -> SessionFiles:
@@ -101,14 +101,14 @@ class WorkspaceStore(FileStore):
         save_fields(files.metadata, CODEC.encode(session, fields), aside=self.control)
 
     def opened_files(self, session_id: str, lock: str) -> SessionFiles:
-        new = session_id not in self.opened
+        new = session_id not in self.opened_paths
         files = super().opened_files(session_id, lock)
-        if new:  # a bulk import may have crashed between the rename and the fsync of the folder
+        if new:  # a bulk import may have crashed between renaming the session and flushing the folder
             try:
                 fsio.sync_folder(os.path.dirname(files.path))
             except OSError as error:
-                if error.errno not in (errno.EACCES, errno.EPERM):  # the folder of somebody who lets us write below it
-                    del self.opened[session_id]
+                if error.errno not in (errno.EACCES, errno.EPERM):  # another user's folder, which we cannot flush
+                    del self.opened_paths[session_id]
                     raise fsio.write_failed(error, files.path, "every acknowledged message") from error
         return files
 
@@ -131,7 +131,7 @@ class WorkspaceStore(FileStore):
 
     def bulk(self) -> Bulk:
         """See capabilities.Bulk."""
-        from cortext.store.files.bulk import FileBulk  # with its threads: only an import needs it
+        from cortext.store.files.bulk import FileBulk  # imported late: only an import needs its threads
 
         return FileBulk(self, CODEC)
 
@@ -141,5 +141,5 @@ class WorkspaceStore(FileStore):
 
 
 def _date_of(files: SessionFiles) -> str:
-    """When a conversation without readable metadata began: the day that its folder is filed under."""
+    """Return the date of a conversation without readable metadata: the day that its folder is in."""
     return clock.normalise(os.path.basename(os.path.dirname(files.path)))

@@ -1,4 +1,4 @@
-"""Writing to a session of files: its lock, the lock and a writer together, and the writer itself."""
+"""Write to a session: its lock, the lock together with a writer, and the writer itself."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from cortext.store.files.layout_paths import SessionFiles
 from cortext.store.files.log import OpenLog
 
 
-class Locked:
-    """The lock of a session for the length of a `with`. A class: a generator would cost as much as the lock."""
+class SessionLock:
+    """The lock of a session as a context manager. It is a class, because a generator costs as much as the lock."""
 
     __slots__ = ("_lock", "_new", "_session_id", "_store", "_timeout")
 
@@ -23,38 +23,38 @@ class Locked:
 
     def __enter__(self) -> locks.Lock:
         store, session_id = self._store, self._session_id
-        paths = store.opened.get(session_id) if isinstance(session_id, str) else None
+        paths = store.opened_paths.get(session_id) if isinstance(session_id, str) else None
         lock = self._lock = locks.Lock(paths.lock if paths else store.lock_path(session_id))
         store.folders.check(paths.locks if paths else os.path.dirname(lock.path))
         timeout = store.lock_timeout if self._timeout is None else self._timeout
         if not lock.acquire(timeout, f"session {session_id}", make=False):
             if not self._new:
-                store.files_of(session_id)  # a name that is nobody's must not leave a lock file behind
+                store.files_of(session_id)  # an unknown session must not leave a lock file behind
             store.ensure_control()
             lock.acquire(timeout, f"session {session_id}")
         return lock
 
     def __exit__(self, *error: object) -> None:
         self._lock.release()
-        # For the list of sessions: what we touched. Only a hint, so it is not flushed.
+        # Tells the list of sessions what changed. It is only a hint, so it is not flushed.
         fsio.note(self._store.changes_path, self._session_id)
 
 
-class Opened:
-    """The lock of a session and a writer to it, for the length of a `with`."""
+class OpenSession:
+    """The lock of a session and a writer to it, as a context manager."""
 
-    __slots__ = ("_locked", "_session_id", "_store", "_writer")
+    __slots__ = ("_session_id", "_session_lock", "_store", "_writer")
 
     def __init__(self, store: FileLayout, session_id: str, timeout: float | None) -> None:
         self._store, self._session_id = store, session_id
-        self._locked = Locked(store, session_id, timeout, False)
+        self._session_lock = SessionLock(store, session_id, timeout, False)
 
     def __enter__(self) -> FileWriter:
-        lock = self._locked.__enter__()
+        lock = self._session_lock.__enter__()
         try:
             self._writer = FileWriter(self._store, self._store.opened_files(self._session_id, lock.path))
         except BaseException:
-            self._locked.__exit__()
+            self._session_lock.__exit__()
             raise
         return self._writer
 
@@ -62,7 +62,7 @@ class Opened:
         try:
             self._writer.close()
         finally:
-            self._locked.__exit__()
+            self._session_lock.__exit__()
 
 
 class FileWriter:
@@ -81,7 +81,7 @@ class FileWriter:
 
     @fsio.reports_os_errors
     def append_raw(self, lines: list[bytes]) -> None:
-        """Append records that are no messages."""
+        """Append records that are not messages."""
         if self._log is None:
             self._log = self._store.open_log(self._files)
         self._log.append_raw(lines)
@@ -91,11 +91,11 @@ class FileWriter:
 
     @fsio.reports_os_errors
     def update(self, change: Change) -> Session:
-        self.close()  # some layouts put a new file in place of the log
+        self.close()  # some layouts replace the log by a new file
         return self._store.change_metadata(self._files, change)
 
     def close(self) -> None:
-        """Let go of the log; an append opens it again."""
+        """Close the log; the next append opens it again."""
         if self._log is not None:
             log, self._log = self._log, None
             position = log.position

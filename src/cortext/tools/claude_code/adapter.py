@@ -205,12 +205,14 @@ class ClaudeCode:
 
         return command_files(commands, program)
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
         """Hooks into `.claude/settings.json`, the server into `.mcp.json`."""
         from cortext.tools.claude_code.install import configs
         from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), dry_run=dry_run)
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Remove exactly what `install_settings` put in."""

@@ -152,12 +152,14 @@ class GeminiCli:
 
         return command_files(commands)
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
         """Put hooks and the MCP entry into the project's settings, and switch the deletion of sessions off."""
         from cortext.tools.gemini_cli.install import configs
         from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), dry_run=dry_run)
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Remove exactly what `install_settings` put in."""

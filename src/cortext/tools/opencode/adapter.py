@@ -203,12 +203,14 @@ class OpenCode:
 
         return project_files(commands, program)
 
-    def install_settings(self, project: str, program: Sequence[str], *, dry_run: bool = False) -> list[str]:
+    def install_settings(
+        self, project: str, program: Sequence[str], *, server: bool = True, dry_run: bool = False
+    ) -> list[str]:
         """Put the MCP entry into the project's config."""
         from cortext.tools.opencode.install import configs
         from cortext.tools.shared import installer
 
-        return installer.install(project, configs(program), dry_run=dry_run)
+        return installer.install(project, configs(program), server=server, dry_run=dry_run)
 
     def remove_settings(self, project: str, *, dry_run: bool = False) -> list[str]:
         """Remove exactly what `install_settings` put in."""

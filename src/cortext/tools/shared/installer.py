@@ -20,7 +20,7 @@ import msgspec
 from cortext.errors import ConfigError
 from cortext.io import files as fsio
 from cortext.io.inside import inside
-from cortext.tools.shared.entries import NAME, Entry, Json
+from cortext.tools.shared.entries import NAME, Entry, Json, Server
 from cortext.tools.shared.jsonc import JsonError, JsonText, parse
 
 _FILE = "file"  # stands for the file itself among the containers to keep
@@ -44,9 +44,17 @@ class Config(Protocol):
     def removed(self, project: str) -> list[Change]:
         """The changes that take them out."""
 
+    def without_server(self) -> Config | None:
+        """The same without our MCP server; None if nothing else is in it."""
 
-def install(project: str, configs: Sequence[Config], *, dry_run: bool = False) -> list[str]:
-    """Put our entries into the project's config files; the files that changed or, with `dry_run`, would change."""
+
+def install(project: str, configs: Sequence[Config], *, server: bool = True, dry_run: bool = False) -> list[str]:
+    """Put our entries into the project's config files; the files that changed or, with `dry_run`, would change.
+
+    Without `server`, our MCP server is not added; one that is there stays.
+    """
+    if not server:
+        configs = [rest for config in configs if (rest := config.without_server()) is not None]
     return _apply(project, [change for config in configs for change in config.installed(project)], dry_run=dry_run)
 
 
@@ -159,6 +167,10 @@ class JsonConfig(msgspec.Struct, frozen=True):
                     changes.append(Change(path, old, self._without(old, note)))
         return [*changes, Change(note_path, note_text, None)]
 
+    def without_server(self) -> JsonConfig | None:
+        entries = [entry for entry in self.entries if not isinstance(entry, Server)]
+        return msgspec.structs.replace(self, entries=entries) if entries else None
+
     def _without(self, text: str, note: Json) -> str | None:
         document = self._document(text)
         before = document.text
@@ -250,6 +262,9 @@ class TomlConfig(msgspec.Struct, frozen=True):
         rest = old[: found.start()] + old[found.end() :]
         # Without a line break before it, the block was the beginning of a file that we created.
         return [Change(path, old, rest if rest or found[0].startswith("\n") else None)]
+
+    def without_server(self) -> None:
+        return None
 
     def _block(self) -> re.Pattern[str]:
         return re.compile(rf"\n?{re.escape(self.begin)}\n.*?{re.escape(self.end)}\n?", re.DOTALL)

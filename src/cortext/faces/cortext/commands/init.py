@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from argparse import ArgumentParser
 
-from cortext.errors import UnsafePath, UsageError
+from cortext.errors import UnsafePath, UsageError, install_hint
 from cortext.faces.cortext.commands._path import warn_if_not_on_path
 from cortext.faces.cortext.commands._setup_report import print_report, report_json
 from cortext.faces.terminal.style import paint
 from cortext.safety import terminal
+from cortext.services.workspace import mcp_sdk
 from cortext.services.workspace.installed_tools import detect_all, untested
 from cortext.services.workspace.known import PROGRAM, check_folder, remember_workspace, untrusted_workspace
 from cortext.services.workspace.setup import Setup
@@ -63,6 +64,9 @@ def run(arguments: list[str]) -> int:
     for tool, found in zip(tools, detect_all(tools), strict=True):
         if note := untested(tool, found):
             print(f"  note: {terminal.line(note)}")
+    if tools and not mcp_sdk.is_installed():
+        print("  no MCP server, through which the tools' models search and save conversations: it is an optional part.")
+        print(f"  {install_hint(mcp_sdk.EXTRA)}, then run `cortext init` again")
     if timer:
         print(f"  timer written: {timer}; start it with: systemctl --user enable --now cortext-sweep.timer")
     print("\nBegin a conversation in your AI tool, started in this folder:")

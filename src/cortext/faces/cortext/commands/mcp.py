@@ -18,6 +18,9 @@ def run(arguments: list[str]) -> int:
     """Serve until the tool goes away."""
     parser().parse_args(arguments)
     from cortext.faces.cortext.commands._finding import index_later
+    from cortext.services.workspace import mcp_sdk
+
+    mcp_sdk.require()
 
     # The server is a face of its own: it is found by name, as every command is.
     status: int = __import__("cortext.faces.mcp.main", fromlist=["run"]).run(index_later)

@@ -1,0 +1,36 @@
+"""The AI programs that the tests drive, behind one interface.
+
+tool = make_tool("claude-code", tmp_path / "home", server.url)
+done = tool.run("hello", cwd=project)
+done = tool.run("and then?", cwd=project, resume=tool.sessions()[-1])
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.support.runners.base import API_KEY, CLOSED_PROXY, MODEL, Tool
+from tests.support.runners.claude_code import ClaudeCode
+from tests.support.runners.codex import Codex
+from tests.support.runners.gemini_cli import GeminiCli
+from tests.support.runners.opencode import OpenCode
+
+__all__ = [
+    "API_KEY",
+    "CLOSED_PROXY",
+    "MODEL",
+    "TOOLS",
+    "ClaudeCode",
+    "Codex",
+    "GeminiCli",
+    "OpenCode",
+    "Tool",
+    "make_tool",
+]
+
+TOOLS: dict[str, type[Tool]] = {kind.name: kind for kind in (ClaudeCode, GeminiCli, OpenCode, Codex)}
+
+
+def make_tool(name: str, folder: Path, server_url: str, *, proxy: str = CLOSED_PROXY) -> Tool:
+    """Return the tool of that name with its home in the folder, using the model at the URL."""
+    return TOOLS[name](folder, server_url, proxy=proxy)
