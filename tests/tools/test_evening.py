@@ -56,7 +56,7 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
     world = Stores(str(folder))
     found = exact(world.all(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
-    words = [message.content for message in thread(found.place.store.read(found.session.id)) if message.content]
+    words = [message.content for message in thread(found.store.read(found.session.id)) if message.content]
     assert words[:4] == [
         "/workspace.brainstorm API design",
         "What is the core problem?",

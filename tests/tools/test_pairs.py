@@ -71,7 +71,7 @@ def test_every_word_and_tool_call_is_captured(
 ) -> None:
     project, said = held[name]
     found = _session_of(desk, world, name, project)
-    messages = thread(found.place.store.read(found.session.id))
+    messages = thread(found.store.read(found.session.id))
     assert _words(messages) == said
     calls = [part for message in messages for part in message.parts_of("tool_call")]
     results = [part for message in messages for part in message.parts_of("tool_result")]
@@ -104,7 +104,7 @@ def test_begun_in_one_continued_in_another(
 
 def _copy(world: Stores, found: Found, target: str) -> Found:
     """The same conversation under another id, so that each pair begins with it as it was held."""
-    store = found.place.store
+    store = found.store
     name = f"pair-{found.session.origin.tool}-{target}"
     store.create(
         Session(
@@ -118,7 +118,7 @@ def _copy(world: Stores, found: Found, target: str) -> Found:
         )
     )
     store.append(name, *thread(store.read(found.session.id)))
-    return Found(found.place, store.get(name))
+    return Found(found.named_store, store.get(name))
 
 
 def _continue(desk: Desk, target: str, prompt: str, key: str, project: Path) -> Request:
@@ -164,10 +164,10 @@ def _check_receipt(request: Request, plan: Plan) -> None:
 
 def _check_capture(desk: Desk, world: Stores, found: Found, plan: Plan, said: list[str], target: str) -> None:
     """What was said after the resume is kept in the same session, and only that: every id stays."""
-    before = [message.id for message in thread(found.place.store.read(found.session.id))]
+    before = [message.id for message in thread(found.store.read(found.session.id))]
     done = desk.cortext("sync", "--from", target, cwd=desk.home)
     assert done.code == 0, done.err
-    after = thread(found.place.store.read(found.session.id))
+    after = thread(found.store.read(found.session.id))
     assert [message.id for message in after][: len(before)] == before
     assert [message.content for message in after[len(before) :] if message.content] == [
         *([NEXT] if after[len(before)].role == "user" else []),
@@ -199,10 +199,10 @@ def test_there_and_back_again_every_id_word_and_call_stays(
 ) -> None:
     project, said = held[home]
     found = _copy(world, _session_of(desk, world, home, project), f"{abroad}-and-back")
-    store, name = found.place.store, found.session.id
+    store, name = found.store, found.session.id
     before = _essence(thread(store.read(name)))
     for target in (abroad, home):
-        found = Found(found.place, store.get(name))
+        found = Found(found.named_store, store.get(name))
         tool = tools.native_writer(target)
         plan = make_plan(found, tool, command=COMMAND, project=str(project))
         assert plan.how == NEW

@@ -142,12 +142,16 @@ class Hook:
     def _current(self) -> Found | None:
         """The conversation that this tool's session is part of, if any: of this workspace, or one kept elsewhere."""
         entry = self._entry()
-        place = self.capture.place_at(entry.root) if entry is not None else None
-        if entry is None or place is None or (place.kind == "workspace" and place.root != self.world.workspace):
+        named_store = self.capture.store_at(entry.root) if entry is not None else None
+        if (
+            entry is None
+            or named_store is None
+            or (named_store.kind == "workspace" and named_store.root != self.world.workspace)
+        ):
             return None
         try:
-            session = place.store.peek(entry.session_id)
-            last = place.store.tail(entry.session_id, 1)
+            session = named_store.store.peek(entry.session_id)
+            last = named_store.store.tail(entry.session_id, 1)
         except CortextError:
             return None
         # A chat that nobody resumed is kept in the home store by itself: nothing is to be woken or stopped there.
@@ -155,7 +159,7 @@ class Hook:
             return None
         # The number of the last message tells how many there are, without reading them.
         session.message_count = last[0].seq + 1 if last else 0
-        return Found(place, session)
+        return Found(named_store, session)
 
     def _resume_here(self) -> str:
         return "" if self.tool.commands_run else self._resume()  # some command files ask us themselves
@@ -213,16 +217,16 @@ class Hook:
         wanted = mask(f"{kind} {self.event.arguments}").text  # it is kept with the session, and so in git
         if found is None or found.session.extra.get("begun_by") != wanted or found.session.message_count > 0:
             self._take_in()  # what was said before belongs to what was going on before
-            place = self.world.workspace_store()
+            named_store = self.world.workspace_store()
             session = begin(
-                place,
+                named_store,
                 kind,
                 self.event.arguments,
                 origin=Origin(tool=self.tool.name, session_id=self.event.key),
                 servers=self.tool.mcp_servers(self.world.workspace) if isinstance(self.tool, Installer) else set(),
                 begun_by=wanted,
             )
-            self.capture.attach(place, session.id, self.tool.name, self.event.key, from_now=True)
+            self.capture.attach(named_store, session.id, self.tool.name, self.event.key, from_now=True)
         else:
             session = found.session
         folder = os.path.relpath(session.path, self.world.workspace)
@@ -240,7 +244,7 @@ class Hook:
 
         said = pausing.look(self.event.text, found.session, self.world.settings)
         if said.change is not None:
-            found.place.store.update(found.session.id, said.change)
+            found.store.update(found.session.id, said.change)
         return said.context
 
     def _started(self) -> None:
@@ -259,14 +263,16 @@ class Hook:
         change = Change(origin=here, last_active=clock.now())
         if found.session.status != ACTIVE:
             change.status, change.force = ACTIVE, True
-        found.place.store.update(found.session.id, change)
+        found.store.update(found.session.id, change)
 
     def _after_answer(self, *, ended: bool, added: int) -> None:
         found = self._current()
         if found is None:
             return
         if found.session.status != ACTIVE:
-            if added and found.place.kind == "workspace":  # the answer to the command that stopped it is saved with it
+            if (
+                added and found.named_store.kind == "workspace"
+            ):  # the answer to the command that stopped it is saved with it
                 self._save(found, found.session.status)
             return
         origin = found.session.origin
@@ -277,8 +283,8 @@ class Hook:
     def _save(self, found: Found, status: str = PAUSED) -> Any:
         from cortext.services.workspace.lifecycle import save
 
-        commit = found.place.kind == "workspace" and self.world.settings.workspace.commit
-        saved = save(found.place, found.session.id, status, commit=commit)
+        commit = found.named_store.kind == "workspace" and self.world.settings.workspace.commit
+        saved = save(found.named_store, found.session.id, status, commit=commit)
         if saved.commit.note:
             from cortext.services.workspace import notices
 

@@ -83,9 +83,9 @@ class HooksConformance(Conformance):
         for payload in payloads:
             handle(lambda _: Stores(str(project)), hooks, json.dumps(payload).encode())
 
-        place = Stores(str(project)).home_store()
-        (session,) = place.store.sessions()
-        kept = [(message.role, message.text) for message in place.store.read(session.id)]
+        named_store = Stores(str(project)).home_store()
+        (session,) = named_store.store.sessions()
+        kept = [(message.role, message.text) for message in named_store.store.read(session.id)]
         assert sorted(kept) == sorted(self.samples.said)
         assert session.origin.tool == hooks.name
 

@@ -23,8 +23,8 @@ def copy_pairs(stores: Stores, source: str, target: str) -> list[tuple[NamedStor
             raise UsageError("no server is set", hint='store = "postgresql://…" in config.toml, or CORTEXT_STORE')
         pairs = [pair for pair in zip(groups[source](), groups[target](), strict=True) if pair[0].exists]
     else:
-        begin = _place(stores, source, "")
-        pairs = [(begin, _place(stores, target, begin.kind))]
+        begin = _location(stores, source, "")
+        pairs = [(begin, _location(stores, target, begin.kind))]
         if not begin.exists:
             raise UsageError(f"there is no store at {begin.root}", kept="nothing was changed")
     if any(begin.root == end.root for begin, end in pairs):
@@ -32,11 +32,11 @@ def copy_pairs(stores: Stores, source: str, target: str) -> list[tuple[NamedStor
     return [(_opened(stores, begin), _opened(stores, end)) for begin, end in pairs]
 
 
-def _opened(stores: Stores, place: Location) -> NamedStore:
-    return NamedStore(place.label, place.kind, place.root, stores.open(place))
+def _opened(stores: Stores, location: Location) -> NamedStore:
+    return NamedStore(location.label, location.kind, location.root, stores.open(location))
 
 
-def _place(stores: Stores, name: str, kind: str) -> Location:
+def _location(stores: Stores, name: str, kind: str) -> Location:
     """A store by its name here, its address, or its kind and folder; `kind` is for an address that names none."""
     if is_address(name):
         address, _, space = name.rpartition("#")
@@ -47,9 +47,9 @@ def _place(stores: Stores, name: str, kind: str) -> Location:
     layout, colon, folder = name.partition(":")
     if colon and layout in (WORKSPACE, HOME, SPAWN, CHAT):
         return Location(layout, os.path.abspath(os.path.expanduser(folder)), folder)
-    known = [place for place in stores.locations() if name in (place.label, place.root)]
+    known = [location for location in stores.locations() if name in (location.label, location.root)]
     if len(known) != 1:
-        names = ", ".join(place.label for place in stores.locations())
+        names = ", ".join(location.label for location in stores.locations())
         raise UsageError(f"no store is called {name!r}", hint=f"there are {names}; or KIND:FOLDER, or an address")
     return known[0]
 
@@ -57,19 +57,21 @@ def _place(stores: Stores, name: str, kind: str) -> Location:
 def status(stores: Stores) -> dict[str, Any]:
     """Every store, how the server is (where there is one), and what is worth knowing about both."""
     found: dict[str, Any] = {"stores": [], "notes": []}
-    for place in stores.locations():
-        if place.address:
-            state = stores.server(place).server()
+    for location in stores.locations():
+        if location.address:
+            state = stores.server(location).server()
             count = state.sessions
             found["server"] = msgspec.to_builtins(state)
         else:
-            count = _count(stores, [place])
-        found["stores"].append({"name": place.label, "kind": place.kind, "path": place.root, "sessions": count})
+            count = _count(stores, [location])
+        found["stores"].append(
+            {"name": location.label, "kind": location.kind, "path": location.root, "sessions": count}
+        )
     left = _count(stores, stores.file_locations()) if "server" in found else 0
     if left:
         found["notes"].append(f"{left} sessions are in files here: `cortext store copy files server` copies them")
     return found
 
 
-def _count(stores: Stores, places: list[Location]) -> int:
-    return sum(1 for place in places if place.exists for _ in stores.open(place).sessions())
+def _count(stores: Stores, locations: list[Location]) -> int:
+    return sum(1 for location in locations if location.exists for _ in stores.open(location).sessions())

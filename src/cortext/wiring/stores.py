@@ -163,14 +163,17 @@ class Stores:
 
         locations = [location for location in self.locations() if location.exists and kind in ("", location.kind)]
         files = [location for location in locations if not location.address]
-        sources = [StoreSource(place.root, place.kind, place.control, partial(self.open, place)) for place in files]
+        sources = [
+            StoreSource(location.root, location.kind, location.control, partial(self.open, location))
+            for location in files
+        ]
         served = [location for location in locations if location.address]
         servers = []
         if served:
             from cortext.services.library.server_rows import ServerSource
 
-            servers = [ServerSource(place.root, place.kind, self.server(place)) for place in served]
-        return Listing(folders.cache(), sources, {place.root: place.label for place in locations}, servers)
+            servers = [ServerSource(location.root, location.kind, self.server(location)) for location in served]
+        return Listing(folders.cache(), sources, {location.root: location.label for location in locations}, servers)
 
     def search(self) -> Search:
         """Search over all sessions."""

@@ -129,8 +129,8 @@ def restore(stores: Stores, options: Namespace) -> int:
     """Bring back the newest deletion of that name; without one, list the trash."""
     from cortext.services.library.resolve import resolve_trashed
 
-    place = stores.spawn_store()
-    items = list(place.store.trash())
+    named_store = stores.spawn_store()
+    items = list(named_store.store.trash())
     if not options.restore:
         if options.json:
             print_json([trashed_json(item) for item in items])
@@ -140,9 +140,9 @@ def restore(stores: Stores, options: Namespace) -> int:
         else:
             print("The trash is empty.")
         return 0
-    pairs = [(place, item) for item in items]
+    pairs = [(named_store, item) for item in items]
     _, item = resolve_trashed(pairs, options.restore, hint="aur spawn --restore lists the trash")
-    session = place.store.restore(item.key)
+    session = named_store.store.restore(item.key)
     if options.json:
         print_json({"session": session.id, "message_count": session.message_count})
     else:
@@ -155,8 +155,8 @@ def clean_sessions(stores: Stores, options: Namespace) -> int:
     from cortext.services.talk.expiry import clean
 
     days = _days(options.clean_sessions)
-    place = stores.spawn_store(timeout=0.0)
-    cleaned = clean(fresh(stores), place.store, days)
+    named_store = stores.spawn_store(timeout=0.0)
+    cleaned = clean(fresh(stores), named_store.store, days)
     if options.json:
         print_json({"deleted": cleaned.deleted, "in_use": cleaned.in_use})
         return 0

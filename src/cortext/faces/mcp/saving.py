@@ -25,19 +25,19 @@ def save_session(world: World, given: SaveSession) -> Answer:
     stores = world.stores
     if given.id:
         row = world.recall.resolve(given.id, stores.workspace, shown=world.shown)
-        place, session = world.listing.place(row.root), world.listing.found(row).session
+        named_store, session = world.listing.named_store(row.root), world.listing.found(row).session
     else:
-        place = stores.workspace_store()
-        session = active(place)
-    stores.caught_up(Found(place, session))
+        named_store = stores.workspace_store()
+        session = active(named_store)
+    stores.caught_up(Found(named_store, session))
     summary = " ".join(given.summary[:LONGEST].split())
-    session = place.store.get(session.id)
+    session = named_store.store.get(session.id)
     if summary and summary != session.summary:
         written = Change(summary=summary, summary_by="agent", summary_covers=session.message_count)
-        session = place.store.update(session.id, written)
-    commit = place.kind == "workspace" and settings_of(place.root).workspace.commit
-    saved = save(place, session.id, session.status, commit=commit)
-    return _answer(saved, without_secrets(row_of(saved.session, place.root, place.kind)))
+        session = named_store.store.update(session.id, written)
+    commit = named_store.kind == "workspace" and settings_of(named_store.root).workspace.commit
+    saved = save(named_store, session.id, session.status, commit=commit)
+    return _answer(saved, without_secrets(row_of(saved.session, named_store.root, named_store.kind)))
 
 
 def _answer(saved: Saved, row: Row) -> Answer:

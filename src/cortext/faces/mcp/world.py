@@ -19,7 +19,7 @@ class World:
 
     def __init__(self, folder: str, later: Callable[[], None]) -> None:
         self._folder, self._later = folder, later
-        self._places: list[tuple[str, str, bool]] | None = None
+        self._locations: list[tuple[str, str, bool]] | None = None
         self.stores: Stores
         self.listing: Listing
         self._search: Search | None = None
@@ -29,11 +29,11 @@ class World:
     def look(self) -> None:
         """Read the settings again, and open the stores anew where there are others now."""
         self.stores = Stores(self._folder)
-        places = [(place.kind, place.root, place.exists) for place in self.stores.locations()]
-        if places != self._places:
+        locations = [(location.kind, location.root, location.exists) for location in self.stores.locations()]
+        if locations != self._locations:
             self.listing = self.stores.listing()
             self._search = None
-            self._places = places
+            self._locations = locations
         self.listing.refresh()
         self._finish_later(self.listing.scan_due)
 

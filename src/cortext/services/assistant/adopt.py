@@ -25,11 +25,11 @@ def adopt(store: Store, found: Found) -> str:
     from cortext.services.text.titles import title
 
     source = found.session
-    talk = [_words(message) for message in thread(found.place.store.read(source.id)) if _is_talk(message)]
+    talk = [_words(message) for message in thread(found.store.read(source.id)) if _is_talk(message)]
     if not talk:
         raise NotFound(f"nothing was said in {source.id}", kept="it is unchanged", hint="choose another one")
     provenance = {
-        "store": found.place.label,
+        "store": found.named_store.label,
         "session_id": source.id,
         "tool": source.origin.tool,
         "messages": len(talk),

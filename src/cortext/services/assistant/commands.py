@@ -201,7 +201,7 @@ class Commands:
 
     def _shown(self, row: Row, match: Match) -> tuple[str, list[tuple[int, int]]]:
         """What was found, without secrets: it may go to a phone, and to a group. Where one is masked nothing is lit."""
-        store = self._sessions.listing().place(row.root).store
+        store = self._sessions.listing().named_store(row.root).store
         near = [message for message in islice(store.read(row.id, match.seq), 1) if message.seq == match.seq]
         (snippet,) = scrubbed(near, match.snippet)
         return (snippet, list(match.highlights)) if snippet == match.snippet else (snippet, [])

@@ -170,8 +170,8 @@ class ChatSessions:
 
     def restore(self, chat: str, wanted: str = "") -> Session:
         """Bring a deleted session back, the last one unless another is named, and make it active."""
-        place = NamedStore("alfred", "chat", self.root, self.store)
-        items = [(place, item) for item in self.store.trash()]
+        named_store = NamedStore("alfred", "chat", self.root, self.store)
+        items = [(named_store, item) for item in self.store.trash()]
         wanted = wanted.strip() or (items[0][1].key if items else "")
         if not wanted:
             raise NotFound("the trash is empty", hint="/sessions shows what there is")

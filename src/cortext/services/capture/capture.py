@@ -72,7 +72,7 @@ class Capture:
         self.home = home
         self._mask, self._keep_unmasked = mask, keep_unmasked
         self.catalogue = catalogue
-        self._places = {place.root: place for place in (*stores, home)}
+        self._stores = {named_store.root: named_store for named_store in (*stores, home)}
         self.trouble = ""  # why the catalogue could not record what was captured
         self.grown: dict[tuple[str, str], None] = {}  # conversations of workspaces with new messages: store and id
         self._entries: dict[tuple[str, str], Entry] | None = None
@@ -87,9 +87,9 @@ class Capture:
         if self._entries is not None:
             self.remember_all()
 
-    def place_at(self, root: str) -> NamedStore | None:
+    def store_at(self, root: str) -> NamedStore | None:
         """Return the store in this folder, or None if it is not one of ours."""
-        return self._places.get(root)
+        return self._stores.get(root)
 
     def is_own(self, entry: Entry) -> bool:
         """Whether a transcript is stored as a session of its own, in the home store."""
@@ -100,41 +100,41 @@ class Capture:
         entry = self._entry(transcript.tool, transcript.key)
         return entry is not None and (entry.size, entry.changed) == (transcript.size, transcript.changed)
 
-    def attach(self, place: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
+    def attach(self, named_store: NamedStore, session_id: str, tool: str, key: str, *, from_now: bool = False) -> None:
         """Record that a tool's session continues one of ours: its messages go there, from now on or from its start.
 
         The tool's session is taken to contain everything that ours holds now, but nothing that others append later.
         """
-        self._places.setdefault(place.root, place)
+        self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key) if from_now else None
-        known = place.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, place.root, session_id, last=newest_of(known))
+        known = named_store.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, named_store.root, session_id, last=newest_of(known))
         if before is not None:
             entry = entry._replace(cursor=before.cursor, since=self._until(before))
         self.catalogue.put(entry)
 
     def _until(self, before: Entry) -> str:
         """Return the time of the newest message that was captured into the previous session of a transcript."""
-        place = self.place_at(before.root)
+        named_store = self.store_at(before.root)
         try:
-            messages = place.store.tail(before.session_id, KNOWN_TAIL) if place else []
+            messages = named_store.store.tail(before.session_id, KNOWN_TAIL) if named_store else []
         except CortextError:
             messages = []
         newest = max([before.since, *(message.timestamp for message in messages)])
         # Timestamps from a clock that is ahead must not hide new messages.
         return newest if newest <= clock.now() else ""
 
-    def hand_over(self, place: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
+    def hand_over(self, named_store: NamedStore, session_id: str, tool: str, key: str) -> Entry | None:
         """Record that a session of ours is about to be opened as this session of a tool; return the previous entry.
 
         Nothing else changes: the session becomes active, and moves to that tool, when the tool has started or the
         user has written there.
         """
-        self._places.setdefault(place.root, place)
+        self._stores.setdefault(named_store.root, named_store)
         before = self.catalogue.get(tool, key)
-        known = place.store.tail(session_id, KNOWN_TAIL)
-        entry = Entry(tool, key, place.root, session_id, changed=HANDED_OVER, last=newest_of(known))
-        if before is not None and (before.root, before.session_id) == (place.root, session_id):
+        known = named_store.store.tail(session_id, KNOWN_TAIL)
+        entry = Entry(tool, key, named_store.root, session_id, changed=HANDED_OVER, last=newest_of(known))
+        if before is not None and (before.root, before.session_id) == (named_store.root, session_id):
             entry = entry._replace(cursor=before.cursor, since=before.since)
         self.catalogue.put(entry)
         return before
@@ -152,15 +152,15 @@ class Capture:
             return UNCHANGED
         known = self._entry(transcript.tool, transcript.key)
         entry = known or self._entry_by_origin(transcript)
-        place = self.place_at(entry.root) if entry else None
-        if entry is None or place is None:
-            entry, place = self._home_entry(transcript), self.home
+        named_store = self.store_at(entry.root) if entry else None
+        if entry is None or named_store is None:
+            entry, named_store = self._home_entry(transcript), self.home
         if self._keep_unmasked and entry.root != self.home.root:
             unmasked = Entry(transcript.tool, f"{transcript.key}#unmasked", self.home.root, session_id_for(*entry[:2]))
             self._capture_into(tool, transcript, self.catalogue.get(*unmasked[:2]) or unmasked, self.home.store)
         # The first messages after a conversation was handed to a tool show that it continues there.
         wake = known is not None and known.fresh
-        return self._capture_into(tool, transcript, entry, place.store, wake=wake)
+        return self._capture_into(tool, transcript, entry, named_store.store, wake=wake)
 
     def _capture_into(
         self, tool: TranscriptSource, transcript: Transcript, entry: Entry, store: Store, *, wake: bool = False
@@ -199,8 +199,8 @@ class Capture:
         """Find a session that names this transcript as its origin: it replaces a lost entry of the catalogue."""
         if self._origins is None or self._entries is None:  # scanned once for a run over very many transcripts
             self._origins = {}
-            for root, place in self._places.items():
-                for session in place.store.sessions() if root != self.home.root else ():
+            for root, named_store in self._stores.items():
+                for session in named_store.store.sessions() if root != self.home.root else ():
                     origin = session.origin
                     entry = Entry(origin.tool, origin.session_id, root, session.id)
                     self._origins.setdefault((origin.tool, origin.session_id), entry)
@@ -428,7 +428,7 @@ def caught_up(capture: Capture, tool: TranscriptSource, found: Found) -> Found:
     """Return the session after capturing what its tool has written: a tool that was killed ran no hook."""
     if not catch_up(capture, tool, found.session.origin.session_id).added:
         return found
-    return Found(found.place, found.place.store.get(found.session.id))
+    return Found(found.named_store, found.store.get(found.session.id))
 
 
 class ToolReport(msgspec.Struct, kw_only=True):

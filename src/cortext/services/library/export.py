@@ -75,7 +75,7 @@ def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False
 
 def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
-    row = session_json(row_of(found.session, found.place.root, found.place.kind))
+    row = session_json(row_of(found.session, found.root, found.named_store.kind))
     row = row if unmasked else mask_value(row)
     empty = "[]\n}"
     yield as_utf8(_indented({**row, "messages": []}).removesuffix(empty))

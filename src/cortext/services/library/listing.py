@@ -83,7 +83,7 @@ class Listing:
             from cortext.index.search.reading import messages
 
             return messages(self.sources[row.root], row.id, row.path)
-        return iter(self.place(row.root).store.read(row.id))
+        return iter(self.named_store(row.root).store.read(row.id))
 
     def refresh(self, progress: Callable[[int, int], None] | None = None) -> None:
         """Bring the list up to date. `scan_due` then says whether a full comparison of all files is due."""
@@ -198,7 +198,7 @@ class Listing:
     def _lock(self, root: str, session_id: str) -> str:
         return lock_file(self.sources[root].control, session_id)
 
-    def place(self, root: str) -> NamedStore:
+    def named_store(self, root: str) -> NamedStore:
         """Return the store of a row."""
         from cortext.services.library.stores import NamedStore
 
@@ -209,9 +209,9 @@ class Listing:
         """Return the session of a row, with its store."""
         from cortext.services.library.stores import Found
 
-        place = self.place(row.root)
-        session = place.store.peek(row.id)  # without reading the log: the counts are in the row
+        named_store = self.named_store(row.root)
+        session = named_store.store.peek(row.id)  # without reading the log: the counts are in the row
         session.message_count, session.token_count = row.message_count, row.token_count
         session.last_active = row.last_active
         session.damage, session.is_linear = row.damage, bool(row.straight)
-        return Found(place, session)
+        return Found(named_store, session)

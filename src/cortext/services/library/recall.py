@@ -130,7 +130,7 @@ class Recall:
 
     def _read(self, row: Row, start: int, end: int) -> Iterator[Message]:
         """Yield the messages from number `start` up to, but not including, `end`."""
-        for message in self._listing.place(row.root).store.read(row.id, max(0, start)):
+        for message in self._listing.named_store(row.root).store.read(row.id, max(0, start)):
             if message.seq >= end:
                 return
             yield message
@@ -161,7 +161,7 @@ class Recall:
 
     def messages(self, row: Row, start: int) -> Iterator[tuple[Message, str]]:
         """Yield every message from a number on, with its text as a model may read it."""
-        for message in self._listing.place(row.root).store.read(row.id, start):
+        for message in self._listing.named_store(row.root).store.read(row.id, start):
             yield message, body(mask_message(message)[0])
 
 

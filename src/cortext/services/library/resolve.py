@@ -115,12 +115,12 @@ class Resolver(NamedTuple):
         return f"{rule}the nearest: {near}" if near else f"{rule}see {self.see}"
 
 
-def exact(places: Iterable[NamedStore], wanted: str) -> list[Found]:
+def exact(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
     """Return the sessions with exactly this id, read from the stores. Clones may share an id."""
     found = []
-    for place in places if is_id(wanted) and not is_number(wanted) else ():
+    for named_store in stores if is_id(wanted) and not is_number(wanted) else ():
         try:
-            found.append(Found(place, place.store.get(wanted)))
+            found.append(Found(named_store, named_store.store.get(wanted)))
         except SessionNotFound:
             continue
     return found
@@ -140,9 +140,9 @@ def resolve_trashed(
     found = near if is_number(wanted) and here else near or found
     if not found:
         raise not_in_trash(repr(wanted), hint)
-    several = len({place.root for place, _ in found}) > 1
+    several = len({named_store.root for named_store, _ in found}) > 1
     names = dict.fromkeys(
-        f"{item.session_id} of {place.label}" if several else item.session_id for place, item in found
+        f"{item.session_id} of {named_store.label}" if several else item.session_id for named_store, item in found
     )
     if len(names) > 1:
         refuse(wanted, list(names), hint=hint if several else "type more of the id")

@@ -24,8 +24,18 @@ class NamedStore(NamedTuple):
 class Found(NamedTuple):
     """A session and the store it is in."""
 
-    place: NamedStore
+    named_store: NamedStore
     session: Session
+
+    @property
+    def store(self) -> Store:
+        """The store itself."""
+        return self.named_store.store
+
+    @property
+    def root(self) -> str:
+        """The folder or address of the store."""
+        return self.named_store.root
 
 
 def create_with(store: Store, session: Session, messages: Sequence[Message], change: Change) -> Session:

@@ -19,10 +19,10 @@ def run_full(*, as_json: bool) -> int:
     stores = Stores()
     tools = all_tools()
     examined = []
-    for place in stores.all():
-        examined.append(examine(place))
-        if place.kind == WORKSPACE:
-            examined[-1].findings += workspace_findings(place, tools, PROGRAM)
+    for named_store in stores.all():
+        examined.append(examine(named_store))
+        if named_store.kind == WORKSPACE:
+            examined[-1].findings += workspace_findings(named_store, tools, PROGRAM)
     examined += uncaptured_findings()
     findings = [finding for store in examined for finding in store.findings]
     damaged = any(finding.level == "damage" for finding in findings)

@@ -43,7 +43,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     if row is None:
         return 130
     chosen, missing = up_to_date(listing.found(row), stores.caught_up)
-    command = command_text(chosen.place.root, chosen.session.type, chosen.session.title)
+    command = command_text(chosen.root, chosen.session.type, chosen.session.title)
     if options.print_packet:
         for note in missing:
             print(terminal.line(f"Note: {note}."), file=sys.stderr)
@@ -56,7 +56,7 @@ def resume_one(stores: Stores, listing: Listing, rows: list[Row], options: Names
     name = options.ai or (held_in if tools.can_resume(held_in) else "") or stores.settings.resume.tool
     tool = tools.native_writer(name or _only_tool())
     budget = options.tokens or stores.settings.resume.native_tokens
-    topicless = command_text(chosen.place.root, chosen.session.type, "(the one of this conversation)")
+    topicless = command_text(chosen.root, chosen.session.type, "(the one of this conversation)")
     plan = make_plan(chosen, tool, command=command, topicless=topicless, budget=budget, rewrite=options.rewrite)
     plan.warnings += [*missing, *warnings_for(chosen, tool, plan)]
     if options.dry_run:
@@ -123,7 +123,7 @@ def _choose(stores: Stores, listing: Listing, rows: list[Row], wanted: str | Non
     """The one that is meant; where there are several, a person at a screen picks. None: he left."""
 
     def said(row: Row, words: Sequence[str]) -> bool:
-        texts = (message.text.casefold() for message in listing.place(row.root).store.read(row.id))
+        texts = (message.text.casefold() for message in listing.named_store(row.root).store.read(row.id))
         return any(all(contains(text, word) for word in words) for text in texts)
 
     names = resolver(rows, stores.workspace)
@@ -204,7 +204,7 @@ def _only_tool() -> str:
 
 
 def _print(chosen: Found, command: str, budget: int, *, as_json: bool) -> int:
-    history = History(chosen.place.store, chosen.session)
+    history = History(chosen.store, chosen.session)
     packet = build(chosen.session, history, command=command, budget=budget).masked()
     if as_json:
         print_json({"packet": packet.text(), "receipt": msgspec.to_builtins(packet.receipt)})

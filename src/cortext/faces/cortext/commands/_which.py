@@ -22,8 +22,8 @@ def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
         return found[0]
     listing = stores.listing()
     row = which_row(listing, stores.workspace, wanted, words=words)
-    place = listing.place(row.root)
-    return Found(place, place.store.get(row.id))
+    named_store = listing.named_store(row.root)
+    return Found(named_store, named_store.store.get(row.id))
 
 
 def which_row(listing: Listing, workspace: str, wanted: str, *, words: bool = True) -> Row:

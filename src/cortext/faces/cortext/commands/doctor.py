@@ -24,12 +24,12 @@ def run(arguments: list[str]) -> int:
     """Examine, print, and exit 3 where something is damaged."""
     # The usual first sight of cortext is a bare `doctor`: it is answered without loading what it does not need.
     as_json = bool(arguments) and parser().parse_args(arguments).json
-    places = Stores().locations()
+    locations = Stores().locations()
     if not as_json:
         from cortext.faces.cortext.commands._path import warn_if_not_on_path
 
         warn_if_not_on_path()
-    if not any(place.exists for place in places) and not uncaptured.failures():
+    if not any(location.exists for location in locations) and not uncaptured.failures():
         print("[]" if as_json else "Nothing is stored yet, so nothing is wrong. Start with `cortext demo`.")
         return 0
     from cortext.faces.cortext.commands._doctor_report import run_full

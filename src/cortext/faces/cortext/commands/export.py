@@ -36,7 +36,7 @@ def run(arguments: list[str]) -> int:
     options = parser().parse_args(arguments)
     stores = Stores()
     found = which(stores, " ".join(options.session))
-    messages: Iterable[Message] = StoredThread(found.place.store, found.session.id, whole=True)
+    messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
     kinds: Counter[str] = Counter()
     if not options.unmasked:
         messages = masked_in_turn(messages, kinds)
@@ -48,7 +48,7 @@ def run(arguments: list[str]) -> int:
         title = found.session.title if options.unmasked else mask(found.session.title).text
         written = tool.write([plain(message) for message in messages], project=project_of(found), title=title)
         # The next import finds it in the tool's store: it is this conversation, not another.
-        stores.capture().attach(found.place, found.session.id, tool.name, written.key)
+        stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
         _write(json_pieces(found, messages, unmasked=options.unmasked))

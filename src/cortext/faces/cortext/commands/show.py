@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     """Print the session."""
     options = parser().parse_args(arguments)
     found = which(Stores(), " ".join(options.session))
-    session, store = found.session, found.place.store
+    session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
         from cortext.services.library.export import json_pieces

@@ -27,7 +27,7 @@ def run(arguments: list[str]) -> int:
         words = " ".join(" ".join(options.title).split())
         if not words:
             raise UsageError("the new title is empty", kept="the old one stays", hint="cortext title ID WORDS")
-        session = found.place.store.update(found.session.id, Change(title=words, extra=dict(TITLED_BY_USER)))
+        session = found.store.update(found.session.id, Change(title=words, extra=dict(TITLED_BY_USER)))
         print(terminal.line(f"{session.id}: {session.title}"))
     else:
         print(terminal.line(found.session.title))
