@@ -12,7 +12,7 @@ from tests.support.model_server import ModelServer
 from tests.support.screen import Screen
 
 from cortext.model.message import thread
-from cortext.services.library.resolve import exact
+from cortext.services.library.resolve import with_exact_id
 from cortext.wiring.stores import Stores
 
 
@@ -54,7 +54,7 @@ def test_an_evening_and_the_next_day(desk: Desk, tmp_path: Path, monkeypatch: py
 
     # The next day, in Gemini CLI: every word crosses.
     world = Stores(str(folder))
-    found = exact(world.all(), "001-brainstorm-api-design")[0]
+    found = with_exact_id(world.all(), "001-brainstorm-api-design")[0]
     assert found.session.status == "paused"
     words = [message.content for message in thread(found.store.read(found.session.id)) if message.content]
     assert words[:4] == [

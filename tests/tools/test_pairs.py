@@ -13,7 +13,7 @@ from tests.support.model_server import ModelServer, Request
 from cortext.model.message import Message, thread
 from cortext.model.session import Origin, Session
 from cortext.safety.framing import GO_ON
-from cortext.services.library.resolve import exact
+from cortext.services.library.resolve import with_exact_id
 from cortext.services.library.stores import Found
 from cortext.services.resume.handover import NEW, OWN, Plan, carry_out, make_plan
 from cortext.wiring import tools
@@ -53,7 +53,7 @@ def _session_of(desk: Desk, world: Stores, name: str, project: Path) -> Found:
     done = desk.cortext("import", "--from", name, cwd=project)
     assert done.code == 0, done.err
     rows = desk.cortext("list", "--tool", name, "--json", cwd=project).json
-    found = [exact(world.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
+    found = [with_exact_id(world.all(), row["id"])[0] for row in rows if not row["id"].startswith("pair-")]
     mine = [item for item in found if item.session.extra.get("project") == str(project)]
     assert len(mine) == 1, [item.session for item in found]
     return mine[0]

@@ -270,9 +270,8 @@ class Hook:
         if found is None:
             return
         if found.session.status != ACTIVE:
-            if (
-                added and found.named_store.kind == "workspace"
-            ):  # the answer to the command that stopped it is saved with it
+            # The answer to the command that stopped it is saved with it.
+            if added and found.named_store.kind == "workspace":
                 self._save(found, found.session.status)
             return
         origin = found.session.origin

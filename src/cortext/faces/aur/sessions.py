@@ -87,9 +87,9 @@ def _screen_table(found: list[tuple[Any, ...]], screen: int) -> str:
 
 def resolve(stores: Stores, wanted: str, *, words: bool = True) -> str:
     """The id that is meant. Where nothing matches, the newest sessions are listed before the error."""
-    from cortext.services.library.resolve import Resolver, exact
+    from cortext.services.library.resolve import Resolver, with_exact_id
 
-    if found := exact([stores.spawn_store()], wanted):
+    if found := with_exact_id([stores.spawn_store()], wanted):
         return found[0].session.id
     rows = fresh(stores).rows(order="created_at")
     names = Resolver(rows, shown=last_list.recall(PROGRAM), see="aur spawn --list-sessions")

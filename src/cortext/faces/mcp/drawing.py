@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from cortext.faces.mcp.pages import Json
 from cortext.services.library.json_views import session_json
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import Passage, Settled, Told
+from cortext.services.library.recall import Passage, SessionDecision, SessionPassages
 from cortext.services.text.digest import clip
 
 UNSAID = ("path", "token_count", "damage")  # fields of a session that a model has no use for
@@ -32,7 +32,7 @@ def session_entry(row: Row) -> tuple[str, Json]:
     return f"- {session_line(row)}{summary}", session_data(row)
 
 
-def told_entry(told: Told) -> tuple[str, Json]:
+def told_entry(told: SessionPassages) -> tuple[str, Json]:
     """A session with what was found in it."""
     lines = [f"# {session_line(told.session)}"]
     if told.session.summary:
@@ -57,13 +57,13 @@ def briefer(row: Row) -> Row | None:
     return row._replace(summary="") if row.summary else None
 
 
-def smaller(told: Told) -> Told | None:
+def smaller(told: SessionPassages) -> SessionPassages | None:
     """With fewer passages, without the summary, then with shorter passages; None where it cannot be less."""
     without = briefer(told.session)
     if len(told.passages) > 1:
-        return Told(session=told.session, passages=told.passages[:-1])
+        return SessionPassages(session=told.session, passages=told.passages[:-1])
     if without is not None:
-        return Told(session=without, passages=told.passages)
+        return SessionPassages(session=without, passages=told.passages)
     longest = max((len(text) for one in told.passages for text in (one.text, one.before, one.after)), default=0)
     if longest < 40:
         return None
@@ -72,10 +72,10 @@ def smaller(told: Told) -> Told | None:
                 after=clip(one.after, longest // 4))
         for one in told.passages
     ]  # fmt: skip
-    return Told(session=told.session, passages=cut)
+    return SessionPassages(session=told.session, passages=cut)
 
 
-def decision_entry(settled: Settled) -> tuple[str, Json]:
+def decision_entry(settled: SessionDecision) -> tuple[str, Json]:
     """A decision with its date and its session."""
     row, decision = settled.session, settled.decision
     where = f"{row.id}, message {decision.seq}"

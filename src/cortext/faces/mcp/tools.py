@@ -16,7 +16,7 @@ from cortext.faces.mcp.reading import get_session, resume_session
 from cortext.faces.mcp.saving import save_session
 from cortext.faces.mcp.world import World
 from cortext.services.library.listing import Row
-from cortext.services.library.recall import Recall, Told, without_secrets
+from cortext.services.library.recall import Recall, SessionPassages, without_secrets
 from cortext.services.library.search import check_filters
 
 NEAREST = "This is only near it in meaning, and perhaps about something else"
@@ -78,7 +78,9 @@ def _filters(**given: str) -> dict[str, str]:
     return filters
 
 
-def _found(world: World, recall: Recall, found: list[Told], start: int, limit: int, query: str, where: str) -> Answer:
+def _found(
+    world: World, recall: Recall, found: list[SessionPassages], start: int, limit: int, query: str, where: str
+) -> Answer:
     page = fit(found[: start + limit], start, told_entry, world.budget, smaller)
     following = page.following if page.following >= 0 else start + limit if len(found) > start + limit else -1
     data = {"results": page.rows, "next_cursor": cursor_at(following)}

@@ -22,7 +22,7 @@ def masked(messages: Iterable[Message]) -> tuple[list[Message], list[str]]:
     return clean, [finding.kind for finding in findings]
 
 
-def masked_in_turn(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
+def mask_lazily(messages: Iterable[Message], kinds: Counter[str]) -> Iterator[Message]:
     """Yield the messages without secrets, lazily, and count the kinds that were masked."""
     remaining = iter(messages)
     while batch := list(islice(remaining, BATCH)):
@@ -33,10 +33,10 @@ def masked_in_turn(messages: Iterable[Message], kinds: Counter[str]) -> Iterator
 
 def as_markdown(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> str:
     """Return a readable document: a heading per message, tool calls as code. The messages are not masked here."""
-    return "".join(markdown_pieces(session, messages, unmasked=unmasked))
+    return "".join(markdown_chunks(session, messages, unmasked=unmasked))
 
 
-def markdown_pieces(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+def markdown_chunks(session: Session, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
     session = session if unmasked else mask_session(session)
     lines = [f"# {session.title or session.id}", ""]
@@ -70,10 +70,10 @@ def _fenced(text: str, language: str = "") -> list[str]:
 
 def as_json(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> str:
     """Return the session and its messages, as `cortext show --json` prints them."""
-    return "".join(json_pieces(found, messages, unmasked=unmasked))
+    return "".join(json_chunks(found, messages, unmasked=unmasked))
 
 
-def json_pieces(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
+def json_chunks(found: Found, messages: Iterable[Message], *, unmasked: bool = False) -> Iterator[str]:
     """Yield the same document, a message at a time."""
     row = session_json(row_of(found.session, found.root, found.named_store.kind))
     row = row if unmasked else mask_value(row)

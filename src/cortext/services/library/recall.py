@@ -47,14 +47,14 @@ class Passage(msgspec.Struct, kw_only=True):
     after: str = ""
 
 
-class Told(msgspec.Struct, kw_only=True):
+class SessionPassages(msgspec.Struct, kw_only=True):
     """A session with the passages found in it, the best first."""
 
     session: Row
     passages: list[Passage]
 
 
-class Settled(msgspec.Struct, kw_only=True):
+class SessionDecision(msgspec.Struct, kw_only=True):
     """A decision and the session that it was made in."""
 
     session: Row
@@ -79,7 +79,7 @@ class Recall:
         per_session: int = 3,
         leave_out: Collection[str] = (),
         whole: bool = False,
-    ) -> list[Told]:
+    ) -> list[SessionPassages]:
         """Return the best sessions with their best messages, as snippets or (`whole`) as longer passages."""
         search = self._search()
         results = search.search(
@@ -90,10 +90,10 @@ class Recall:
         for result in results:
             make = self._background if whole else self._snippet
             passages = [make(result.session, match) for match in result.matches]
-            found.append(Told(session=without_secrets(result.session), passages=passages))
+            found.append(SessionPassages(session=without_secrets(result.session), passages=passages))
         return found
 
-    def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[Settled]:
+    def decisions(self, topic: str, *, leave_out: Collection[str] = ()) -> list[SessionDecision]:
         """Return what was decided about a topic, in any session, the oldest first."""
         search = self._search()
         results = search.search(
@@ -101,7 +101,7 @@ class Recall:
         )
         self.by_meaning = search.by_meaning
         words = topic_words(topic)
-        settled: dict[tuple[str, str], Settled] = {}
+        settled: dict[tuple[str, str], SessionDecision] = {}
         best_score = max((match.score for result in results for match in result.matches), default=0.0)
         for result in results:
             row = without_secrets(result.session)
@@ -112,7 +112,7 @@ class Recall:
             messages, _ = mask_messages(list(self._around(result.session, matched)))
             for decision in decisions_in(messages, words, matched, row.title):
                 # A fork repeats the decisions of its origin.
-                settled.setdefault((decision.timestamp, decision.text), Settled(session=row, decision=decision))
+                settled.setdefault((decision.timestamp, decision.text), SessionDecision(session=row, decision=decision))
         best = sorted(settled.values(), key=lambda item: -item.decision.score)[:MOST_DECISIONS]
         return sorted(best, key=lambda item: (item.decision.timestamp, item.session.id, item.decision.seq))
 

@@ -68,7 +68,9 @@ class Resolver(NamedTuple):
             return matches[0]
         if matches:
             names = [f"{row.id} in {row.root}" if clones else row.id for row in matches]
-            refuse(wanted, names, hint="run this in the workspace that you mean" if clones else "type more of the id")
+            raise_ambiguous(
+                wanted, names, hint="run this in the workspace that you mean" if clones else "type more of the id"
+            )
         wanted = _cleaned(wanted)
         raise SessionNotFound(f"no conversation matches {wanted!r}", hint=self._hint(wanted, words))
 
@@ -115,7 +117,7 @@ class Resolver(NamedTuple):
         return f"{rule}the nearest: {near}" if near else f"{rule}see {self.see}"
 
 
-def exact(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
+def with_exact_id(stores: Iterable[NamedStore], wanted: str) -> list[Found]:
     """Return the sessions with exactly this id, read from the stores. Clones may share an id."""
     found = []
     for named_store in stores if is_id(wanted) and not is_number(wanted) else ():
@@ -145,11 +147,11 @@ def resolve_trashed(
         f"{item.session_id} of {named_store.label}" if several else item.session_id for named_store, item in found
     )
     if len(names) > 1:
-        refuse(wanted, list(names), hint=hint if several else "type more of the id")
+        raise_ambiguous(wanted, list(names), hint=hint if several else "type more of the id")
     return found[0]
 
 
-def refuse(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn:
+def raise_ambiguous(wanted: str, names: Sequence[str], *, hint: str) -> NoReturn:
     """Raise AmbiguousId, naming the candidates."""
     more = f" and {len(names) - MOST_CANDIDATES} more" if len(names) > MOST_CANDIDATES else ""
     listed = ", ".join(names[:MOST_CANDIDATES])

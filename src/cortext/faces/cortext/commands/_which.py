@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from cortext.services.library import last_list
 from cortext.services.library.listing import Listing, Row
-from cortext.services.library.resolve import Resolver, exact
+from cortext.services.library.resolve import Resolver, with_exact_id
 from cortext.services.library.stores import Found
 from cortext.wiring.stores import Stores
 
@@ -17,7 +17,7 @@ HELP = "its row in the last list (3), its own number (014), its id or the beginn
 
 def which(stores: Stores, wanted: str, *, words: bool = True) -> Found:
     """The one that is meant. Without `words` only numbers and ids count: for what is not to hit another."""
-    found = exact(stores.all(), wanted)
+    found = with_exact_id(stores.all(), wanted)
     if len(found) == 1:
         return found[0]
     listing = stores.listing()

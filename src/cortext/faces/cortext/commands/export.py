@@ -11,7 +11,7 @@ from cortext.faces.cortext.commands._which import HELP, which
 from cortext.model.message import Message, plain
 from cortext.safety import terminal
 from cortext.safety.secrets.masking import mask
-from cortext.services.library.export import json_pieces, markdown_pieces, masked_in_turn
+from cortext.services.library.export import json_chunks, markdown_chunks, mask_lazily
 from cortext.services.text.threads import StoredThread
 from cortext.wiring import tools
 from cortext.wiring.stores import Stores
@@ -39,7 +39,7 @@ def run(arguments: list[str]) -> int:
     messages: Iterable[Message] = StoredThread(found.store, found.session.id, whole=True)
     kinds: Counter[str] = Counter()
     if not options.unmasked:
-        messages = masked_in_turn(messages, kinds)
+        messages = mask_lazily(messages, kinds)
     if options.format == "native":
         from cortext.services.resume.handover import project_of
 
@@ -51,9 +51,9 @@ def run(arguments: list[str]) -> int:
         stores.capture().attach(found.named_store, found.session.id, tool.name, written.key)
         print(written.path)
     elif options.format == "json":
-        _write(json_pieces(found, messages, unmasked=options.unmasked))
+        _write(json_chunks(found, messages, unmasked=options.unmasked))
     else:
-        _write(markdown_pieces(found.session, messages, unmasked=options.unmasked))
+        _write(markdown_chunks(found.session, messages, unmasked=options.unmasked))
     for kind, count in kinds.items():
         print(f"masked {count} × {kind}", file=sys.stderr)
     return 0

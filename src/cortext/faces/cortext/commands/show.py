@@ -42,9 +42,9 @@ def run(arguments: list[str]) -> int:
     session, store = found.session, found.store
     messages = store.read(session.id) if options.tail is None else store.tail(session.id, options.tail)
     if options.json:
-        from cortext.services.library.export import json_pieces
+        from cortext.services.library.export import json_chunks
 
-        sys.stdout.writelines(json_pieces(found, messages, unmasked=True))
+        sys.stdout.writelines(json_chunks(found, messages, unmasked=True))
         return 0
     with Pager(wanted=not options.no_pager) as pager:
         pager.write(paint(terminal.line(session.title or session.id), "bold"))
